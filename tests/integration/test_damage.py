@@ -244,7 +244,7 @@ def test_a_header_that_asks_for_the_moon(tmp_path: Path) -> None:
         ("encoder_layers", 10**9, "--encoder-layers: must be"),
         ("encoder_layers", 900, "--encoder-layers is 900 in its header, and its tensors have"),
         ("ffn_dim", 100_000, "--ffn-dim is 100000 in its header, and its tensors have"),
-        ("max_positions", 10**12, "--max-positions: must be at most 1,048,576"),
+        ("max_positions", 10**12, "--max-positions: must be"),
     ):
         header = json.loads(json.dumps(stored.header))
         header["config"]["model"][name] = value

@@ -136,7 +136,7 @@ LONG = {"segments": ["a" * 2500]}
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
-        ("POST", "", b"", 400), ("POST", "", b"[]", 400), ("POST", "", {"segments": [1]}, 400),
+        ("POST", "", b"{", 400), ("POST", "", b"[]", 400), ("POST", "", {"segments": [1]}, 400),
         ("POST", "", {"segments": [{"translation": "a"}]}, 400), ("POST", "", {"more": 1}, 400),
         ("POST", "", {"segments": ["a\0"]}, 400), ("POST", "", b'{"segments": ["\\ud800"]}', 400),
         ("POST", "", {"segments": [{"source": "a", "confirmed": True}]}, 400),

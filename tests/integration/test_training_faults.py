@@ -304,7 +304,7 @@ def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("document_translation", "toy_wide ", "label_smoothed_cross_entropy", "beam_search", "sinusoidal"):
         assert name in text
     for options, there, absent in (
-        (["--help"], "hier_cond_transformer_small", "--poison"),
+        (["--help"], "hier_cond_transformer", "--poison"),
         (["--arch", "toy_other", "--help"], "--poison", "--top-t"),
         (["--arch", "hier_cond_transformer_tiny", "--help"], "--top-t", "--adam-betas"),
         (["--arch", "hier_cond_transformer_tiny", "--help-all"], "--adam-betas", "--poison"),
