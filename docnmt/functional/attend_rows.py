@@ -68,7 +68,9 @@ class Choices:
         keys = in_float32(relevance.flatten(0, 1).index_select(0, at.flatten())).view(*at.shape, -1)
         empty = length_of == 0
         hidden = keys.new_zeros(empty.shape).masked_fill_(empty, -torch.inf)[:, None]
-        return cls(keys.masked_fill_(empty[..., None], 0).mT, hidden, begin, length_of, heads, most)
+        keys = keys.masked_fill_(empty[..., None], 0)
+        keys = keys.mT.contiguous()  # else the bits of a product depend on S, in narrow heads
+        return cls(keys, hidden, begin, length_of, heads, most)
 
 
 def attend_rows(
@@ -90,7 +92,7 @@ def attend_rows(
     beam, scale = len(q) * heads // both, d_k**-0.5
     asked, query = (x.view(-1, beam, heads, d_k).transpose(1, 2).reshape(both, beam, d_k) for x in (sentence_q, q))
     with new_shapes(attention=True):
-        scores = torch.baddbmm(choices.hidden, in_float32(asked), choices.keys, alpha=scale)  # (N·h, b, S)
+        scores = torch.bmm(in_float32(asked) * scale, choices.keys).add_(choices.hidden)  # (N·h, b, S)
         relevance, place = scores.topk(t, dim=-1)  # (N·h, b, t)
         if policy.always_own and own is not None:
             _read_own(scores, relevance, place, own)
@@ -106,10 +108,8 @@ def attend_rows(
         rows = functional.pad(begin, (0, 1)).gather(1, of).add_(step).clamp_(max=len(words) * heads - 1).flatten()
         k, v = (x.flatten(0, 1).index_select(0, rows).view(*of.shape, -1) for x in (words, values))
         added = functional.pad(relevance.view(-1, t), (0, 1), value=-torch.inf).gather(1, of)[:, None]
-        if k.dtype == added.dtype:
-            read = torch.baddbmm(added, query.reshape(-1, 1, d_k), k.mT, alpha=scale)  # (N·h·b, 1, columns)
-        else:
-            read = torch.bmm(query.reshape(-1, 1, d_k), k.mT).to(added.dtype) * scale + added
+        read = torch.bmm(query.reshape(-1, 1, d_k), k.mT.contiguous())  # (N·h·b, 1, columns)
+        read = read.to(added.dtype) * scale + added
         weights = read.softmax(-1)
         if fewest == 0:
             weights = weights.masked_fill(ends[:, -1:, None] == 0, 0)
