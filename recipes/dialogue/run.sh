@@ -8,7 +8,7 @@
 #   WORK=DIR         another folder than runs/dialogue-TARGET
 #   UPDATES=N        of the sentence model (3500); FURTHER=N updates from it on (300)
 #   SEEDS="1 2 3"    of the further updates
-#   SYSTEMS="…"      of sentence mixed shape concat hier source target both choice forms; the first is the control (all)
+#   SYSTEMS="…"      of sentence mixed shape concat hier source target both steady choice forms; the first is the control (all)
 #   SIZE=            of the models: _small (the default), _tiny, _big, or nothing for the base size
 #   PRECISION=--no-bf16  on a processor without bfloat16 products
 # One core with bf16 takes 50 minutes for the sentence model, 5 for a further sentence model and 10 to 15 for a document model.
@@ -69,6 +69,10 @@ options() { # SYSTEM: its options, one a line
     source) set -- "cond_transformer$size" "${pieces[@]}" ;;
     target) set -- "cond_transformer$size" --context-sides decoder --target-context conditional "${pieces[@]}" ;;
     both) set -- "cond_transformer$size" --target-context conditional "${pieces[@]}" ;;
+    steady)
+        rate=(--lr 2.5e-3 --finetune-lr-scale 0.4) # 1e-3 for what the sentence model has
+        set -- "cond_transformer$size" --target-context conditional --target-top-t 16 "${pieces[@]}" \
+            --user-dir recipes/dialogue/plugin --criterion form_choice --form-choice 4 ;;
     choice)
         rate=(--lr 2.5e-3 --finetune-lr-scale 0.4) # 1e-3 for what the sentence model has
         set -- "cond_transformer$size" --target-context conditional "${pieces[@]}" --mix-data "$asked=6" \
@@ -94,7 +98,7 @@ translated() { # RUN SET: nothing given; the first third; a foreign first third;
     mkdir -p "$out"
     search "$run" "$set" "$out/none.$target" < "$text/$set.en"
     case $run in
-    both* | choice* | target* | hier*)
+    both* | steady* | choice* | target* | hier*)
         search "$run" "$set" "$out/third.whole" --given "$text/$set.third.$target" < "$text/$set.en"
         search "$run" "$set" "$out/foreign.whole" --given "$text/$set.foreign.third.$target" < "$text/$set.foreign.en"
         dialogues rest "$out/foreign.whole" "$text/$set.foreign.third.$target" > "$out/foreign.$target" ;;
@@ -125,7 +129,7 @@ answered() { # RUN: ctxpro's questions
         mv "$out/$kind.tmp" "$out/$kind.json"
     done
 }
-systems=(${SYSTEMS:-sentence mixed shape concat hier source target both choice forms})
+systems=(${SYSTEMS:-sentence mixed shape concat hier source target both steady choice forms})
 for seed in ${SEEDS:-1 2 3}; do
     for system in "${systems[@]}"; do
         readarray -t chosen < <(options "$system")
