@@ -47,7 +47,7 @@ def of_pairs(*stores: Callable[[], Any]) -> Callable[[bytes], object]:  # the to
             found = store()
             try:
                 found.parse(content)
-            except (UnicodeDecodeError, ValueError):
+            except (OSError, ValueError):
                 continue
             return [(unit.name, tuple(unit.comments)) for unit in found.units if unit.name]
         return None
@@ -56,9 +56,12 @@ def of_pairs(*stores: Callable[[], Any]) -> Callable[[bytes], object]:  # the to
 
 
 def of_ass(content: bytes) -> object:
-    """All lines, of dialogue the fields before its text."""
-    lines = content.decode("utf-8", "replace").splitlines()
-    return [line.split(",")[:9] if line.startswith("Dialogue:") else line for line in lines]
+    """All lines, of dialogue the fields before its text, as many as the last line of `Format` says."""
+    found, fields = list[object](), 9
+    for line in content.decode("utf-8", "replace").splitlines():
+        fields = line.count(",") if line.startswith("Format:") else fields
+        found.append(line.split(",")[:fields] if line.startswith("Dialogue:") else line)
+    return found
 
 
 def of_mdx(content: bytes) -> object:

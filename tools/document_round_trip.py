@@ -39,6 +39,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 
 from docnmt.apps.documents import ENDINGS, DocumentFile, Translated, read
 from docnmt.apps.documents.document_sentences import SegmentSentence, translated
+from docnmt.apps.documents.segment import Segment
 from docnmt.core.formats.split_sentences import split_sentences
 from docnmt.runtime.errors import UserError
 
@@ -52,6 +53,8 @@ MODELS: dict[str, Callable[[str], str]] = {
 TEXTS = ("txt", "md", "html", "srt", "vtt", "strings", "mdx")
 PACKAGES = ("docx", "odt", "docm", "dotx", "odp", "pptx", "xlsx")
 PLACEHOLDER = re.compile(r"%\([\w.]+\)[a-z]|%[A-Za-z_]\w+%(?!\w)|%\d*\.?\d*[sdfr]|%\{\w+\}|\{\w*\}|\{\{[^{}]*\}\}")
+#: Placeholders of docnmt; tags, of which one without end may pair anew; what begins a line of dialogue if it is there.
+OTHERS = re.compile(r"\{\d+\}|\{\\[^{}]*\}|<[^<>]*>|^[-–—]+ ?")
 #: What a translation may change in XML: runs, targets, languages, directions, the pieces of white space.
 NAMES = frozenset(
     {
@@ -152,9 +155,9 @@ def compared(
         yield f"{len(document.segments)} segments became {len(again.segments)}"
     for wanted, old, new in zip(texts, document.segments, again.segments, strict=False):
         if old.translation is None:
-            yield from different(document, wanted, old.text, new.translation or "" if document.bilingual else new.text)
+            yield from different(document, wanted, old, new.translation or "" if document.bilingual else new.text)
     after = SKELETONS[kind](written)
-    if before != after:
+    if worse(before, after):
         yield f"structure: {difference(before, after)}"
     if kind in TEXTS and name == "swapped" and plain(document.content) != plain(written):
         yield f"more than case: {difference(plain(document.content).split(), plain(written).split())}"
@@ -162,14 +165,28 @@ def compared(
         yield "LibreOffice shows other pages"
 
 
-def different(document: DocumentFile, wanted: Translated, old: str, new: str) -> Iterator[str]:
+def worse(before: object, after: object) -> bool:
+    """Whether two skeletons differ; messages of a reader, and texts that lack elements, may become fewer."""
+    if isinstance(before, frozenset) and isinstance(after, frozenset):
+        return not after <= before
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return bool(before[0] != after[0] or after[1] > before[1])
+    return before != after
+
+
+def different(document: DocumentFile, wanted: Translated, old: Segment, new: str) -> Iterator[str]:
     """Text or placeholders that are not what was written; white space and placeholders of ours do not count."""
-    same = [re.sub(r"\{\d+\}", "", text).split() for text in (wanted.text, new)]
+    free = list(old.text)  # what is fixed is checked where a document is written
+    for mark in old.marks:
+        if mark.fixed:
+            free[mark.begin : mark.end] = "\0" * (mark.end - mark.begin)
+    same = [OTHERS.sub("", text).split() for text in (wanted.text, new)]
     if same[0] != same[1] and not document.bilingual:
         yield f"{wanted.text!r} became {new!r}"
-    lost = Counter(PLACEHOLDER.findall(old)) - Counter(PLACEHOLDER.findall(wanted.text))
+    there = Counter(PLACEHOLDER.findall("".join(free)))
+    lost = [each for each, count in there.items() if wanted.text.count(each) < count]
     if lost and wanted.text:
-        yield f"{old!r} lost {list(lost)}"
+        yield f"{old.text!r} lost {lost}"
 
 
 def difference(before: object, after: object) -> str:
@@ -185,12 +202,24 @@ def difference(before: object, after: object) -> str:
 
 def plain(content: bytes) -> str:
     """A text without case, references, escapes of Markdown and white space; languages are not compared."""
-    text = html.unescape(content.decode("utf-8", "replace")).lower()
+    text = html.unescape(decoded(content)).lower().replace("\\n", " ")
+    text = re.sub(r"\\u([0-9a-f]{4})", lambda number: chr(int(number[1], 16)), text)
+    text = re.sub(r"<!--.*?-->|\{/\*.*?\*/\}", "", text, flags=re.DOTALL)  # they do not show
     text = re.sub(r"^[ \t>]+", "", text, flags=re.MULTILINE)  # lines of a quotation are joined
     text = re.sub(r"\]\[[^\]]*\]", "]", text)  # the name of a link that was its text
+    text = re.sub(r"\s+\](\([^()\s]*\))?", r"]\1 ", text)  # a space at its end stands behind it
+    text = re.sub(r"(?<=\))\s(?=[,.;:])", "", text).replace("`", "")  # which of two equal words is code, a model says
     text = re.sub(r"\s*(?:<[^<>]*>\s*)+", one_space, text)
-    text = re.sub(r"(?:xml:)?lang=[\"']?[\w-]+[\"']?|charset=[\"']?[\w-]+", "", text)
+    text = re.sub(r"(?:xml:)?lang=[\"']?[\w-]+[\"']?|(?:charset|content)=[\"']?[\w-]+[\"']?", "", text)
     return " ".join(re.sub("[\\\\\u00ad\u200b\u2060\ufeff]+", "", text).split())
+
+
+def decoded(content: bytes) -> str:
+    """A text in whatever encoding it is."""
+    try:
+        return content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace")
 
 
 def one_space(tags: re.Match[str]) -> str:
@@ -223,7 +252,7 @@ def of_markdown(content: bytes) -> object:
     text = re.sub(r"^([ \t]*)===[!+]? (?=\")", r"\1!!! tab ", text, flags=re.MULTILINE)  # the plug-in knows no tabs
     for token in markdown().parse(text):
         inside = [
-            (child.type, str(child.attrs.get("href") or child.attrs.get("src") or ""))
+            (child.type, str(child.attrs.get("href") or child.attrs.get("src") or child.content))
             for child in token.children or [] if child.type in ("link_open", "image", "code_inline", "footnote_ref")
         ]  # fmt: skip
         code = token.content if token.type in ("fence", "code_block", "math_block") else ""
@@ -296,8 +325,12 @@ def of_package(content: bytes, endings: tuple[str, ...] = (".xml",)) -> object:
     with zipfile.ZipFile(io.BytesIO(content)) as package:
         for name in package.namelist():
             part = package.read(name)
-            if name.endswith(endings) and part:
-                found += Counter({(name, key): count for key, count in of_xml(part).items()})  # type: ignore[attr-defined]
+            try:
+                inside = of_xml(part) if name.endswith(endings) else {}
+            except etree.XMLSyntaxError:  # as an empty part
+                inside = {}
+            if inside:
+                found += Counter({(name, key): count for key, count in inside.items()})  # type: ignore[attr-defined]
             else:
                 found[name, part] += 1
     return found
@@ -306,13 +339,14 @@ def of_package(content: bytes, endings: tuple[str, ...] = (".xml",)) -> object:
 def of_po(content: bytes) -> object:
     """Whether msgfmt -c takes it; a file that it refused before may be refused for the same again."""
     if shutil.which("msgfmt") is None:
-        return ""
+        return frozenset[str]()
     with tempfile.NamedTemporaryFile(suffix=".po") as file:
         file.write(content)
         file.flush()
         command = ["msgfmt", "-c", "-o", "/dev/null", file.name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return sorted({re.sub(r"^\S+?:\d+: ", "", line) for line in done.stderr.splitlines() if "warning" not in line})[:-1]
+    lines = [line for line in done.stderr.splitlines() if "warning" not in line][:-1]  # the last one counts the others
+    return frozenset(re.sub(r"^\S+?:\d+: ", "", line) for line in lines)
 
 
 def of_srt(content: bytes) -> object:
@@ -330,7 +364,7 @@ SKELETONS: dict[str, Callable[[bytes], object]] = {
     "po": of_po, "srt": of_srt, "txt": of_txt, "vtt": of_srt, "sdlxliff": of_units, "mqxliff": of_units,
     **dict.fromkeys(("pptx", "xlsx", "odp", "docm", "dotx"), of_package),
     **dict.fromkeys(("fodt", "xml", "resx"), of_xml),
-    "epub": partial(of_package, endings=(".xml", ".xhtml", ".opf", ".ncx")), **CATALOGUES,
+    "epub": partial(of_package, endings=(".xml", ".xhtml", ".html", ".opf", ".ncx")), **CATALOGUES,
 }  # fmt: skip
 
 

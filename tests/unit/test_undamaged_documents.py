@@ -73,6 +73,9 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
      ["IF $x_1 < \\beta$ HOLDS, SO DOES \\(a\\_b\\) HERE."],
      ["If {0} holds, so does {1} here."]),
     ("md", "$$\nx\\,y\n$$\n\n\\[\nx\n\\]\n\nOne.\n", ["$$\nx\\,y\n$$\n\n\\[\nx\n\\]\n\nONE.\n"], ["One."]),
+    ("md", "- [ ] Drink it.\n- [x] Boil it.\n", ["- [ ] DRINK IT.\n- [x] BOIL IT.\n"], ["Drink it.", "Boil it."]),
+    ("md", "# Tea [![a](b)](x) [![c](d)](y)\n", ["# TEA [![a](b)](x) [![c](d)](y)\n"], ["Tea"]),
+    ("md", '??? note Two\n\n::: tip The "red"\nTea.\n:::\n', ['::: tip THE "RED"\n'], ['The "red"', "Tea."]),
     ("md", "See [![It runs](b.svg)](x) here.\n", ["SEE [![It runs](b.svg)](x) HERE."], ["See {0} here."]),
     ("md", "# Tea {#tea}\n\n[A](b){.c} d.\n", ["# TEA {#tea}\n\n[A](b){.c} D.\n"], ["A d."]),
     ("md", "{{< note >}}\nDrink it.\n{{< /note >}}\n", ["{{< note >}}\nDRINK IT.\n{{< /note >}}"], ["Drink it."]),
@@ -80,6 +83,14 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("md", "Tea^[A *red* drink.] helps.\n", ["TEA^[A *RED* DRINK.] HELPS."], ["Tea", "A red drink."]),
     ("html", "<p>Take <i class='tea'></i> it, or <a href=x><img src=y></a> that.</p>",
      ["TAKE <i class='tea'></i> IT, OR <a href=x><img src=y></a> THAT."], ["Take {0} it, or {1} that."]),
+    ("html", "<p>One <i lang=en-GB title=a>two</i> three.</p>",
+     ["<p>ONE <i lang=de title=a>TWO</i> THREE.</p>"], ["One two three."]),
+    ("mdx", "<Tabs>\n  <Item a={1}>\n    ```sh\n    go\n    ```\n    Go on.\n  </Item>\n</Tabs>\n",
+     ["    ```sh\n    go\n    ```\n    GO ON.\n  </Item>\n</Tabs>\n"], ["Go on."]),
+    ("mdx", "<Box>\n  <svg\n    a='b'\n  >\n    <path />\n  </svg>\n</Box>\n\nGo on.\n",
+     ["<Box>\n  <svg\n    a='b'\n  >\n    <path />\n  </svg>\n</Box>\n\nGO ON.\n"], ["Go on."]),
+    ("strings", '"a" = "Go\non.";\n"b" = "Go\\nby.";\n', ['"GO\nON."', '"GO\\nBY."'], ["Go", "on.", "Go", "by."]),
+    ("html", "<p>See that<b> </b>city now.</p>", ["SEE THAT<b></b> CITY NOW."], ["See that city now."]),
     ("html", "<p>Press <button>Go</button> now.</p>", ["PRESS <button>GO</button> NOW."], ["Press Go now."]),
     ("html", "<button>Go</button> <button>Stay</button>",
      ["<button>GO</button> <button>STAY</button>"], ["Go", "Stay"]),
@@ -113,6 +124,8 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
      ["WAIT %hours% HOURS, %{n} LEFT, @who AND :when"], []),
     ("po", entry("You have {n, plural, =0 {no cat} other {# cats}} now."),
      ["YOU HAVE {n, plural, =0 {NO CAT} other {# CATS}} NOW."], ["You have", "no cat", "# cats"]),
+    ("po", entry("Shift %2%1 or %1%%2% lines, %B %d (%%s)"), ["SHIFT %2%1 OR %1%%2% LINES, %B %d (%%s)"], []),
+    ("po", entry("\\n<p>Drag it.</p>\\n"), ['"\\n"\n"<p>DRAG IT.</p>\\n"'], []),
     ("po", entry("See :doc:`the book <b>`, ``x y`` and |z|."), ["SEE :doc:`the book <b>`, ``x y`` AND |z|."], []),
     ("po", entry("B<-x> takes I<it>, \\\\fBred\\\\fR"), ["B<-x> TAKES I<it>, \\\\fBRED\\\\fR"], []),
     ("po", entry("A {{ x|y }} and <%= z %> in {% if a %}b"), ["A {{ x|y }} AND <%= z %> IN {% if a %}B"], []),
@@ -128,6 +141,26 @@ def test_what_is_no_text_stays_in_its_place(kind: str, source: str, stays: list[
     asked = [sentence.text for sentence in model.asked[0] if sentence.given is None]
     assert [each for each in asked if each in seen] == seen
     assert not found.left
+
+
+@pytest.mark.parametrize(
+    ("source", "answer", "written"),
+    [
+        ("- \\[tea\\] a\n", "[tea] a", "- \\[tea\\] a\n"),
+        ("- a \\[tea\\]\n", "[tea]", "- &#91;tea\\]\n"),  # \\[tea\\] would be a formula
+        ("One.\n\nTwo:\n", ": two", "\\: two\n\n\\: two\n"),  # : after a paragraph would define it
+        ("Two &lt;b&gt; *x*\n", "a <b>", "a &lt;b&gt;\n"),
+        ("- [x] Tea _is_\n", "a.", "- [x] a.\n"),  # _._ would be text
+    ],
+)
+def test_what_would_be_markup_is_written_as_text(source: str, answer: str, written: str) -> None:
+    assert translate(document("md", source), Model(lambda text: answer)).decode() == written
+
+
+def test_forms_in_any_order_are_all_written() -> None:
+    source = f'{HEAD}msgid "foo"\nmsgid_plural "foos"\nmsgstr[1] ""\nmsgstr[0] ""\n'
+    written = translate(document("po", source), Model()).decode()
+    assert written.endswith('msgid_plural "foos"\nmsgstr[1] "FOOS"\nmsgstr[0] "FOO"\n')
 
 
 @pytest.mark.parametrize("source", ["%s and %d.", "%d%% of %s", "Nothing", "{} of {}", "%(a)s or %r", "100 % of it"])

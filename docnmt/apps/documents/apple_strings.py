@@ -11,7 +11,7 @@ from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
 #: Each alternative matches in one way only, so that what does not fit is known at once.
 _SPACE = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|//[^\r\n]*(?![^\r\n]))"
 _WORD = r"[\w.$:-]+"
-_STRING = r'"(?:[^"\\]|\\[\s\S])*"'
+_STRING = r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"'
 _PAIR = re.compile(rf"{_SPACE}*(?:{_STRING}|{_WORD}){_SPACE}*(?:={_SPACE}*(?P<value>{_STRING}|{_WORD}){_SPACE}*)?;")
 _REST = re.compile(rf"{_SPACE}*")
 _ESCAPE = re.compile(r"\\(?:[Uu]([0-9A-Fa-f]{4})|([\s\S]))")
@@ -48,7 +48,9 @@ class AppleStrings(Catalogue):
             raise self._wrong(end, 'expected "key" = "value"; was it cut off?')
 
     def _written(self, entry: CatalogueMessage, text: str) -> str:
-        return text.translate(_WRITTEN)
+        raw = self.source[entry.begin : entry.end]
+        lines = "\n" in raw and "\\n" not in raw  # it has its line breaks as they are
+        return text.translate({**_WRITTEN, 10: "\n", 13: "\r"} if lines else _WRITTEN)
 
 
 def _read(raw: str) -> str:

@@ -6,6 +6,7 @@ import html
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from docnmt.apps.documents.begin_and_end import matched
@@ -16,6 +17,7 @@ from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
+from docnmt.apps.documents.text_file import replaced
 
 _STEPS = {"start": 1, "end": -1}
 _CHARSET = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
@@ -40,7 +42,12 @@ class Html(Spliced):
         return renamed(self.source, self._tokens, self.languages)
 
     def _render(self, place: SegmentPlace, text: Translated) -> str:
-        return render(place, text, escape)
+        raws = [(self._renamed(before), self._renamed(behind)) for before, behind in place.raws]
+        return render(replace(place, raws=raws), text, escape)
+
+    def _renamed(self, raw: str) -> str:
+        """A mark with the target's language where it says the source's."""
+        return replaced(raw, renamed(raw, tokens(raw), self.languages)) if "lang" in raw.lower() else raw
 
     def _encoded(self, text: str) -> bytes:
         return text.encode(self.encoding, errors="xmlcharrefreplace")
@@ -155,8 +162,11 @@ def _with_icons(source: str, line: Sequence[Token]) -> list[Token]:
             inside = line[place + 1 : last]
             icon = any(each.tag in PICTURES or each.tag in UNSEEN for each in inside)
             icon = icon or "class" in source[token.begin : token.end].lower()
-            found.append(Token("void", token.begin, line[last].end, "img" if icon else ""))
-            place = last
+            if not icon and any(each.kind == "text" for each in inside):  # a space between words
+                found.append(token)
+            else:
+                found.append(Token("void", token.begin, line[last].end, "img" if icon else ""))
+                place = last
         else:
             found.append(token)
         place += 1

@@ -24,6 +24,14 @@ _UNSEEN = re.compile(
 )
 
 
+#: Characters that one segment may have, by far more than any model reads; each word of it takes a few hundred bytes.
+LONGEST = 1 << 22
+
+
+class TooLong(Exception):
+    """A segment has more than `LONGEST` characters."""
+
+
 class Inline(Generic[P]):
     """Builds a segment's text and marks; each mark has a `payload`, by which its format writes it again.
 
@@ -37,6 +45,7 @@ class Inline(Generic[P]):
         self._steps: list[SegmentStep] = []
         self._parents: list[int] = []
         self._open: list[int] = []
+        self._length = 0  # characters of text
         self._begun = False  # whether there is text, or something that stands for it
 
     @property
@@ -50,7 +59,14 @@ class Inline(Generic[P]):
         return len(self._open)
 
     def text(self, text: str) -> None:
-        """Text of the paragraph."""
+        """Text of the paragraph.
+
+        Raises:
+            TooLong: it has more than `LONGEST` characters by now.
+        """
+        self._length += len(text)
+        if self._length > LONGEST:
+            raise TooLong
         for number, part in enumerate(_UNSEEN.split(_PARTS.sub("", text))):
             if number % 2:
                 self.sign(part)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from docnmt.apps.documents import html as web
@@ -19,12 +20,16 @@ from docnmt.apps.documents.markdown_blocks import ALERT, FRONT_MATTER, PROSE, TI
 from docnmt.apps.documents.markdown_inline import Env, Line, Lost, reading
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
-from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
+from docnmt.apps.documents.splice import SegmentPlace, Spliced, around_nothing, render
 
 _END = re.compile(r"\r\n?|\n")
-_RISKY = re.compile(r"([\\`*_\[\]<>&~$])")
+_RISKY = re.compile(r"([\\`*_\[\]<>&~$^])")
 _RISKY_START = re.compile(r"^(\s*\d*)([#+\-.):=>|])")
 _CLOSING = re.compile(r"(?<![^ \t])#+[ \t]*\Z")  # at the end of a heading it is no text
+#: The box of a task, at the beginning of an item.
+_BOX = re.compile(r"\[[ xX]\][ \t]+")
+#: An escaped bracket at the beginning of a line, which would begin a formula.
+_BRACKET = re.compile(r"^([ \t>]*)\\\[", re.MULTILINE)
 _CELLS = ("td", "th")
 _SECTIONS = frozenset({"bullet_list", "ordered_list", "tr", "dl", "line_block"})
 #: Blocks that may have a title in their first line.
@@ -38,7 +43,8 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 def _escaped(piece: str) -> str:
     """Text that is no markup, also where it begins a line, as behind a hard break."""
-    return _RISKY_START.sub(r"\1\\\2", _RISKY.sub(r"\\\1", piece))
+    piece = _RISKY_START.sub(r"\1\\\2", _RISKY.sub(r"\\\1", piece))
+    return piece.replace("\\<", "&lt;").replace("\\>", "&gt;")  # not all readers know these two with a backslash
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Markdown(Spliced):
 
     def _places(self) -> Iterator[SegmentPlace]:
         begin = FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
-        self.parser, sections = parser(), Sections()
+        self.parser, sections = self._parser(), Sections()
         self.left = left = list[int | str]()
         self.env: Env = {}
         starts = [begin, *(match.end() for match in _END.finditer(self.source, begin)), len(self.source)]
@@ -80,7 +86,7 @@ class Markdown(Spliced):
                 left.append(self._line(starts[token.map[0]]))
             elif token.type == "html_block" and token.map:
                 yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections, left)
-            for part in self._parts(token) if token.type == "inline" else ():
+            for part in self._parts(token, inside[-2:]) if token.type == "inline" else ():
                 assert part.map is not None
                 lines = self._lines(part, starts, cells if inside[-1] in _CELLS else None)
                 try:
@@ -91,16 +97,20 @@ class Markdown(Spliced):
                     cells = lines[-1].end
                     sections.paragraph()
 
-    def _parts(self, token: Token) -> list[Token]:
-        """A paragraph; of an alert, its title and its text."""
+    def _parser(self) -> MarkdownIt:
+        return parser()
+
+    def _parts(self, token: Token, inside: Sequence[str]) -> list[Token]:
+        """A paragraph; of an alert, its title and its text; of a task, what stands behind its box."""
         if not token.map or not token.content.strip():
             return []
-        match = ALERT.match(token.content)
+        box = _BOX.match(token.content) if inside == ["list_item", "paragraph"] else None
+        match = ALERT.match(token.content) or box
         if match is None:
             return [token]
         title, _, text = token.content[match.end() :].partition("\n")
         parts = []
-        for number, content in enumerate((title, text)):
+        for number, content in enumerate((token.content[match.end() :],) if match is box else (title, text)):
             if content.strip():
                 (part,) = self.parser.parseInline(content, self.env)
                 part.map = [token.map[0] + number, token.map[1]]
@@ -140,7 +150,7 @@ class Markdown(Spliced):
         begin, end = match.span(match.lastindex)
         (token,) = self.parser.parseInline(self.source[begin:end], self.env)
         try:
-            yield self._place(token, [Line(begin, end)], sections, "title")
+            yield self._place(token, [Line(begin, end)], sections, "title" if match.lastindex == 1 else "")
         except Lost:
             left.append(self._line(begin))
         sections.paragraph()
@@ -164,23 +174,29 @@ class Markdown(Spliced):
         if not isinstance(place, _Written):
             return render(place, text, web.escape)
         always = self._always_escaped(place)
-        out = render(place, text, always)
-        if not self._reads(out, place, text):
-            out = render(place, text, lambda piece: always(_escaped(piece)))
-            bare = replace(place, raws=[raw if not raw[1].startswith(raw[0]) else ("", "") for raw in place.raws])
-            if bare.raws != place.raws and not self._reads(out, place, text):  # signs of emphasis would be text
-                out = render(bare, text, lambda piece: always(_escaped(piece)))
-        if place.block == "title":
+        out = self._markup(place, text, always)
+        if place.block == "title":  # between quotation marks
             out = out.replace('"', "'")
         if place.block == "heading":
             out = _CLOSING.sub(r"\\\g<0>", out)
         return out.replace("|", "\\|") if place.cell else out
 
+    def _markup(self, place: _Written, text: Translated, always: Callable[[str], str]) -> str:
+        """A translation with as few signs escaped, and as many formats, as are read again as what was meant."""
+        bare = replace(place, raws=[("", "") if raw[1].startswith(raw[0]) else raw for raw in place.raws])
+        out = ""
+        for each in (place, bare) if bare.raws != place.raws else (place,):  # signs of emphasis may be read as text
+            for escape in (always, lambda piece: always(_escaped(piece))):
+                out = render(each, text, escape)
+                if self._reads(out, each, text):
+                    return out
+        return _BRACKET.sub(r"\1&#91;", out)
+
     def _always_escaped(self, place: _Written) -> Callable[[str], str]:
         """What escapes the signs of a text that its author escapes wherever they stand in it, needed or not."""
         written = Counter(_ESCAPE.findall(self.source[place.begin : place.end]))
         text = place.segment.text
-        signs = {sign for sign, count in written.items() if sign not in "\\|" and text.count(sign) == count}
+        signs = {sign for sign, count in written.items() if sign not in "\\|&" and text.count(sign) == count}
         if not signs:
             return str
         wanted = re.compile(f"(?<!\\\\)[{re.escape(''.join(sorted(signs)))}]")
@@ -188,15 +204,16 @@ class Markdown(Spliced):
 
     def _reads(self, out: str, place: _Written, text: Translated) -> bool:
         """Whether what is written is read again as what was meant."""
-        blocks = self.parser.parse(re.sub(r"\n[ \t>]+", "\n", out), self.env)
-        if [token.type for token in blocks] != ["paragraph_open", "inline", "paragraph_close"]:
+        blocks = self.parser.parse("x\n\n" + re.sub(r"\n[ \t>]+", "\n", out), self.env)
+        if [token.type for token in blocks] != ["paragraph_open", "inline", "paragraph_close"] * 2:
             return False
-        content = blocks[1].content
+        content = blocks[4].content
         ends = [match.start() for match in re.finditer("\n", content)]
         lines = [Line(b, e) for b, e in zip([0, *(e + 1 for e in ends)], [*ends, len(content)], strict=True)]
         try:
-            again = reading(blocks[1], self.env, content, lines).segment()
+            again = reading(blocks[4], self.env, content, lines).segment()
         except Lost:
             return False
         words = [_NUMBERED.sub("", each).split() for each in (again.text, text.text)]
-        return words[0] == words[1] and len(again.marks) == len(place.segment.marks)
+        marks = {number for number, raw in enumerate(place.raws) if any(raw)} - around_nothing(place, text)
+        return words[0] == words[1] and len(again.marks) == len(marks)

@@ -231,7 +231,7 @@ def _tex(state: StateBlock, first: int, last: int, silent: bool) -> bool:
         return False
     end = "\\]" if match[1] is None else f"\\end{{{match[1]}}}"
     for line in range(first, min(last, first + _LINES)):
-        if end in state.src[state.bMarks[line] : state.eMarks[line]]:
+        if state.src[state.bMarks[line] : state.eMarks[line]].rstrip().endswith(end):
             state.line = first if silent else line + 1
             return True
         if state.isEmpty(line):

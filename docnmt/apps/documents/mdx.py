@@ -8,6 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from markdown_it import MarkdownIt
+from markdown_it.ruler import RuleOptionsType
+from markdown_it.rules_block import StateBlock
+
 from docnmt.apps.documents.markdown import Markdown
 
 _FENCE = r"(?:\A|(?<=\n))[ \t>]*(?P<fence>`{3,}|~{3,})[\s\S]*?(?:\n[ \t>]*(?P=fence)[`~]*[ \t]*(?=\r?\n|\Z)|\Z)"
@@ -32,8 +36,35 @@ _ENDS = {
 }
 
 
+#: Lines of nothing but tags of components and marks of what was hidden, or a tag in several lines.
+_COMPONENTS = re.compile(
+    r"(?:</?(?!(?:pre|script|style|textarea)\b)[A-Za-z][\w.:-]*(?:\s(?:\"[^\"]*\"|'[^']*'|[^<>\"'])*)?/?>[ \t]*)+(?=\n|\Z)"
+)
+_LOWER = re.compile(r"</?(?!mdx\d*-)[a-z]")
+
+
+def _components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Tags of components by themselves; what stands between them is Markdown, with or without an empty line."""
+    begin = state.bMarks[first] + state.tShift[first]
+    match = _COMPONENTS.match(state.src, begin) if state.src.startswith("<", begin) else None
+    lines = match[0].count("\n") if match else 0
+    if match is None or first + lines >= last or (not lines and _LOWER.search(match[0])):
+        return False
+    if not silent:
+        token = state.push("html_block", "", 0)
+        token.map, token.content = [first, first + lines + 1], state.getLines(first, first + lines + 1, 0, True)
+        state.line = first + lines + 1
+    return True
+
+
 class Mdx(Markdown):
     """A text in MDX."""
+
+    def _parser(self) -> MarkdownIt:
+        made = super()._parser().disable("code")  # indented lines are none
+        ends: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote"]}
+        made.block.ruler.before("html_block", "components", _components, ends)
+        return made
 
     def _decoded(self) -> str:
         source = super()._decoded()

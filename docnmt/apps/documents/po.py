@@ -75,10 +75,11 @@ class Po(Spliced):
         if len(sources) > 1 and self._header.text:
             has = range(self._header.plurals)
             wanted = [*has] if self._header.empty else sorted({*has, *forms})
+        final = max(wanted, key=lambda form: forms.get(form, (last, last)))  # a file may have them in any order
         for form in wanted:
             begin, end = forms.get(form, (last, last))
             before = "" if form in forms else f"{self._line_end}msgstr[{form}] "
-            if form == wanted[-1]:
+            if form == final:
                 end = last  # of forms that the language does not have nothing stays
             source = sources[self._header.source_of(form, [placeholders_in(text, flags) for text in sources])]
             inline = read(source, _hard, breaks=branches(source))

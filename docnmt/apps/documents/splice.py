@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,14 +49,16 @@ class Spliced(DocumentFile):
         return render(place, text, str)
 
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
-        changes = list(self._settings())
+        changes = []
         for number, text in sorted(changed.items()):
             place = self.places[number]
             changes.append((place.begin, place.end, self._render(place, text)))
+        begins, ends = [change[0] for change in changes], [0, *(change[1] for change in changes)]
+        changes += [each for each in self._settings() if each[0] >= ends[bisect_right(begins, each[0])]]
         return self._encoded(replaced(self.source, sorted(changes, key=lambda change: change[:2])))
 
     def _settings(self) -> Iterable[tuple[int, int, str]]:
-        """Where the file says its language and the like, and what it says of a translation."""
+        """Where the file says its language and the like, and what a translation says; segments have their own."""
         return ()
 
     def _encoded(self, text: str) -> bytes:
@@ -72,8 +75,7 @@ def render(place: SegmentPlace, text: Translated, escape: Callable[[str], str]) 
     """A translation with its marks as they are written; signs of emphasis around nothing would be text, and so would
     code right behind code, and formulas of TeX beside digits."""
     out, formula = [""], False
-    same = (number for number, raw in enumerate(place.raws) if raw[1].startswith(raw[0]))
-    nothing = {number for number in same if not _covers(text, number)}
+    nothing = around_nothing(place, text)
     for piece in pieces(place.segment.marks, text):
         if isinstance(piece, str):
             out.append(f" {escape(piece)}" if formula and piece[0].isdigit() else escape(piece))
@@ -86,6 +88,7 @@ def render(place: SegmentPlace, text: Translated, escape: Callable[[str], str]) 
     return "".join(out)
 
 
-def _covers(text: Translated, number: int) -> bool:
-    begin, end = text.spans[number]
-    return begin < end
+def around_nothing(place: SegmentPlace, text: Translated) -> set[int]:
+    """The marks written as signs of emphasis that cover nothing in a translation."""
+    same = (number for number, raw in enumerate(place.raws) if raw[1].startswith(raw[0]))
+    return {number for number in same if text.spans[number][0] >= text.spans[number][1]}

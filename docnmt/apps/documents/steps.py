@@ -43,14 +43,16 @@ def with_placeholders(steps: Sequence[SegmentStep]) -> list[SegmentStep]:
 
 
 def _sides(steps: Sequence[SegmentStep]) -> list[tuple[SegmentStep, SegmentStep]]:
-    """For each step the text, space or break before and behind it, through what covers nothing."""
+    """For each step the text, space or break before and behind it, through what covers nothing; space at an end of a
+    line is none, as no text stands behind it."""
     edge = SegmentStep("edge")
     around: list[list[SegmentStep]] = []
     for order in (range(len(steps)), range(len(steps) - 1, -1, -1)):
         last, near = edge, [edge] * len(steps)
         for number in order:
             near[number] = last
-            if steps[number].kind in ("word", "shown", "space", "break"):
+            kind = steps[number].kind
+            if kind in ("word", "shown", "break") or (kind == "space" and last.kind not in ("edge", "break")):
                 last = steps[number]
         around.append(near)
     return list(zip(*around, strict=True))
