@@ -38,7 +38,8 @@ _ENDS = {
 
 #: Lines of nothing but tags of components and marks of what was hidden, or a tag in several lines.
 _COMPONENTS = re.compile(
-    r"(?:</?(?!(?:pre|script|style|textarea)\b)[A-Za-z][\w.:-]*(?:\s(?:\"[^\"]*\"|'[^']*'|[^<>\"'])*)?/?>[ \t]*)+(?=\n|\Z)"
+    r"(?:</?(?!(?:pre|script|style|textarea)\b)[A-Za-z][\w.:-]*"
+    r"(?:\s(?:\"[^\"]*\"|'[^']*'|[^<>\"'])*)?/?>[ \t]*)+(?=\n|\Z)"
 )
 _LOWER = re.compile(r"</?(?!mdx\d*-)[a-z]")
 
