@@ -1,4 +1,4 @@
-"""A selection as *assignments* in groups: what every plan of attention to kept sentences begins with.
+"""Group the assignments of a selection by head and sentence, the first step of every attention plan.
 
 A selection of t sentences for each query is h·Tq·t assignments of a query to a sentence. Those of one (head, sentence)
 are a *group*: they read the same keys. Groups are cut into *tiles* of at most so many queries.
@@ -18,11 +18,14 @@ from docnmt.functional.selection import Selection
 
 
 class Assignments(NamedTuple):
-    """Assignments by group. A = h·Tq·t assignments, numbered as in (h, Tq, t); G = h·S groups, numbered as in (h, S).
+    """The assignments of a selection, sorted by group.
+
+    There are A = h·Tq·t assignments, numbered as in (h, Tq, t), and G = h·S groups, numbered as in (h, S).
 
     Fields:
-        order: (A,) the assignments by group, in their order inside one; those that keep nothing are behind all groups.
-        begin: (G + 1,) where each group begins in `order`; the last entry: where those that keep nothing begin.
+        order: (A,) assignment numbers sorted by group, stable within a group; assignments that keep nothing come last.
+        begin: (G + 1,) the index in `order` where each group begins; its last entry is where those that keep nothing
+            begin.
     """
 
     order: Tensor
@@ -30,14 +33,14 @@ class Assignments(NamedTuple):
 
     @classmethod
     def of(cls, selection: Selection, sentences: int) -> Assignments:
-        """Those of a selection among so many sentences. The host does not wait for the device."""
+        """Return the assignments of a selection among `sentences` sentences, without waiting for the device."""
         group, groups = _groups(selection, sentences)
         group, order = group.sort(stable=True)
         return cls(order, torch.searchsorted(group, torch.arange(groups + 1, device=group.device)))
 
     @classmethod
     def on_cpu(cls, selection: Selection, sentences: int) -> Assignments:
-        """The same in less time: NumPy counts short integers instead of comparing them."""
+        """Return the result of `of` for tensors on the CPU, faster: NumPy sorts short integers by counting."""
         group, groups = _groups(selection, sentences)
         if groups < 1 << 16:
             order = torch.from_numpy(group.numpy().astype(np.uint16).argsort(kind="stable"))
@@ -48,7 +51,7 @@ class Assignments(NamedTuple):
 
 
 def _groups(selection: Selection, sentences: int) -> tuple[Tensor, int]:
-    """(A,) the group of each assignment, their number where it keeps nothing; and their number."""
+    """Return the group of each assignment (A,) and the number of groups, which also marks assignments without one."""
     kept = selection.sentences
     groups = len(kept) * sentences
     head = torch.arange(len(kept), device=kept.device).view(-1, 1, 1)
@@ -56,10 +59,16 @@ def _groups(selection: Selection, sentences: int) -> tuple[Tensor, int]:
 
 
 def tiles_of(sizes: Tensor, width: int, number: int) -> tuple[Tensor, Tensor]:
-    """Groups of so many assignments (G,), cut into tiles of `width` → for each of `number` tiles, which are enough.
+    """Cut groups into tiles of at most `width` assignments.
+
+    Args:
+        sizes: (G,) the number of assignments of each group.
+        width: the largest number of assignments in a tile.
+        number: how many tiles to return, at least as many as are needed.
 
     Returns:
-        (number,) the group of each tile, G behind the last one, and how many assignments of it earlier tiles hold.
+        (number,) the group of each tile, G for unused tiles at the end; and (number,) how many assignments of that
+        group are in earlier tiles.
     """
     end = ((sizes + width - 1) // width).cumsum(0)
     tile = torch.arange(number, device=sizes.device)
@@ -68,14 +77,14 @@ def tiles_of(sizes: Tensor, width: int, number: int) -> tuple[Tensor, Tensor]:
 
 
 def query_rows(queries: int, t: int, heads: slice, all_heads: int, device: torch.device) -> Tensor:
-    """(heads·Tq·t,) the row of a (Tq·h, d) table of each assignment's query; much faster than dividing by t and Tq."""
+    """Return the row of each assignment's query in a (Tq·h, d) table: (heads·Tq·t,). Faster than dividing by t and Tq."""
     head = torch.arange(heads.start, heads.stop, device=device).view(-1, 1, 1)
     row = torch.arange(queries, device=device).view(-1, 1) * all_heads + head  # (heads, Tq, 1)
     return row.expand(-1, -1, t).flatten()
 
 
 def heads_at_a_time(selection: Selection, most: int) -> Iterator[slice]:
-    """Heads that keep at most so many sentences together, for all queries; at least one."""
+    """Yield slices of heads with at most `most` assignments each, but at least one head."""
     heads, queries, t = selection.sentences.shape
     step = max(1, most // max(1, queries * t))
     return (slice(first, min(first + step, heads)) for first in range(0, heads, step))

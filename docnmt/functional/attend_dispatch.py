@@ -1,4 +1,4 @@
-"""Attention to kept sentences, organised by sentence: every (head, sentence) gathers the queries that keep it.
+"""Conditional attention computed sentence by sentence: each (head, sentence) gathers the queries that keep it.
 
 Each tile of the plan is a block of dense attention; the t partial results of a query are merged by their log-sum-exp.
 Work and memory are proportional to Tq·t, whatever the number of sentences: the O(n·t·m²) of table 1 in Trankova and
@@ -21,8 +21,8 @@ from docnmt.functional.selection import Keys, Queries, Selection, subtract_large
 
 
 def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
-    """Attention to the words of the kept sentences → (Tq, h, d_v)."""
-    # softmax does not see the constant, but the precision of a log-sum-exp is that of what it sums
+    """Return attention to the words of the kept sentences, (Tq, h, d_v)."""
+    # Subtracting a constant leaves the softmax unchanged and keeps the log-sum-exp small, hence precise
     near = Selection(selection.sentences, subtract_largest(selection.relevance))
     inputs = _Inputs(queries.words, keys.words, keys.values, queries.sentences, keys.sentences)
     plans = list(plan_dispatch(near, queries.layout, keys.layout))
@@ -48,21 +48,21 @@ class _Output(NamedTuple):
 
 
 class _Context(PassContext, Protocol):
-    """What the passes of `_Dispatch` share."""
+    """The context that the forward and backward pass of `_Dispatch` share."""
 
     selection: Selection
     plans: list[DispatchPlan]
 
 
 class _Dispatch(torch.autograd.Function):
-    """Saves what the forward pass read and gave; scores are computed again."""
+    """Autograd function that saves inputs and output of the forward pass; the backward pass recomputes the scores."""
 
     @staticmethod
     def forward(
         ctx: _Context, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
         selection: Selection, plans: list[DispatchPlan],
     ) -> Tensor:  # fmt: skip
-        """The attention's output (Tq, h, d_v), one plan after the other."""
+        """Return the attention's output (Tq, h, d_v), computed plan by plan."""
         x = _Inputs(q.contiguous(), k.contiguous(), v.contiguous(), sentence_q, sentence_k)
         result = _Output(v.new_empty(*q.shape[:2], v.shape[-1]), q.new_empty(q.shape[1], len(q)))
         for plan in plans:
@@ -74,7 +74,7 @@ class _Dispatch(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of the five tensors, from scores computed again."""
+        """Return the gradients of the five input tensors, from recomputed scores."""
         *inputs, out, lse = ctx.saved_tensors
         x, result, grad = _Inputs(*inputs), _Output(out, lse), grad.contiguous()
         d = _Inputs(
@@ -92,12 +92,12 @@ class _Dispatch(torch.autograd.Function):
 
 
 def _forward(x: _Inputs, relevance: Tensor, plan: DispatchPlan, result: _Output) -> None:
-    """Fills the heads of the plan in the result."""
+    """Write the output and the log-sum-exp of the plan's heads into `result`."""
     flat_q, flat_k, flat_v = x.q.flatten(0, 1), x.k.flatten(0, 1), x.v.flatten(0, 1)
     (queries, heads), d_v, rows = x.q.shape[:2], x.v.shape[-1], len(plan.slot)
     partial = x.v.new_empty(rows + 1, d_v)
     top, total = x.q.new_empty(rows + 1), x.q.new_ones(rows + 1)
-    partial[rows], top[rows] = 0, -torch.inf  # what nothing kept contributes
+    partial[rows], top[rows] = 0, -torch.inf  # the contribution of an assignment that keeps nothing
     for batch in plan.batches:
         words = _word_rows(plan, batch, heads)
         tile_q = _gather(flat_q, plan.query_row[batch.rows].view(-1, batch.width))
@@ -117,7 +117,7 @@ def _forward(x: _Inputs, relevance: Tensor, plan: DispatchPlan, result: _Output)
 
 
 def _backward(x: _Inputs, relevance: Tensor, plan: DispatchPlan, result: _Output, grad: Tensor, d: _Inputs) -> Tensor:
-    """Fills the heads of the plan in d.q, adds to d.k and d.v; returns the relevances' gradient (heads·Tq, t).
+    """Write the plan's heads into d.q, add to d.k and d.v, and return the gradient of the relevances (heads·Tq, t).
 
     With P = exp(score + relevance - lse): dV = Pᵀ dO, dS = P (dO·V - dO·O), d relevance = Σ dS over the sentence.
     """
@@ -145,12 +145,12 @@ def _backward(x: _Inputs, relevance: Tensor, plan: DispatchPlan, result: _Output
         torch.bmm(d_scores.mT, tile_k, out=partial[at].view(-1, batch.width, d_k))
     merged = functional.embedding_bag(plan.row, partial, mode="sum")
     d.q[:, plan.heads] = merged.view(-1, queries, d_k).transpose(0, 1)
-    alone = (plan.row < rows).sum(-1, keepdim=True) < 2  # softmax does not see what is added to all of a query's scores
+    alone = (plan.row < rows).sum(-1, keepdim=True) < 2  # adding a constant to all scores of a query has no effect
     return _pick(d_relevance, plan.row).masked_fill_(alone, 0)
 
 
 def _relevance_backward(x: _Inputs, selection: Selection, plan: DispatchPlan, d_relevance: Tensor, d: _Inputs) -> None:
-    """Fills the heads of the plan in the gradients of sentence_q·sentence_k/√d_k."""
+    """Write the plan's heads into d.sentence_q and d.sentence_k: the gradients through sentence_q·sentence_k/√d_k."""
     (queries, heads, d_k), sentences = x.sentence_q.shape, len(x.sentence_k)
     d_relevance = d_relevance / math.sqrt(d_k)
     head = torch.arange(heads, device=x.q.device)[plan.heads].view(-1, 1, 1)
@@ -165,12 +165,12 @@ def _relevance_backward(x: _Inputs, selection: Selection, plan: DispatchPlan, d_
         mode="sum",
         per_sample_weights=_pick(d_relevance.flatten(), plan.assignments.order),
     )
-    of_sentence = of_sentence[: len(d_relevance) // queries * sentences]  # behind them those that keep nothing
+    of_sentence = of_sentence[: len(d_relevance) // queries * sentences]  # the rest belongs to assignments that keep nothing
     d.sentence_k[:, plan.heads] = of_sentence.view(-1, sentences, d_k).transpose(0, 1)
 
 
 def _word_rows(plan: DispatchPlan, batch: TileBatch, heads: int) -> Tensor:
-    """(tiles, M) rows of a (Tk·h, d) table: the words of each tile's sentence, its last again where it is shorter."""
+    """Return the rows of each tile's words in a (Tk·h, d) table, (tiles, M); short sentences repeat their last word."""
     word = torch.arange(batch.longest, device=plan.key_row.device)
     if batch.ragged:
         word = torch.minimum(word, plan.length[batch.tiles].unsqueeze(-1) - 1)
@@ -178,19 +178,19 @@ def _word_rows(plan: DispatchPlan, batch: TileBatch, heads: int) -> Tensor:
 
 
 def _gather(table: Tensor, rows: Tensor) -> Tensor:
-    """(tiles, rows) of a table (N, d) → (tiles, rows, d). `index_select` is many times faster than indexing."""
+    """Return rows (tiles, n) of a table (N, d) as (tiles, n, d). `index_select` is many times faster than indexing."""
     return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[-1])
 
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:
-    """values[index] of a vector."""
+    """Return values[index] for a vector `values`."""
     return values.index_select(0, index.flatten()).view(index.shape)
 
 
 def _scores(tile_q: Tensor, tile_k: Tensor, plan: DispatchPlan, batch: TileBatch) -> Tensor:
-    """k·q/√d_k of a batch of tiles, (tiles, M, width); -inf beyond a sentence's end.
+    """Return the scores k·q/√d_k of a batch of tiles, (tiles, M, width); -inf beyond a sentence's end.
 
-    Queries are neighbours in memory, so that everything along a sentence's words is plain vector arithmetic.
+    Queries are the last dimension, so that operations along a sentence's words are plain vector arithmetic.
     """
     scores = tile_q.new_empty(len(tile_q), batch.longest, batch.width)
     scores.baddbmm_(tile_k, tile_q.mT, beta=0, alpha=1 / math.sqrt(tile_q.shape[-1]))

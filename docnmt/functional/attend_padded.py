@@ -1,7 +1,7 @@
-"""Conditional attention over short documents: one padded product for all documents of about one length.
+"""Conditional attention over short documents: one padded batched product for documents of similar length.
 
-It computes every score of a document, as the equation is written, which is faster than choosing up to some hundred
-words.
+It computes every score of a document, as the equation is written. Up to some hundred words this is faster than
+computing the kept sentences alone.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ _MASKED = -1e30
 
 @dataclass(frozen=True)
 class Padded:
-    """The spans of a group's documents side by side.
+    """Row indices of a group's n documents, padded to the longest one, L.
 
     Attributes:
-        rows: (n, L) int64, row of the packed tensor; padding shows the last row of its own span, so that nothing of
+        rows: (n, L) int64, rows of the packed tensor; padding repeats the last row of its own span, so that nothing of
             another document can enter.
         real: (n, L) bool, False at padding.
-        shown: (m,) int64, the places of `rows`, flattened, that are real; and `own`, the packed rows that they show.
+        shown: (m,) int64, the positions in `rows.flatten()` that are not padding.
+        own: (m,) int64, the packed rows at these positions.
     """
 
     rows: Tensor
@@ -39,14 +40,14 @@ class Padded:
     own: Tensor
 
     def gather(self, x: Tensor) -> Tensor:
-        """Packed rows (T, h, d) as (n, h, L, d)."""
+        """Return packed rows (T, h, d) in padded form, (n, h, L, d)."""
         return x.index_select(0, self.rows.flatten()).view(*self.rows.shape, *x.shape[1:]).transpose(1, 2)
 
 
 def document_groups(first: Spans, *others: Spans) -> list[tuple[Padded, ...]]:
-    """All documents in groups; for each group the padded rows of every kind of span (tokens, sentences, nodes).
+    """Group documents by length; return for each group the padded rows of every kind of span (tokens, sentences).
 
-    Documents without a row of some kind are left out. Made once for these spans and kept with the first.
+    Documents in which a kind of span is empty are left out. The result is cached with `first`.
     """
     return first.derive((document_groups, *others), lambda: _make_groups((first, *others)))
 
@@ -58,7 +59,7 @@ def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[Padded, ...]]:
 
 
 def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:
-    """Document numbers of each group: sorted by length, cut where a kind of span becomes too long for its group."""
+    """Return the document numbers of each group: sorted by length, with a new group where lengths differ too much."""
     lengths = np.stack([spans.lengths for spans in kinds])  # (kinds, D)
     live = np.flatnonzero(lengths.min(axis=0, initial=1) > 0)
     order = live[np.argsort(lengths[:2, live].sum(axis=0), kind="stable")]
@@ -76,7 +77,7 @@ def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:
 
 
 def _pad(spans: Spans, members: np.ndarray) -> list[np.ndarray]:
-    """What a `Padded` holds."""
+    """Return the arrays of a `Padded`, in the order of its attributes, for the documents `members`."""
     lengths, starts = spans.lengths[members], spans.host[:-1][members]
     place = np.arange(int(lengths.max()))
     rows = starts[:, None] + np.minimum(place, lengths[:, None] - 1)
@@ -85,9 +86,9 @@ def _pad(spans: Spans, members: np.ndarray) -> list[np.ndarray]:
 
 
 def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
-    """Attention to the words of the kept sentences → (Tq, h, d_v)."""
+    """Return attention to the words of the kept sentences, (Tq, h, d_v)."""
     kinds = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
-    outputs = [keys.values[:0].sum(0)[None]]  # what a document without keys reads: 0 as an empty sum, with a gradient
+    outputs = [keys.values[:0].sum(0)[None]]  # row 0, for documents without keys: an empty sum, which is 0 and has a gradient
     place = torch.zeros(len(queries.words), dtype=torch.int64, device=queries.words.device)
     sentence_k, scale, filled = keys.sentences, 1 / math.sqrt(queries.words.shape[-1]), 1
     for query, key, sentence in document_groups(*kinds):
@@ -108,8 +109,12 @@ def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tens
 def _kept_relevance(
     q: Tensor, k: Tensor, selection: Selection, query: Padded, sentence: Padded
 ) -> tuple[Tensor, Tensor]:
-    """KeepTopT(q·k/√d_k), q (n, h, Lq, d_k), k (n, h, S, d_k) → (n, h, Lq, S + 1), `_MASKED` where not kept and in
-    the last column, for padding; and which queries keep nothing (n, h, Lq, 1)."""
+    """Return KeepTopT(q·k/√d_k), for q (n, h, Lq, d_k), k (n, h, S, d_k), and which queries keep nothing.
+
+    Returns:
+        (n, h, Lq, S + 1) relevances, `_MASKED` for sentences that are not kept and in the last column, which is for
+        padding; and (n, h, Lq, 1) bool, True for queries that keep nothing.
+    """
     relevance = torch.matmul(q, k.mT) / math.sqrt(q.shape[-1])
     kept = selection.sentences[:, query.rows] - sentence.rows[:, :1, None]  # (h, n, Lq, t)
     none_left = selection.relevance[:, query.rows] == -torch.inf
@@ -122,7 +127,7 @@ def _kept_relevance(
 
 
 def _sentence_of_word(keys: Keys, key: Padded, sentence: Padded, like: Tensor) -> Tensor:
-    """The matrix M of equation 6, (n, S + 1, Lk): 1 where a word belongs to a sentence, padding to the last row."""
+    """Return the matrix M of equation 6, (n, S + 1, Lk): 1 where a word is in a sentence; padding is in the last row."""
     number = keys.layout.sentence_of_token[key.rows] - sentence.rows[:, :1]  # (n, Lk), counted in the document
     number = number.masked_fill(~key.real, like.shape[-1] - 1)
     return torch.nn.functional.one_hot(number, like.shape[-1]).mT.to(like.dtype)

@@ -1,8 +1,8 @@
-"""Conditional attention of few queries to texts of few sentences: a step of decoding, row by row.
+"""Conditional attention for one decoding step: few queries, texts of few sentences.
 
-Every slot compares its queries with the sentences of its text, and copies the words of those that are kept behind each
-other. This takes a few products whatever the documents' lengths are. A row's numbers depend neither on the other rows
-nor on their number, as those of `docnmt.modules.softmax_attention.attend` (`docnmt.runtime.row_invariant`).
+Every slot compares its queries with the sentences of its text and concatenates the words of the kept sentences. This
+takes a few products whatever the documents' lengths are. A row's result depends neither on the other rows nor on their
+number, as in `docnmt.modules.softmax_attention.attend` (`docnmt.runtime.row_invariant`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ FEW = 128
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """The sentences that N slots choose from, head by head and side by side: S of each, behind them padding.
+    """The sentences that N slots choose from, for each slot and head, padded to S sentences.
 
     Attributes:
-        keys: (N·h, d_k, S), by which they are compared, in float32 at least.
+        keys: (N·h, d_k, S), the sentences' keys, in float32 at least.
         hidden: (N·h, 1, S), -inf for padding and for sentences without a word, else 0.
         begins: (N·h, S) int64, the row of a (T·h, d) table of words where a sentence begins for a head.
-        lengths: (N·h, S) int64, its words; 0 where `hidden`.
-        heads: h. most: sentences of the slot that has most.
+        lengths: (N·h, S) int64, the number of words of a sentence; 0 where `hidden`.
+        heads: h. most: the largest number of sentences of any slot.
     """
 
     keys: Tensor
@@ -47,10 +47,12 @@ class Choices:
     def of(
         cls, slots: Sequence[np.ndarray], relevance: Tensor, begins: np.ndarray, lengths: np.ndarray
     ) -> Choices | None:
-        """Of each slot the numbers of its sentences, at most `FEW`; None where no slot has any.
+        """Return the choices of the slots; None where no slot has a sentence.
 
         Args:
-            relevance: (Sk, h, d_k), the keys of all sentences. begins, lengths: (Sk,), their words.
+            slots: for each slot the numbers of its sentences, at most `FEW`.
+            relevance: (Sk, h, d_k), the keys of all sentences.
+            begins, lengths: (Sk,), the first word of each sentence and its number of words.
         """
         counts, heads = np.array([len(slot) for slot in slots]), relevance.shape[1]
         most = int(counts.max(initial=0))
@@ -77,12 +79,12 @@ def attend_rows(
     q: Tensor, sentence_q: Tensor, words: Tensor, values: Tensor, choices: Choices, policy: SelectionPolicy, *,
     own: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Softmax[q·k/√d_k + kept relevance of the word's sentence] v (equation 7), one query a row; without gradient.
+    """Return Softmax[q·k/√d_k + kept relevance of the word's sentence] v (equation 7) for each row, without gradient.
 
     Args:
         q, sentence_q: (R, h, d_k), slot by slot, as many of each.
         words, values: (Tk, h, d_k), (Tk, h, d_v), contiguous.
-        policy: of a search without a tree and without blocks.
+        policy: a policy that uses neither a tree nor blocks.
         own: (N,) int64, the place of each slot's own sentence among its choices, for `always_own`.
 
     Returns:
@@ -98,12 +100,12 @@ def attend_rows(
             _read_own(scores, relevance, place, own)
         place = place.view(both, -1)
         length = choices.lengths.gather(1, place).view(-1, t)  # (N·h·b, t), as all that follows
-        ends = length.cumsum(1)  # the kept sentences of a row stand behind each other
+        ends = length.cumsum(1)  # the kept sentences of a row are concatenated
         fewest, most = (int(x) for x in ends[:, -1].aminmax())
         if most == 0:
             return values.new_zeros(len(q), heads, values.shape[-1])
         column, step = _columns(-(-most // INVARIANT_KEYS) * INVARIANT_KEYS, heads, q.device)
-        of = (column >= ends[..., None]).sum(1)  # the sentence that stands at a column; t behind the last
+        of = (column >= ends[..., None]).sum(1)  # the kept sentence of each column; t after the last one
         begin = choices.begins.gather(1, place).view(-1, t).sub_(ends - length, alpha=heads)
         rows = functional.pad(begin, (0, 1)).gather(1, of).add_(step).clamp_(max=len(words) * heads - 1).flatten()
         k, v = (x.flatten(0, 1).index_select(0, rows).view(*of.shape, -1) for x in (words, values))
@@ -119,13 +121,13 @@ def attend_rows(
 
 @lru_cache(maxsize=256)
 def _columns(number: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """0, 1 … and 0, step …, so many."""
+    """Return 0, 1, … and 0, step, 2·step, …, `number` of each."""
     column = torch.arange(number, device=device)
     return column, column * step
 
 
 def _read_own(scores: Tensor, relevance: Tensor, place: Tensor, own: Tensor) -> None:
-    """The least relevant sentence, which stands last, gives way to the slot's own one (N,), if this is not kept."""
+    """Replace the least relevant kept sentence, the last one, by the slot's own sentence (N,) if that is not kept."""
     own = own.repeat_interleave(len(scores) // len(own))[:, None, None].expand(*scores.shape[:-1], 1)
     value = scores.gather(-1, own)
     missing = ~(place == own).any(-1, keepdim=True) & (value > -torch.inf)

@@ -1,4 +1,4 @@
-"""Conditional attention by flash attention of many lengths: a sequence for each (head, sentence), merged afterwards."""
+"""Conditional attention by variable-length flash attention: a sequence for each (head, sentence), merged afterwards."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from docnmt.functional.varlen_plan import VarlenPlan, heads_at_once, plan_varlen
 
 
 def suits_varlen(queries: Queries, keys: Keys, selection: Selection) -> bool:
-    """Whether `varlen_attention` computes these: fitting words and values, and not more sequences than a call takes."""
+    """Return True if `varlen_attention` can compute these: supported tensors, and few enough sequences for a call."""
     _, asked, t = selection.sentences.shape
     fits = takes_varlen(queries.words, keys.words, keys.values)
     return fits and heads_at_once(1, asked, t, keys.layout.num_sentences) == 1
 
 
 def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: Calls = FLASH) -> Tensor:
-    """Attention to the words of the kept sentences → (Tq, h, d), by one sequence for each (head, sentence).
+    """Return attention to the words of the kept sentences, (Tq, h, d), by one sequence for each (head, sentence).
 
     Args:
-        queries, keys: words and values of the type that `calls` compute in, what selects in float32 at least.
+        queries, keys: words and values in the type that `calls` compute in; sentence queries and keys in float32 at
+            least.
     """
     near = Selection(selection.sentences, subtract_largest(selection.relevance))
     spans, sentence_k = keys.layout.sentences, keys.sentences
@@ -43,7 +44,7 @@ def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: 
 
 
 class _VarlenContext(PassContext, Protocol):
-    """What the passes of `_Varlen` share."""
+    """The context that the forward and backward pass of `_Varlen` share."""
 
     selection: Selection
     plan: VarlenPlan
@@ -51,11 +52,11 @@ class _VarlenContext(PassContext, Protocol):
 
 
 class _Varlen(torch.autograd.Function):
-    """The outputs of the sequences are merged by their log-sum-exp, to which the sentence's relevance is added.
+    """Autograd function that merges the sequences' outputs by their log-sum-exp plus the sentence's relevance.
 
-    The gradient of a log-sum-exp, which the backward call does not know, is not needed: called with the *merged* output
-    and LSE − relevance, it computes the weights that a word has among all that its query reads, exp(score + relevance
-    − LSE), and from them the exact gradients.
+    The backward call of flash attention takes no gradient of a log-sum-exp, and needs none here: called with the
+    *merged* output and LSE − relevance, it computes each word's weight among all words that its query reads,
+    exp(score + relevance − LSE), and from these weights the exact gradients.
     """
 
     @staticmethod
@@ -63,7 +64,7 @@ class _Varlen(torch.autograd.Function):
         ctx: _VarlenContext, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
         selection: Selection, plan: VarlenPlan, calls: Calls,
     ) -> Tensor:  # fmt: skip
-        """The output (Tq, h, d)."""
+        """Return the output (Tq, h, d)."""
         rows = (_rows(q, plan.query), _rows(k, plan.key), _rows(v, plan.key))
         read = calls.forward(*rows, plan.sequences, False)
         nothing = selection.relevance == -torch.inf
@@ -78,7 +79,7 @@ class _Varlen(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: _VarlenContext, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of the five tensors."""
+        """Return the gradients of the five input tensors."""
         q, k, v, sentence_q, sentence_k, out, lse, merge, partial = ctx.saved_tensors
         plan, relevance = ctx.plan, ctx.selection.relevance
         with torch.autocast(grad.device.type, enabled=False):
@@ -101,7 +102,10 @@ class _Varlen(torch.autograd.Function):
 def _relevance_gradient(
     grad: Tensor, out: Tensor, partial: Tensor, merge: Tensor, selection: Selection, plan: VarlenPlan
 ) -> Tensor:
-    """(h, Tq, t): Σ over a sentence's words of P (dO·v − dO·O) = share of the sentence · (dO·its output − dO·O)."""
+    """Return the gradient of the relevances, (h, Tq, t).
+
+    It is Σ over a sentence's words of P (dO·v − dO·O) = share of the sentence · (dO·its output − dO·O).
+    """
     grad, nothing = grad.to(merge.dtype), selection.relevance == -torch.inf
     all_read = (grad * out).sum(-1).T.unsqueeze(-1)  # (h, Tq, 1)
     if takes_kernels(partial):
@@ -111,14 +115,14 @@ def _relevance_gradient(
     else:
         each = [(grad * _kept(partial, plan, nothing, i)).sum(-1) for i in range(merge.shape[-1])]
         reads = torch.stack(each, -1).transpose(0, 1)
-    alone = (~nothing).sum(-1, keepdim=True) < 2  # softmax does not see what is added to all of a query's scores
+    alone = (~nothing).sum(-1, keepdim=True) < 2  # adding a constant to all scores of a query has no effect
     return (merge * (reads - all_read)).masked_fill(alone, 0)
 
 
 def _sentence_gradients(
     of_relevance: Tensor, sentence_q: Tensor, sentence_k: Tensor, selection: Selection, plan: VarlenPlan
 ) -> tuple[Tensor, Tensor]:
-    """Those of sentence_q·sentence_k/√d, for the gradient (h, Tq, t) of the kept ones."""
+    """Return the gradients of sentence_q and sentence_k, from that of the kept relevances (h, Tq, t)."""
     of_relevance = (of_relevance / math.sqrt(sentence_q.shape[-1])).to(sentence_q.dtype)
     heads, _, t = of_relevance.shape
     head = torch.arange(heads, device=of_relevance.device).view(-1, 1, 1)
@@ -136,7 +140,7 @@ def _sentence_gradients(
 
 
 def _weighted(rows: Tensor, plan: VarlenPlan, weights: Tensor, kind: torch.dtype) -> Tensor:
-    """Rows of assignments (A, 1, d) → their sums over t with these weights (h, Tq, t): (Tq, h, d) of type `kind`."""
+    """Sum the rows of assignments (A, 1, d) over t with weights (h, Tq, t); return (Tq, h, d) of type `kind`."""
     if takes_kernels(rows):
         from docnmt.functional.kernels.gathered import gathered_sum
 
@@ -148,7 +152,7 @@ def _weighted(rows: Tensor, plan: VarlenPlan, weights: Tensor, kind: torch.dtype
 
 
 def _sum_over_tiles(rows: Tensor, plan: VarlenPlan, keys: Tensor) -> Tensor:
-    """Rows of keys (R, 1, d) → their sums (Tk, h, d): a sentence may have been read by several sequences."""
+    """Sum the rows (R, 1, d) of each key; return (Tk, h, d). Several sequences may have read one sentence."""
     total = in_float32(torch.zeros_like(keys, memory_format=torch.contiguous_format))
     found = rows.squeeze(1).masked_fill(plan.unread, 0).to(total.dtype)
     total.view(-1, keys.shape[-1]).index_add_(0, plan.key, found)
@@ -156,21 +160,21 @@ def _sum_over_tiles(rows: Tensor, plan: VarlenPlan, keys: Tensor) -> Tensor:
 
 
 def _kept(rows: Tensor, plan: VarlenPlan, nothing: Tensor, i: int) -> Tensor:
-    """Of rows of assignments (A, 1, d), what each query has of its i-th sentence, 0 for none: (Tq, h, d)."""
+    """Return the row, out of (A, 1, d), of each query's i-th kept sentence, (Tq, h, d); 0 if there is none."""
     place = plan.place[..., i].T
     return rows.index_select(0, place.flatten()).view(*place.shape, -1).masked_fill(_of_query(nothing, i), 0)
 
 
 def _of_query(x: Tensor, i: int) -> Tensor:
-    """Of (h, Tq, t), the i-th of each query: (Tq, h, 1)."""
+    """Return entry i along t of x (h, Tq, t), as (Tq, h, 1)."""
     return x[..., i].T.unsqueeze(-1)
 
 
 def _rows(x: Tensor, index: Tensor) -> Tensor:
-    """Rows of a table (n·h, d), each a sequence's element of one head: x (n, h, d) → (rows, 1, d)."""
+    """Return the rows `index` of x (n, h, d), seen as a table (n·h, d), as (rows, 1, d): one head for each sequence."""
     return x.reshape(-1, 1, x.shape[-1]).index_select(0, index)
 
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:
-    """values[index] of a vector."""
+    """Return values[index] for a vector `values`."""
     return values.index_select(0, index.flatten()).view(index.shape)

@@ -1,4 +1,4 @@
-"""The type of what PyTorch hands to both passes of an autograd function."""
+"""The type of the context that PyTorch passes to the forward and backward pass of an autograd function."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from torch import Tensor
 
 
 class PassContext(Protocol):
-    """What the forward pass leaves to the backward pass. A function that attaches more names it in a subclass."""
+    """The context of an autograd function. A function that sets more attributes declares them in a subclass."""
 
     @property
     def saved_tensors(self) -> tuple[Tensor, ...]:
-        """What `save_for_backward` was given; None where it was given None, which the type does not say."""
+        """The arguments of `save_for_backward`; an entry may be None, which the type does not express."""
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
-        """For each argument of the forward pass, whether its gradient is wanted."""
+        """One flag for each argument of the forward pass: True if its gradient is needed."""
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs and outputs."""
+        """Save inputs and outputs for the backward pass."""
 
     def mark_non_differentiable(self, *outputs: Tensor) -> None:
-        """Say that these outputs have no gradient."""
+        """Mark outputs that have no gradient."""

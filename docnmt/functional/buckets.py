@@ -18,7 +18,7 @@ from docnmt.runtime.transfer import to_device
 
 @dataclass(frozen=True)
 class Bucket:
-    """Spans padded to one length, and what their queries may not see."""
+    """Spans padded to one length, with the mask of keys that their queries may not see."""
 
     spans: int
     q_length: int
@@ -42,7 +42,7 @@ class BucketPlan:
     output_rows: Tensor  # 1 + the padded row of each packed one; 0 for queries without keys
 
     def pad(self, x: Tensor, side: Literal["q", "k"]) -> list[Tensor]:
-        """Packed rows (T, h, d) as one (n, h, L, d) for each bucket."""
+        """Return packed rows (T, h, d) as one padded tensor (n, h, L, d) for each bucket."""
         shapes = [(b.spans, self.heads, b.q_length if side == "q" else b.k_length) for b in self.buckets]
         rows = x.flatten(0, 1).index_select(0, self.q_rows if side == "q" else self.k_rows)
         # split, not slices: the backward of each slice would fill a tensor of all rows
@@ -50,14 +50,14 @@ class BucketPlan:
         return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
 
     def unpad(self, outputs: Sequence[Tensor], v: Tensor) -> Tensor:
-        """One (n, h, Lq, dv) for each bucket as packed rows (Tq, h, dv); 0 for a query without keys."""
+        """Return the buckets' outputs, (n, h, Lq, dv) each, as packed rows (Tq, h, dv); 0 for a query without keys."""
         nothing = v[:0].sum((0, 1))[None]  # 0 as an empty sum, which has a gradient as any other output
         rows = torch.cat([nothing, *(output.flatten(0, 2) for output in outputs)])
         return rows.index_select(0, self.output_rows).view(-1, self.heads, v.shape[-1])
 
 
 def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
-    """The plan of a pair of spans, made once: all layers of a model share it."""
+    """Return the plan of a pair of spans; it is cached with `q_spans`, so that all layers of a model share it."""
     return q_spans.derive((bucket_plan, k_spans, heads, causal), lambda: _make_plan(q_spans, k_spans, heads, causal))
 
 
@@ -92,14 +92,14 @@ def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Buck
 
 
 def _padded_length(lengths: np.ndarray) -> np.ndarray:
-    """Rounded up to about an eighth: few buckets, little padding, and a function of the span's own length alone."""
+    """Round lengths up by about an eighth at most: few buckets, little padding, independent of the other spans."""
     step = np.maximum(4, 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64) // 8)
     padded: np.ndarray = -(-lengths // step) * step
     return padded
 
 
 def _padded_rows(spans: Spans, order: np.ndarray, padded: np.ndarray, heads: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (span, head, place) of the spans in `order`: which row (token, head) each shows, and whether it is real."""
+    """Return for each padded row (span, head, place) its packed row (token, head), and False where it is padding."""
     widths = np.repeat(padded[order], heads)  # a run of places for each span and head
     place = np.arange(int(widths.sum())) - np.repeat(np.cumsum(widths) - widths, widths)
     last = np.repeat(np.repeat(spans.lengths[order] - 1, heads), widths)
@@ -108,7 +108,7 @@ def _padded_rows(spans: Spans, order: np.ndarray, padded: np.ndarray, heads: int
 
 
 def _mask(q_length: int, k_length: int, k_lengths: np.ndarray, causal: bool) -> Tensor | None:
-    """(n or 1, 1, Lq or 1, Lk), -inf for what must not be seen: padding, and the future when causal."""
+    """Return the mask (n or 1, 1, Lq or 1, Lk), -inf for padding and, when causal, later keys; None if none is hidden."""
     place = np.arange(k_length)
     hidden = (place >= k_lengths[:, None])[:, None, None]
     if causal:

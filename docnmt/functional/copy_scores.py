@@ -1,4 +1,4 @@
-"""The pointer of a copying model: how a word's state resembles those of earlier sentences, and what followed there."""
+"""Scores of the copy pointer: similarities of a word's state to states of earlier sentences, and the copied labels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from docnmt.functional import costs
 from docnmt.layout import DocumentLayout
 
-#: A similarity of what must not be read; finite, so that rows which read nothing have gradients of 0 and not NaN.
+#: The similarity of hidden words; finite, so that rows which read nothing have gradients of 0 and not NaN.
 NOTHING = -1e9
 
 
 def similarities(q: Tensor, k: Tensor) -> Tensor:
-    """−|q − k|², in float32 at least: q (..., N, d), k (..., M, d) → (..., N, M)."""
+    """Return −|q − k|² in float32 at least, for q (..., N, d), k (..., M, d): (..., N, M)."""
     precise = torch.promote_types(q.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         q, k = q.to(precise), k.to(precise)
@@ -27,9 +27,10 @@ def similarities(q: Tensor, k: Tensor) -> Tensor:
 def copied_labels(
     q: Tensor, k: Tensor, labels: Tensor, layout: DocumentLayout, window: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the pointer says of each label: softmax(−|q − k|²) over the words of earlier sentences of its document.
+    """Return log p of each label under the pointer: softmax(−|q − k|²) over words of earlier sentences.
 
-    A word reads the last `window` words before its sentence. A key stands for its label, the token that followed it.
+    A word reads the last `window` words before its sentence, in its own document. Each key votes for its own label,
+    the token that followed it.
 
     Args:
         q, k: (T, d) of the words of `layout`. labels: (T,); negative ones are not copied.
@@ -51,7 +52,7 @@ def copied_labels(
 
 
 def copied_values(q: Tensor, k: Tensor, values: Tensor, labels: Tensor, layout: DocumentLayout, window: int) -> Tensor:
-    """What the same softmax takes of values (T, d) → (T, d); 0 where there is nothing to read."""
+    """Return the mean of values (T, d) under the weights of `copied_labels`, (T, d); 0 where there is nothing to read."""
     parts = [values[:0]]
     for _, keys, scores in _scored(q, k, labels, layout, window):
         weights = scores.softmax(1).masked_fill(scores <= NOTHING / 2, 0)
@@ -62,8 +63,10 @@ def copied_values(q: Tensor, k: Tensor, values: Tensor, labels: Tensor, layout: 
 def _scored(
     q: Tensor, k: Tensor, labels: Tensor, layout: DocumentLayout, window: int
 ) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Blocks of words (N,) in order, the words (M,) of which they may read some, and the similarities (N, M), `NOTHING`
-    for what a word does not read."""
+    """Yield blocks of N query words in order, a range of M key words, and the similarities (N, M).
+
+    A similarity is `NOTHING` where a word does not read a key.
+    """
     sentence, bounds = layout.sentence_of_token, layout.sentences.host
     starts = layout.sentence_offsets[:-1].index_select(0, sentence)  # (T,) where a word's own sentence begins
     for first, begin, end in _blocks(layout, window):
@@ -76,7 +79,10 @@ def _scored(
 
 
 def _blocks(layout: DocumentLayout, window: int) -> Iterator[tuple[int, int, int]]:
-    """(first word read, first query, end) of blocks of whole sentences, each of one document and long enough."""
+    """Yield (first word read, first query, end) of blocks of whole sentences, each from one document.
+
+    A block has at least `costs.COPY_QUERIES` queries, unless its document ends.
+    """
     sentences, documents = layout.sentences.host, layout.document_sentences.host
     for first, last in zip(documents[:-1].tolist(), documents[1:].tolist(), strict=True):
         begin = first
