@@ -127,7 +127,7 @@ def _kept_relevance(
 
 
 def _sentence_of_word(keys: Keys, key: Padded, sentence: Padded, like: Tensor) -> Tensor:
-    """Return the matrix M of equation 6, (n, S + 1, Lk): 1 where a word is in a sentence; padding is in the last row."""
+    """Return the matrix M of equation 6, (n, S + 1, Lk): 1 where a word is in a sentence; padding: last row."""
     number = keys.layout.sentence_of_token[key.rows] - sentence.rows[:, :1]  # (n, Lk), counted in the document
     number = number.masked_fill(~key.real, like.shape[-1] - 1)
     return torch.nn.functional.one_hot(number, like.shape[-1]).mT.to(like.dtype)

@@ -92,7 +92,7 @@ def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Buck
 
 
 def _padded_length(lengths: np.ndarray) -> np.ndarray:
-    """Round lengths up by about an eighth at most: few buckets, little padding, independent of the other spans."""
+    """Round lengths up to a multiple of 4 or more, about an eighth of the length; other spans have no influence."""
     step = np.maximum(4, 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64) // 8)
     padded: np.ndarray = -(-lengths // step) * step
     return padded
@@ -108,7 +108,7 @@ def _padded_rows(spans: Spans, order: np.ndarray, padded: np.ndarray, heads: int
 
 
 def _mask(q_length: int, k_length: int, k_lengths: np.ndarray, causal: bool) -> Tensor | None:
-    """Return the mask (n or 1, 1, Lq or 1, Lk), -inf for padding and, when causal, later keys; None if none is hidden."""
+    """Return a mask (n or 1, 1, Lq or 1, Lk): -inf at padding and, when causal, later keys; None if all are visible."""
     place = np.arange(k_length)
     hidden = (place >= k_lengths[:, None])[:, None, None]
     if causal:

@@ -52,7 +52,7 @@ def copied_labels(
 
 
 def copied_values(q: Tensor, k: Tensor, values: Tensor, labels: Tensor, layout: DocumentLayout, window: int) -> Tensor:
-    """Return the mean of values (T, d) under the weights of `copied_labels`, (T, d); 0 where there is nothing to read."""
+    """Return the means of values (T, d) under the pointer's weights, (T, d); 0 where there is nothing to read."""
     parts = [values[:0]]
     for _, keys, scores in _scored(q, k, labels, layout, window):
         weights = scores.softmax(1).masked_fill(scores <= NOTHING / 2, 0)

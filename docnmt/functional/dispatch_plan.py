@@ -3,11 +3,11 @@
 A group of assignments is cut into tiles; tiles of similar size and sentence length form a *batch*, padded to its
 largest tile. Cutting bounds the padding, so that it costs nothing when all queries choose the same sentences.
 
-How many queries keep a sentence is known on the device only, and asking would stop a GPU's host. But A assignments in G
-groups fill at most A / W + G tiles of W queries; and of tiles of long sentences there are no more than the queries of
-their documents can keep. So there are two plans: an exact one, for CPUs, and a *bounded* one of as many tiles as there
-can be, longest sentences first, of which those that are too many hold nothing. It costs up to about twice the work, and
-no wait.
+The number of queries that keep a sentence is known on the device only, and reading it would make the host wait for the
+GPU. But A assignments in G groups fill at most A / W + G tiles of W queries, and the tiles of long sentences are limited
+by the number of queries in their documents. So there are two plans: an exact one, for CPUs, and a *bounded* one with the
+largest possible number of tiles, longest sentences first, in which surplus tiles are empty. The bounded plan costs up to
+about twice the work, but no waiting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from docnmt.runtime.transfer import to_device
 class TileBatch:
     """Tiles computed together, each padded to `width` queries and `longest` words.
 
-    rows: their tile rows. tiles: which tiles. ragged: whether some have fewer words than `longest`.
+    rows: their tile rows. tiles: their indices. ragged: True if some may have fewer words than `longest`.
     """
 
     rows: slice
@@ -46,11 +46,11 @@ class DispatchPlan:
     """The tiles of some heads. A assignments, R rows of all tiles with their padding, G tiles.
 
     Attributes:
-        heads: which heads.
-        assignments: of these heads, by (head, sentence).
+        heads: the heads of this plan.
+        assignments: their assignments, sorted by (head, sentence).
         query_row: (R,) the row of a (Tq·h, d) table of queries.
         slot: (R,) the entry of a (heads·Tq, t) table of assignments; heads·Tq·t for rows that only fill a tile.
-        row: (heads·Tq, t) the tile row of an assignment; R where nothing was left to choose.
+        row: (heads·Tq, t) the tile row of an assignment; R for an assignment that keeps nothing.
         key_row: (G,) the row of a (Tk·h, d) table of keys where the words of a tile begin.
         length: (G,) int64, words of each tile.
         batches: in the order of the rows.
@@ -69,7 +69,7 @@ class DispatchPlan:
 def plan_dispatch(
     selection: Selection, query_layout: DocumentLayout, key_layout: DocumentLayout
 ) -> Iterator[DispatchPlan]:
-    """One plan for as many heads as fit into memory, and at least one: exact on a CPU, bounded elsewhere."""
+    """Yield plans for as many heads at a time as fit into memory, at least one: exact on a CPU, bounded elsewhere."""
     if selection.sentences.device.type == "cpu":
         for heads in heads_at_a_time(selection, costs.TILE_ASSIGNMENTS):
             yield _exact(selection, key_layout.sentences, heads)
@@ -118,8 +118,12 @@ def _bounded(selection: Selection, bounds: TileBounds, heads: slice) -> Dispatch
 def _rows(
     selection: Selection, heads: slice, found: Assignments, position: Tensor, real: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`query_row`, `slot` and `row` of a plan, from the place of each tile row in the order of the assignments (R,),
-    and whether it is one of the tile's queries (R,)."""
+    """Return `query_row`, `slot` and `row` of a plan.
+
+    Args:
+        position: (R,) the index in `found.order` of each tile row.
+        real: (R,) bool, False for rows that only fill a tile.
+    """
     all_heads, queries, t = selection.sentences.shape
     slot = found.order.index_select(0, position)
     query_row = query_rows(queries, t, heads, all_heads, slot.device).index_select(0, slot)
@@ -131,7 +135,7 @@ def _rows(
 
 @dataclass(frozen=True)
 class _Tiles:
-    """Tiles in the order they are computed: `size` queries of `group` from its `first` on, `length` words."""
+    """Tiles in the order of computation: `size` queries of `group` from its query `first` on, and `length` words."""
 
     group: np.ndarray
     first: np.ndarray
@@ -141,7 +145,7 @@ class _Tiles:
 
 
 def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
-    """Groups of so many queries and words → tiles, by length and then by size, in batches."""
+    """Cut groups with `sizes` queries and `lengths` words into tiles, sorted by length and size, and batch these."""
     pieces = -(-sizes // costs.TILE)
     group = np.repeat(np.arange(len(sizes)), pieces)
     piece = np.arange(len(group)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -170,8 +174,11 @@ def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
 
 
 def _kinds(length: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Which tiles may share a batch: the place of their length in `costs.TILE_LENGTHS`, or of one up to four times as
-    long where there is little to do."""
+    """Return a number for each tile; tiles with equal numbers may share a batch.
+
+    It is the index in `costs.TILE_LENGTHS` of the tile's length, or of one up to four times as long where there is
+    little work.
+    """
     kind = np.searchsorted(costs.TILE_LENGTHS, length)
     joined = np.arange(len(costs.TILE_LENGTHS))
     work = shortest = 0
@@ -189,11 +196,12 @@ def _kinds(length: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TileBounds:
-    """What one head needs at most, from the lengths of sentences and documents alone.
+    """Upper bounds of the tiles that one head needs, from the lengths of sentences and documents alone.
 
     Attributes:
         lengths: bounds of sentences' lengths, the largest first; no sentence is longer than the first.
-        assignments, groups: (len(lengths) + 1,) how many, at most, are of sentences longer than each bound, and than 0.
+        assignments, groups: (len(lengths) + 1,) the largest number of assignments and groups of sentences longer than
+            each bound, and than 0.
         order: (S,) int64, the sentences, longest first. begin, words: (S,) int64, their first words and lengths.
     """
 
@@ -206,7 +214,7 @@ class TileBounds:
 
     @classmethod
     def of(cls, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> TileBounds:
-        """Made once for a pair of layouts."""
+        """Return the bounds of a pair of layouts; they are cached with the query layout."""
         key = (TileBounds, query_layout.documents, key_layout.sentences, key_layout.document_sentences, t)
         return query_layout.sentences.derive(key, lambda: cls._make(query_layout, key_layout, t))
 
@@ -223,12 +231,12 @@ class TileBounds:
 
     @property
     def width(self) -> int:
-        """Queries of a tile: about as many as keep a sentence."""
+        """The number of queries in a tile, a power of two near the mean number of queries that keep a sentence."""
         mean = int(self.assignments[-1]) / max(1, int(self.groups[-1]))
         return min(max(1 << round(math.log2(max(1.0, mean))), costs.CARD_TILE_LEAST), costs.CARD_TILE_MOST)
 
     def batches(self, heads: int, width: int) -> Iterator[TileBatch]:
-        """Tiles of `width` queries for so many heads, longest sentences first."""
+        """Yield batches of tiles of `width` queries for `heads` heads, longest sentences first."""
         tiles = np.where(self.groups > 0, heads * (self.assignments // width + self.groups), 0)
         for longest, begin, end in zip(self.lengths.tolist(), tiles[:-1].tolist(), tiles[1:].tolist(), strict=True):
             step = max(1, costs.CARD_TILE_BATCH // (width * longest))

@@ -42,7 +42,7 @@ def windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor 
 
 
 def _prefixes(increments: Tensor, carry: Tensor, *, reverse: bool = False) -> tuple[Tensor, Tensor]:
-    """Sums of all earlier (later) increments (N, G, d, e), `carry` (N, d, e) included, and the carry to go on with."""
+    """Return for each block the sum of `carry` (N, d, e) and earlier (later) increments (N, G, d, e), and the new carry."""
     blocks = increments.shape[1]
     ones = increments.new_ones(blocks, blocks)
     earlier = ones.triu(1) if reverse else ones.tril(-1)
@@ -69,7 +69,7 @@ class _Past(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """What forward and backward both need of one segment."""
+    """The tensors of one segment that the forward and the backward pass need."""
 
     q: Tensor  # (N·G, c, d)
     values: Tensor  # (N·G, columns, e)
@@ -78,7 +78,7 @@ class _Segment(NamedTuple):
 
 
 def _segment(x: _Inputs, g: Geometry, first: int, outside: tuple[Tensor, Tensor]) -> _Segment:
-    """The blocks from `first` on: rows and scores."""
+    """Return the rows and scores of the segment that begins with block `first`."""
     n, blocks, begin = len(x.q), min(g.segment, g.blocks - first), first * g.block
     q = rows_at(x.q, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
     values = windows_of(x.values, begin, blocks, g, None if x.far is None else x.far[:, first : first + blocks])
@@ -123,13 +123,13 @@ def _relative_gradients(
 
 
 class _Context(PassContext, Protocol):
-    """What the passes of `_Windowed` share."""
+    """The context that the forward and backward pass of `_Windowed` share."""
 
     geometry: Geometry
 
 
 class _Windowed(torch.autograd.Function):
-    """Saves its inputs and the state before each block; windows and scores are computed again."""
+    """Autograd function that saves its inputs and the state before each block; the rest is recomputed in backward."""
 
     @staticmethod
     def forward(
@@ -198,7 +198,7 @@ class _Gradients:
     def add(
         self, x: _Inputs, g: Geometry, first: int, outside: tuple[Tensor, Tensor], states: Tensor | None, grad: Tensor
     ) -> None:
-        """What the segment from block `first` on contributes; `states` before each block, where there are keys."""
+        """Add the gradients of the segment that begins with block `first`; `states` are those before each block."""
         s = _segment(x, g, first, outside)
         n, blocks, begin = len(x.q), len(s.q) // len(x.q), first * g.block
         d_mixed = rows_at(grad, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
@@ -219,7 +219,7 @@ class _Gradients:
         rows.copy_(d_q.view(n, blocks * g.block, -1)[:, : rows.shape[1]])
 
     def _add_states(self, past: _Past, increments: Tensor, begin: int, g: Geometry) -> None:
-        """What comes through the states; `increments` (N·G, d, e) of their gradients."""
+        """Add the gradients that flow through the states; `increments` (N·G, d, e) are those of the states' gradients."""
         n = len(self.q)
         increments = increments.view(n, -1, *self.state.shape[1:])
         d_states, self.state = _prefixes(increments, self.state, reverse=True)

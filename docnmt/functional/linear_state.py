@@ -14,7 +14,7 @@ from docnmt.layout import Spans
 
 @dataclass
 class LinearState:
-    """What causal linear attention keeps of the positions so far, R rows of any age.
+    """The state of causal linear attention after the positions so far, for R rows of any length.
 
     A step equals the same row of `linear_attention(..., causal=True)` and costs the same at every position.
 
@@ -39,7 +39,7 @@ class LinearState:
         return cls(sums, like.new_zeros(rows, heads, horizon, value_width + 1, dtype=dtype))
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, rel_pos: Tensor | None = None) -> Tensor:
-        """The next position of every row: q, k (R, h, d), v (R, h, dv) → (R, h, dv). Changes the state."""
+        """Attend at the next position of every row and update the state: q, k (R, h, d), v (R, h, dv) → (R, h, dv)."""
         value = with_one(v)
         features_q, arrived = feature_map(q)[:, :, None], feature_map(k)[..., None]  # (R, h, 1, d), (R, h, d, 1)
         if rel_pos is None:
@@ -61,13 +61,13 @@ class LinearState:
         return LinearState(self.sums.index_select(0, rows), self.recent.index_select(0, rows))
 
     def append(self, other: LinearState) -> LinearState:
-        """The rows of both."""
+        """Return a state with the rows of both, those of `other` last."""
         return LinearState(torch.cat([self.sums, other.sums]), torch.cat([self.recent, other.recent]))
 
 
 @dataclass
 class LinearMemory:
-    """What cross-attention keeps of the keys of packed spans (sources), so that a query costs the same at every length.
+    """Sums over the keys of packed spans (sources) for cross-attention; a query costs the same at every length.
 
     A step equals the same row of `packed_linear_attention(..., causal=False)`. Without relative positions only the
     totals are kept, and at horizon 0, with one embedding for all keys, one more sum a span. Otherwise the values are
@@ -90,7 +90,7 @@ class LinearMemory:
 
     @classmethod
     def build(cls, k: Tensor, v: Tensor, spans: Spans, *, horizon: int | None = None) -> LinearMemory:
-        """k (Tk, h, d) and v (Tk, h, dv) of packed spans; `horizon`: r of the relative positions, None without them."""
+        """Return the memory of k (Tk, h, d), v (Tk, h, dv); `horizon` is r of the relative positions, None without."""
         values = with_one(v)
         features = feature_map(k).transpose(0, 1)  # (h, Tk, d)
         totals = values.new_zeros(len(spans), *k.shape[1:], values.shape[2])
@@ -112,7 +112,7 @@ class LinearMemory:
         return normalised(mixed[:, :, 0]).to(self.values.dtype)
 
     def _relative(self, weights: Tensor, span: Tensor, position: Tensor) -> Tensor:
-        """The values of each row's span by their weights (R, h, 1, 2r+1) at distances −r to r → (R, h, 1, dv + 1)."""
+        """Sum each row's span, weighted by distance from −r to r: weights (R, h, 1, 2r+1) → (R, h, 1, dv + 1)."""
         horizon, block = weights.shape[-1] // 2, self.first_block[span]
         if horizon == 0:
             return weights * self.after[block][:, :, None]
@@ -133,7 +133,7 @@ class LinearMemory:
 
 
 def _sums_outside(values: Tensor, spans: Spans, horizon: int | None) -> tuple[Tensor, Tensor, Tensor]:
-    """`first_block`, `before` and `after` of a `LinearMemory`."""
+    """Return `first_block`, `before` and `after` of a `LinearMemory`."""
     starts, lengths = spans.offsets[:-1], spans.offsets.diff()
     if horizon is None:
         return torch.zeros_like(starts), values[:0].clone(), values[:0].clone()

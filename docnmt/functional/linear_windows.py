@@ -10,12 +10,12 @@ from torch import Tensor
 
 
 class Geometry(NamedTuple):
-    """Where blocks and windows lie. Columns of a block's scores: [sum before] window [sum after]."""
+    """The sizes of blocks and windows. The columns of a block's scores are [sum before] window [sum after]."""
 
     block: int  # queries of a block
     horizon: int  # r; 0 without relative positions
     causal: bool
-    sums: bool  # whether the values outside of the window stand in columns of their own
+    sums: bool  # True if sums of the values outside the window have columns of their own
     blocks: int  # of all queries
     segment: int  # blocks handled at once
 
@@ -51,7 +51,7 @@ def far_sums(values: Tensor, g: Geometry) -> Tensor:
 
 
 def rows_at(x: Tensor, begin: int, count: int) -> Tensor:
-    """x[:, begin : begin + count], with zeros where there is no such row."""
+    """Return x[:, begin : begin + count], with zeros for rows that do not exist."""
     length = x.shape[1]
     part = x[:, min(max(begin, 0), length) : min(max(begin + count, 0), length)]
     before = min(max(-begin, 0), count)

@@ -28,11 +28,11 @@ def chunked_cross_entropy(
     Args:
         features: (T, d). weight: (V, d). bias: (V,). labels: (T,), `ignore_index` where nothing is counted.
         label_smoothing: ε of (1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p).
-        copied: what is mixed into the probability of each label, p(label) = (1 − λ)·softmax(scores)(label) + λ·copied;
-            smoothing stays with the softmax.
+        copied: a pointer's probabilities, mixed in as p(label) = (1 − λ)·softmax(scores)(label) + λ·copied; smoothing
+            applies to the softmax alone.
         chunk_tokens: how many tokens at a time; None: 1,024 on a CPU, on a card as many as have 2^27 scores, 1,024 at
             least (512 MB in float32, and about twice that with what is computed of them).
-        count: how many labels are counted, where the host knows it: then it does not wait for a GPU to say so.
+        count: the number of labels that are counted, if the host knows it; it then need not wait for the GPU.
 
     Returns:
         The smoothed loss, differentiable in features, weight, bias and what is copied, and the loss without smoothing,
@@ -68,7 +68,7 @@ def chunked_cross_entropy(
 
 
 def counted_labels(labels: Tensor, ignore_index: int, count: int | None) -> Tensor:
-    """(N,) the places of the labels that count, in order, given how many they are, if the host knows it."""
+    """Return the indices (N,) of the labels that are counted, in order; `count` is N, if the host knows it."""
     if count is None or labels.device.type == "cpu":
         return (labels != ignore_index).nonzero()[:, 0]
     return (labels == ignore_index).to(torch.uint8).argsort(stable=True)[:count]
@@ -76,10 +76,10 @@ def counted_labels(labels: Tensor, ignore_index: int, count: int | None) -> Tens
 
 @dataclass(frozen=True, eq=False)
 class Copied:
-    """What a pointer gives to labels, beside the scores of the vocabulary.
+    """The probabilities that a pointer gives to the labels.
 
     Attributes:
-        share: (T,) λ, how much of the probability is copied, in [0, 1].
+        share: (T,) λ, the share of the pointer in the mixture with the softmax, in [0, 1].
         log_probs: (T,) of each label under the pointer; at most 0.
     """
 
@@ -87,7 +87,7 @@ class Copied:
     log_probs: Tensor
 
     def select(self, rows: Tensor) -> Copied:
-        """These rows (N,) alone."""
+        """Return the entries at `rows` (N,)."""
         return Copied(self.share.index_select(0, rows), self.log_probs.index_select(0, rows))
 
     def mixed_with(self, log_probs: Tensor) -> Tensor:
@@ -97,14 +97,14 @@ class Copied:
 
 @dataclass(frozen=True, eq=False)
 class CopiedFeatures:
-    """What a model gives that copies: features (T, d) for the scores of the vocabulary, and what is copied."""
+    """The output of a model with a pointer: features (T, d) for the vocabulary's scores, and the pointer's part."""
 
     features: Tensor
     copied: Copied
 
 
 def label_log_probs(predicted: Tensor | CopiedFeatures, output: nn.Linear, labels: Tensor, rows: Tensor) -> Tensor:
-    """log p of the labels at `rows` (N,), in float32 at least, given a model's features of all T words."""
+    """Return log p of the labels at `rows` (N,), in float32 at least, from a model's features of all T words."""
     features, copied = (predicted, None) if isinstance(predicted, Tensor) else (predicted.features, predicted.copied)
     logits = output(features.index_select(0, rows))
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -127,7 +127,7 @@ def _mixture(alone: Tensor, copied: Copied) -> tuple[Tensor, Tensor, Tensor, Ten
 
 
 class _Context(PassContext, Protocol):
-    """What the passes of `_ChunkedCrossEntropy` share; the gradients are those of features, weight and bias."""
+    """The context that both passes of `_ChunkedCrossEntropy` share: the types of weight and bias."""
 
     dtypes: tuple[torch.dtype, torch.dtype | None]
 
@@ -140,7 +140,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         ctx: _Context, features: Tensor, weight: Tensor, bias: Tensor | None, copy_share: Tensor | None,
         log_copied: Tensor | None, labels: Tensor, share: float, chunk: int,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Both sums; the gradients are computed here, too, and kept."""
+        """Return both sums; the gradients are computed here as well and saved."""
         precise = torch.promote_types(features.dtype, torch.float32)
         loss = torch.zeros((), dtype=precise, device=features.device)
         nll = torch.zeros_like(loss)
@@ -197,7 +197,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: _Context, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        """The kept gradients times that of the loss."""
+        """Return the saved gradients times the gradient of the loss."""
         d_features, d_weight, d_bias, *d_copied = ctx.saved_tensors
         weight_type, bias_type = ctx.dtypes
         d_features = None if d_features is None else d_features * grad.to(d_features.dtype)

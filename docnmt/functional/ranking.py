@@ -18,7 +18,9 @@ _MAGNITUDE = (1 << 31) - 1  # the bits of a float32 without its sign
 
 
 def best_children(scores: Tensor, parents: Tensor, t: int) -> Tensor:
-    """The t best of the children of T parents, 2p and 2p + 1 those of place p; equal scores by lowest place.
+    """Return the places of the t best children of T parents; of equal scores the lowest place is better.
+
+    The children of place p have the places 2p and 2p + 1.
 
     Args:
         scores: (T, Q, 2) contiguous, of Q queries, T a power of two; no NaN. Overwritten.
@@ -34,7 +36,7 @@ def best_children(scores: Tensor, parents: Tensor, t: int) -> Tensor:
 
 
 def ranked_children(scores: Tensor, parents: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """As `best_children`; scores and places, (t, Q) each, the best first."""
+    """Return the scores and places of the t best children, (t, Q) each, best first. See `best_children`."""
     if scores.dtype != torch.float32:
         return _best_by_sorting(scores, parents, t)
     packed = torch.stack(_best(scores, parents, ordered=True)[:t])
@@ -71,7 +73,7 @@ def _places(packed: Tensor) -> Tensor:
 
 
 def _exchange(rows: list[Tensor], *comparators: tuple[int, int]) -> None:
-    """The larger one of each pair of rows comes first."""
+    """Put the elementwise maximum of each pair of rows (i, j) at i and the minimum at j."""
     for i, j in comparators:
         rows[i], rows[j] = torch.maximum(rows[i], rows[j]), torch.minimum(rows[i], rows[j])
 
@@ -99,13 +101,13 @@ def _sorting(n: int) -> tuple[tuple[int, int], ...]:
 
 @lru_cache
 def _merging(n: int) -> tuple[tuple[int, int], ...]:
-    """Sorts n rows that first fall and then rise, or the other way (a bitonic merge)."""
+    """Return the comparators that sort n rows which first fall and then rise, or the reverse (a bitonic merge)."""
     halves = [1 << bit for bit in reversed(range(n.bit_length() - 1))]
     return tuple((i, i + half) for half in halves for i in range(n) if not i & half)
 
 
 def _best_by_sorting(scores: Tensor, parents: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """For float64, which leaves no room for a place."""
+    """Return scores and places by ordinary sorting: for float64, which leaves no bits for a place."""
     places = torch.stack([2 * parents, 2 * parents + 1], 1).flatten(0, 1)  # (2T, Q)
     places, order = places.sort(0)
     scores = scores.transpose(1, 2).flatten(0, 1).gather(0, order)

@@ -66,13 +66,13 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
 
 
 def _in_order(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """What `take_top_t` would give for all n of (heads, n, rows), in their order instead of the largest first."""
+    """Return all n scores of (heads, n, rows) and their indices like `take_top_t`, but in order of index."""
     return scores, torch.arange(scores.shape[1], device=scores.device).unsqueeze(-1).expand_as(scores)
 
 
 @dataclass(frozen=True)
 class _Visible:
-    """Which key sentences each query token may see.
+    """The key sentences that each query token may see.
 
     Attributes:
         first, stop: (Tq,) int64 on the host, the first of them and the one after the last.
@@ -102,7 +102,7 @@ class _Visible:
 
 
 def _visible_sentences(query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str) -> _Visible:
-    """Made once for a pair of layouts."""
+    """Return the visible sentences of a pair of layouts; they are cached with the query layout."""
     key = (_visible_sentences, key_layout.sentences, key_layout.document_sentences, query_layout.documents, visible)
     return query_layout.sentences.derive(key, lambda: _make_visible(query_layout, key_layout, visible))
 
@@ -123,7 +123,7 @@ def _make_visible(query_layout: DocumentLayout, key_layout: DocumentLayout, visi
 def document_runs(
     query_layout: DocumentLayout, key_layout: DocumentLayout, *, heads: int
 ) -> Iterator[tuple[slice, range]]:
-    """(query tokens, documents): documents one by one, or several together that are small."""
+    """Yield (query tokens, documents): runs of one document, or of several small ones."""
     tokens, sentences = query_layout.documents.host.tolist(), key_layout.document_sentences.host.tolist()
     start, number = 0, query_layout.num_documents
     joint = at_once(query_layout.sentence_offsets.device, costs.SELECT_JOINT)
@@ -139,10 +139,10 @@ def document_runs(
 
 
 def at_once(device: torch.device, on_cpu: int) -> int:
-    """How many numbers are computed at a time: `on_cpu` there, on any other device `costs.CARD_CHUNK`."""
+    """Return the number of values to compute at a time: `on_cpu` on a CPU, `costs.CARD_CHUNK` on any other device."""
     return on_cpu if device.type == "cpu" else costs.CARD_CHUNK
 
 
 def chunk_rows(rows: int) -> int:
-    """About as many, but an odd multiple of a cache line: columns a power of two apart would share one cache set."""
+    """Round to an odd multiple of a cache line: columns a power of two apart would share one cache set."""
     return max(1, rows // 32) * 32 - 16

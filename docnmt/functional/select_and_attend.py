@@ -56,7 +56,7 @@ def selective_attention_step(
     q: Tensor, sentence_q: Tensor, keys: Keys, policy: SelectionPolicy, *,
     document_of_row: Tensor, own: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The same numbers for one query a row, q and sentence_q (R, h, d_k) in any order; without gradient.
+    """Return selective attention for one query in each row, q and sentence_q (R, h, d_k) in any order; no gradient.
 
     Args:
         keys: of all that a row may see, whatever `policy.visible` is.
@@ -82,7 +82,7 @@ def selective_attention_step(
 
 @torch.no_grad()
 def select(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
-    """Which sentences each query and head keeps; empty sentences are never kept."""
+    """Return the sentences that each query and head keeps; empty sentences are never kept."""
     longest = keys.layout.document_sentences.max_length
     if policy.top_t >= longest:  # every sentence stays: nothing to search for, and no room for more
         policy = replace(policy, top_t=max(longest, 2 if policy.always_own else 1))
@@ -95,7 +95,7 @@ def select(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
 
 
 def _with_own(selection: Selection, queries: Queries, keys: Keys) -> Selection:
-    """The least relevant sentence gives way to the query's own one where that is not kept and has a word."""
+    """Replace the least relevant sentence by the query's own one where that is not kept and has a word."""
     own = queries.layout.sentence_of_token if queries.own is None else queries.own
     relevance = (queries.sentences * keys.sentences[own]).sum(-1) * queries.sentences.shape[-1] ** -0.5  # (Tq, h)
     kept = ((selection.sentences == own[:, None]) & (selection.relevance != -torch.inf)).any(-1, keepdim=True)
@@ -116,7 +116,7 @@ def attend(queries: Queries, keys: Keys, selection: Selection, backend: str = "a
 
 
 def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> str:
-    """`auto` computes every score of documents that are short or mostly read, else only the kept sentences'."""
+    """Return the backend to use; "auto" computes all scores of documents that are short or mostly read."""
     if backend not in ("auto", "dense", "padded", "dispatch"):
         raise ValueError(f'backend: expected "auto", "dense", "padded" or "dispatch", got {backend!r}')
     queries, keys = query_layout.documents.lengths, key_layout.documents.lengths

@@ -1,8 +1,8 @@
-"""The t most relevant sentences: all are compared, or in a long document those of the best blocks.
+"""The search for the t most relevant sentences through blocks of neighbouring sentences, for long documents.
 
-A block is judged by a bound of its sentences' largest relevance (Tang et al. 2024, Quest), which does not miss the one
-that stands out; a mean does, as all beside it count, too. Then the sentences of the best 2t blocks are compared. Both
-steps take O(√n) products a query.
+A block is ranked by an upper bound of its sentences' relevances (Tang et al. 2024, Quest), which does not miss a single
+very relevant sentence, as a mean over the block would. Then the sentences of the best 2t blocks are compared. Both
+steps take O(√n) products per query.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def many_sentences(layout: DocumentLayout, t: int) -> np.ndarray:
 
 
 def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
-    """As `top_sentences`; in a document of many sentences, only those of the 2t most relevant blocks are compared."""
+    """Return the top t sentences; in a long document, only those of the 2t most relevant blocks are compared."""
     many = many_sentences(keys.layout, policy.top_t)
     if not many.any():
         return top_sentences(queries, keys, policy)
