@@ -77,7 +77,7 @@ def tiles_of(sizes: Tensor, width: int, number: int) -> tuple[Tensor, Tensor]:
 
 
 def query_rows(queries: int, t: int, heads: slice, all_heads: int, device: torch.device) -> Tensor:
-    """Return the row of each assignment's query in a (Tq·h, d) table: (heads·Tq·t,). Faster than dividing by t and Tq."""
+    """Return each assignment's query row in a (Tq·h, d) table: (heads·Tq·t,). Much faster than dividing by t and Tq."""
     head = torch.arange(heads.start, heads.stop, device=device).view(-1, 1, 1)
     row = torch.arange(queries, device=device).view(-1, 1) * all_heads + head  # (heads, Tq, 1)
     return row.expand(-1, -1, t).flatten()

@@ -165,7 +165,7 @@ def _relevance_backward(x: _Inputs, selection: Selection, plan: DispatchPlan, d_
         mode="sum",
         per_sample_weights=_pick(d_relevance.flatten(), plan.assignments.order),
     )
-    of_sentence = of_sentence[: len(d_relevance) // queries * sentences]  # the rest belongs to assignments that keep nothing
+    of_sentence = of_sentence[: len(d_relevance) // queries * sentences]  # the rest keeps nothing
     d.sentence_k[:, plan.heads] = of_sentence.view(-1, sentences, d_k).transpose(0, 1)
 
 

@@ -88,7 +88,7 @@ def _pad(spans: Spans, members: np.ndarray) -> list[np.ndarray]:
 def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
     """Return attention to the words of the kept sentences, (Tq, h, d_v)."""
     kinds = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
-    outputs = [keys.values[:0].sum(0)[None]]  # row 0, for documents without keys: an empty sum, which is 0 and has a gradient
+    outputs = [keys.values[:0].sum(0)[None]]  # row 0, for documents without keys: an empty sum with a gradient
     place = torch.zeros(len(queries.words), dtype=torch.int64, device=queries.words.device)
     sentence_k, scale, filled = keys.sentences, 1 / math.sqrt(queries.words.shape[-1]), 1
     for query, key, sentence in document_groups(*kinds):

@@ -4,10 +4,10 @@ A group of assignments is cut into tiles; tiles of similar size and sentence len
 largest tile. Cutting bounds the padding, so that it costs nothing when all queries choose the same sentences.
 
 The number of queries that keep a sentence is known on the device only, and reading it would make the host wait for the
-GPU. But A assignments in G groups fill at most A / W + G tiles of W queries, and the tiles of long sentences are limited
-by the number of queries in their documents. So there are two plans: an exact one, for CPUs, and a *bounded* one with the
-largest possible number of tiles, longest sentences first, in which surplus tiles are empty. The bounded plan costs up to
-about twice the work, but no waiting.
+GPU. But A assignments in G groups fill at most A / W + G tiles of W queries, and the number of queries in a document
+bounds the tiles of its long sentences. So there are two plans: an exact one, for CPUs, and a *bounded* one with the
+largest possible number of tiles, longest sentences first, in which surplus tiles are empty. The bounded plan costs up
+to about twice the work, but no waiting.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The values of sentence selection: queries and keys, the policy that says what may be kept, and what was kept.
+"""The data types of sentence selection: queries, keys, the policy of the selection, and its result.
 
 `docnmt.functional.select_and_attend` leads from the first to the last, and from there to the attention's output.
 """
@@ -34,7 +34,7 @@ class Queries:
     own: Tensor | None = None
 
     def precise(self) -> Queries:
-        """In float32 at least."""
+        """Return the queries in float32 at least."""
         return replace(self, words=in_float32(self.words), sentences=in_float32(self.sentences))
 
 
@@ -60,7 +60,7 @@ class Keys:
     blocks: SentenceBlocks | None = None
 
     def precise(self) -> Keys:
-        """In float32 at least, with all that selection reads.
+        """Return the keys in float32 at least, with `cumulative` where there is a tree.
 
         Keys of sentences and nodes without words become 0, as they may be means of nothing.
         """
@@ -76,7 +76,7 @@ class Keys:
         return replace(self, words=words, values=values, relevance=relevance, cumulative=cumulative)
 
     def _empty_rows(self, empty: np.ndarray) -> Tensor:
-        """(Sk or N, 1, 1) bool, which keys are of sentences (Sk,) or nodes without words; made once for a layout."""
+        """Return a mask (Sk or N, 1, 1), True for sentences or nodes without words; it is cached with the layout."""
         tree, device = self.tree, self.relevance.device
 
         def _make() -> Tensor:
@@ -94,7 +94,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class SelectionPolicy:
-    """Which sentences a word and head keeps.
+    """The policy by which a word and head keeps sentences.
 
     Attributes:
         top_t: how many; with a tree, also how many nodes of each level.
@@ -140,29 +140,30 @@ class Selection:
 
     @classmethod
     def empty(cls, queries: Tensor, t: int) -> Selection:
-        """Nothing kept for queries (Tq, h, d_k)."""
+        """Return a selection of at most t sentences that keeps nothing yet, for queries (Tq, h, d_k)."""
         shape = queries.shape[1], len(queries), t
         return cls(torch.zeros(shape, dtype=torch.int64, device=queries.device), queries.new_full(shape, -torch.inf))
 
     def of(self, heads: slice) -> Selection:
-        """What these heads keep."""
+        """Return the selection of these heads."""
         return Selection(self.sentences[heads], self.relevance[heads])
 
     def write(self, heads: slice, rows: slice, sentences: Tensor, relevance: Tensor) -> None:
-        """Sets what some queries keep, (heads, ≤ t, rows) each."""
+        """Set the kept sentences and relevances, (heads, ≤ t, rows) each, of some heads and queries."""
         self.sentences[heads, rows, : sentences.shape[1]] = sentences.transpose(1, 2)
         self.relevance[heads, rows, : sentences.shape[1]] = relevance.transpose(1, 2)
 
 
 def subtract_largest(kept: Tensor) -> Tensor:
-    """kept (..., S) minus its largest, -inf where a sentence is not kept.
+    """Return relevances (..., S), -inf where a sentence is not kept, minus the largest of each row.
 
-    Softmax does not see a constant. But a sentence that is kept alone then gets no gradient at all, not even rounding.
+    The softmax does not change by a constant. But the relevance of a sentence that is kept alone is then exactly 0 and
+    gets a gradient of exactly 0, without rounding errors.
     """
     largest = functional.pad(kept, (0, 1), value=-torch.inf).amax(-1, keepdim=True)
     return kept - largest.clamp(min=torch.finfo(kept.dtype).min)
 
 
 def in_float32(x: Tensor) -> Tensor:
-    """Half types compute in float32."""
+    """Return half types in float32, other types unchanged."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

@@ -35,7 +35,7 @@ class SentenceBlocks:
 
     @classmethod
     def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:
-        """Blocks of sentences with keys (S, h, d_k). A key that is not finite counts as 0, an empty sentence not."""
+        """Return blocks of sentences with keys (S, h, d_k). Non-finite keys count as 0; empty sentences do not count."""
         coarse, first, last, hidden, complete = _blocks(layout)
         members = first[:, None] + torch.arange(hidden.shape[1], device=first.device)
         members = torch.minimum(members, last[:, None])
@@ -48,15 +48,21 @@ class SentenceBlocks:
 
 
 def block_queries(q: Tensor) -> Tensor:
-    """(…, d) → (…, 2d), whose product with a block's key is a bound that none of its sentences' products with q
-    exceeds: Σ_i max(q_i·largest_i, q_i·smallest_i).
+    """Return block queries (…, 2d) for queries (…, d).
+
+    Their product with a block's key, Σ_i max(q_i·largest_i, q_i·smallest_i), is an upper bound of the products of q
+    with the keys of the block's sentences.
     """
     return torch.cat([q.clamp(min=0), q.clamp(max=0)], -1)
 
 
 def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor, bool]:
-    """The blocks as a layout of their own, their ends, which members are hidden (B, m), and whether none is; made once
-    for a layout."""
+    """Return the blocks of a layout; they are cached with it.
+
+    Returns:
+        the blocks as a layout; their first and last sentences (B,); (B, m) bool, True for hidden members; True if no
+        member is hidden.
+    """
     return layout.sentences.derive((_blocks, layout.document_sentences), lambda: _make_blocks(layout))
 
 

@@ -44,7 +44,7 @@ def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: 
 
 
 def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
-    """The words of each sentence, weighted by the softmax of their scores: what source2token reads, before W^V.
+    """Return the mean of each sentence's words, weighted by the softmax of their scores: source2token before W^V.
 
     Args:
         scores: (T, h).
@@ -70,7 +70,7 @@ def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
 
 
 def spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
-    """Softmax over the tokens of each span. scores (T, ...) → (T, ...)."""
+    """Return the softmax of scores (T, ...) over the tokens of each span, (T, ...)."""
     span = spans.span_of_token
     index = span.view(-1, *(1,) * (scores.dim() - 1)).expand_as(scores)
     top = scores.new_full((len(spans), *scores.shape[1:]), -torch.inf)
@@ -80,7 +80,7 @@ def spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
 
 
 def sum_over_spans(values: Tensor, spans: Spans) -> Tensor:
-    """(T, ...) → (number of spans, ...)."""
+    """Return the sum of values (T, ...) over each span, (number of spans, ...)."""
     return values.new_zeros((len(spans), *values.shape[1:])).index_add(0, spans.span_of_token, values)
 
 

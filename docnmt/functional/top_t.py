@@ -1,4 +1,4 @@
-"""KeepTopT, and the one routine behind it that every flat selection of sentences goes through."""
+"""KeepTopT, and `take_top_t`, the routine behind it that flat selection uses, too."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ def _fits(mask: Tensor, scores: Tensor) -> bool:
 
 
 def padding(n: int) -> int:
-    """Rows of -inf that `take_top_t` wants after n candidates."""
+    """Return the number of rows of -inf to append to n candidates for `take_top_t`."""
     return -n % _group(n) if _group(n) > 1 else 0
 
 
 def _group(n: int) -> int:
-    """How many candidates share a maximum; 1 if searching all of them each time is faster."""
+    """Return the number of candidates in a group of the tournament; 1 if searching all of them is faster."""
     return 1 if n <= 64 else 8 if n <= 256 else 16 if n <= 1024 else 32
 
 
 def take_top_t(scores: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """The t largest of n candidates for many queries at once; equal ones by lowest index. Overwrites `scores`.
+    """Return the t largest of n candidates for many queries at once; ties keep the lowest index. Overwrites `scores`.
 
     A tournament: groups of candidates keep their maximum, groups of groups theirs. The winner is found from the top
     down and taken out, and only the maxima above it are computed anew. All of it is plain arithmetic along the queries,

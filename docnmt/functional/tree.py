@@ -87,7 +87,7 @@ class TreeIndex:
 
     @cached_property
     def place(self) -> Tensor:
-        """(N,) int64, where each node stands in its level."""
+        """(N,) int64, the index of each node in `levels` of its level."""
         return self._tensor(self._host_place)
 
     @cached_property
@@ -125,8 +125,11 @@ class TreeIndex:
 
     @cached_property
     def merges(self) -> tuple[tuple[Tensor, Tensor, Tensor], ...]:
-        """For each level above the leaves: where the left child of each node stands in the level below; which nodes
-        have a right child, too; and where these children stand."""
+        """The index arrays by which `build_tree` makes each level above the leaves from the level below.
+
+        For each level: the index in the level below of every node's left child; the indices of the nodes that also have
+        a right child; the index in the level below of these right children.
+        """
         arrays = []
         for nodes in self._host_levels[1:]:
             left, right = self._host_children[nodes].T
@@ -136,7 +139,7 @@ class TreeIndex:
         return tuple(zip(arrived, arrived, arrived, strict=True))
 
     def filled_nodes(self, layout: DocumentLayout) -> np.ndarray:
-        """(N,) bool on the host: which nodes have a word below them."""
+        """Return (N,) bool on the host: True for nodes with a word below them."""
         tokens, first = layout.sentences.host, layout.document_sentences.host
         filled = np.zeros(self.num_nodes, bool)
         for level, size in enumerate(self.level_size):
@@ -156,7 +159,7 @@ def on_device(array: np.ndarray, device: torch.device) -> Tensor:
 
 
 def _count_up(lengths: np.ndarray) -> np.ndarray:
-    """0, 1, … for each length: [2, 0, 3] → 0 1 0 1 2."""
+    """Return 0, 1, …, n − 1 for each length n, concatenated: [2, 0, 3] → 0 1 0 1 2."""
     counts: np.ndarray = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return counts
 
@@ -230,7 +233,7 @@ def cumulative_keys(node_k: Tensor, index: TreeIndex, *, count_copies: bool = Tr
 
 
 def _join_levels(levels: list[Tensor], index: TreeIndex) -> Tensor:
-    """Values level by level → values node by node."""
+    """Return values given level by level in the order of nodes."""
     order = torch.cat(index.levels)
     inverse = torch.empty_like(order)
     inverse[order] = torch.arange(len(order), device=order.device)

@@ -1,6 +1,6 @@
-"""Attention in half types on a CUDA card, by flash attention over sequences of many lengths.
+"""Attention in half types on a CUDA card, by variable-length flash attention.
 
-Everything is written over a pair of calls (`Calls`): PyTorch's own on a card; in tests, their mathematics in float64.
+The forward and backward kernels are passed as `Calls`: PyTorch's own on a card; in tests, a float64 implementation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from docnmt.layout import Spans
 
 
 class Sequences(NamedTuple):
-    """Where N sequences of queries and of keys begin, (N+1,) int32 each, and the longest of each, at most."""
+    """Offsets of N sequences of queries and keys, (N+1,) int32 each, and upper bounds of their lengths."""
 
     q: Tensor
     k: Tensor
@@ -26,7 +26,7 @@ class Sequences(NamedTuple):
 
 
 class VarlenOutput(NamedTuple):
-    """What a forward call gives: the output (rows, h, d), the log-sum-exp of the scores (h, rows), at least float32."""
+    """The result of a forward call: the output (rows, h, d) and the scores' log-sum-exp (h, rows), float32 at least."""
 
     out: Tensor
     lse: Tensor
@@ -35,7 +35,7 @@ class VarlenOutput(NamedTuple):
 class Calls(NamedTuple):
     """Softmax attention in which sequence i of the queries reads sequence i of the keys, and its gradients.
 
-    Rows behind the last sequence are neither read nor written: what stands there is arbitrary.
+    Rows after the last sequence are neither read nor written: their contents are arbitrary.
 
     Fields, in this order: `forward` is (q, k, v, sequences, causal) → `VarlenOutput`; q (Tq, h, d), k and v (Tk, h, d);
     scores are q·k/√d.
@@ -65,7 +65,7 @@ FLASH = Calls(_flash_forward, _flash_backward)
 
 
 def takes_varlen(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether flash attention computes these (rows, h, d): half types on a card that has it, widths that fit."""
+    """Return True if flash attention supports these tensors (rows, h, d): type, device and widths."""
     width = q.shape[-1]
     fits = q.is_cuda and q.dtype == k.dtype == v.dtype and q.dtype in (torch.bfloat16, torch.float16)
     fits = fits and v.shape[-1] == width and width % 8 == 0 and width <= 256
@@ -74,9 +74,9 @@ def takes_varlen(q: Tensor, k: Tensor, v: Tensor) -> bool:
 
 @lru_cache
 def _has_flash(device: torch.device) -> bool:
-    """Whether this PyTorch and this card have flash attention, with a log-sum-exp of (h, rows).
+    """Return True if this PyTorch and this card have flash attention with a log-sum-exp of shape (h, rows).
 
-    Earlier PyTorches gave (sequences, h, longest), and their forward call named its results otherwise.
+    Earlier versions of PyTorch returned (sequences, h, longest), and other names for the results.
     """
     names = [result.name for result in torch.ops.aten._flash_attention_forward.default._schema.returns]
     known = "rng_state" in names and torch.version.cuda is not None
@@ -103,12 +103,12 @@ def varlen_packed_attention(
 
 
 def _short_offsets(spans: Spans) -> Tensor:
-    """As flash attention reads them; made once for all layers."""
+    """Return the offsets in int32, as flash attention expects them; they are cached for all layers."""
     return spans.derive(_short_offsets, spans.offsets.int)
 
 
 class _PackedContext(PassContext, Protocol):
-    """What the passes of `_Packed` share."""
+    """The context that the forward and backward pass of `_Packed` share."""
 
     sequences: Sequences
     causal: bool

@@ -26,16 +26,16 @@ SEQUENCES = 65535
 
 @dataclass(frozen=True, eq=False)
 class VarlenPlan:
-    """Which rows the sequences read. A = h·Tq·t assignments; R rows of keys, some of them behind the last sequence.
+    """The rows that the sequences read: A = h·Tq·t assignments, and R rows of keys, some after the last sequence.
 
     Attributes:
         order: (A,) the assignments, numbered in (h, Tq, t), by (head, sentence), those without a sentence at the end.
-        place: (h, Tq, t) where each stands in this order.
+        place: (h, Tq, t) the index of each assignment in this order.
         query: (A,) the row of a (Tq·h, d) table of queries, in this order.
         sentence: (A,) the row of a (Sk·h, d) table of sentences, in this order.
         key: (R,) the row of a (Tk·h, d) table of keys.
-        unread: (R, 1) which rows of keys are behind the last sequence.
-        sequences: of these queries and keys.
+        unread: (R, 1) bool, True for rows of keys after the last sequence.
+        sequences: the offsets of the sequences of these queries and keys.
     """
 
     order: Tensor
@@ -48,7 +48,7 @@ class VarlenPlan:
 
 
 def heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
-    """For how many heads a plan has no more than `SEQUENCES`; 0 where one head has too many."""
+    """Return the number of heads for which a plan has at most `SEQUENCES` sequences; 0 if one head has more."""
     return min(heads, SEQUENCES // (1 + sentences + queries * t // costs.FLASH_TILE))
 
 
@@ -82,8 +82,11 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
 def _words(
     sentence: Tensor, unused: Tensor, sentences: Spans, heads: int, number: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The words of each tile's sentence (N,) one after the other: (R,) word, its tile and whether it is behind the
-    last tile; and where each tile's words begin, (N+1,) int32."""
+    """Concatenate the words of the sentences of N tiles.
+
+    Returns:
+        (R,) each word; (R,) its tile; (R,) bool, True after the last tile; (N+1,) int32, the offsets of the tiles.
+    """
     lengths = sentences.offsets.diff().index_select(0, sentence).masked_fill(unused, 0)
     offsets = functional.pad(lengths.cumsum(0), (1, 0))
     rows = heads * sentences.num_tokens + number // costs.FLASH_TILE * sentences.max_length  # as many as there can be
