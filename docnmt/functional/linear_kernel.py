@@ -42,7 +42,7 @@ def windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor 
 
 
 def _prefixes(increments: Tensor, carry: Tensor, *, reverse: bool = False) -> tuple[Tensor, Tensor]:
-    """Return `carry` (N, d, e) + the sum of earlier (later) increments (N, G, d, e) for each block, and the next carry."""
+    """Return `carry` (N, d, e) + the earlier (later) increments (N, G, d, e) of each block, and the new carry."""
     blocks = increments.shape[1]
     ones = increments.new_ones(blocks, blocks)
     earlier = ones.triu(1) if reverse else ones.tril(-1)
@@ -219,7 +219,7 @@ class _Gradients:
         rows.copy_(d_q.view(n, blocks * g.block, -1)[:, : rows.shape[1]])
 
     def _add_states(self, past: _Past, increments: Tensor, begin: int, g: Geometry) -> None:
-        """Add the gradients through the states; `increments` (N·G, d, e) are each block's part of the states' gradient."""
+        """Add the gradients through the states; `increments` (N·G, d, e) are the blocks' parts of their gradient."""
         n = len(self.q)
         increments = increments.view(n, -1, *self.state.shape[1:])
         d_states, self.state = _prefixes(increments, self.state, reverse=True)

@@ -35,7 +35,7 @@ class SentenceBlocks:
 
     @classmethod
     def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:
-        """Return blocks of sentences with keys (S, h, d_k). Non-finite keys count as 0; empty sentences do not count."""
+        """Make blocks of sentences with keys (S, h, d_k). Non-finite keys count as 0; empty sentences are left out."""
         coarse, first, last, hidden, complete = _blocks(layout)
         members = first[:, None] + torch.arange(hidden.shape[1], device=first.device)
         members = torch.minimum(members, last[:, None])

@@ -34,14 +34,15 @@ _SCORES = 1 << 24
 
 
 class Scheduled(nn.Module):
-    """A module that is told before every update of training how many there have been."""
+    """A module whose behaviour in training depends on `update`, the number of updates made; see `tell_update`."""
 
     update = 0
 
 
 def tell_update(model: nn.Module, update: int) -> None:
-    """Tell every `Scheduled` module of `model` that `update` updates have been made; a function of the update alone, so
-    that a resumed run goes on as if it had never stopped.
+    """Set `update`, the number of updates made, in every `Scheduled` module of `model`, before each update.
+
+    Nothing else is stored, so that a resumed run continues as if it had never stopped.
     """
     for module in model.modules():
         if isinstance(module, Scheduled):
@@ -59,10 +60,10 @@ class SummaryEncoder(nn.Module, DocumentPart):
         self.merge = merge
 
     def start_closed(self) -> None:
-        """Nothing reads the summaries where context attention is closed."""
+        """Do nothing: while context attention is closed, the summaries have no effect."""
 
     def forward(self, words: Tensor, layout: DocumentLayout, read: Tensor | None = None) -> DocumentStore:
-        """words (T, d); summaries are made of `read` (T, d) where that differs from `words`."""
+        """Make the store of words (T, d); the summaries are made from `read` (T, d) instead if it is given."""
         summaries = self.summarise(words if read is None else read, layout.sentences)
         tree = None
         if self.merge is not None:
@@ -72,15 +73,15 @@ class SummaryEncoder(nn.Module, DocumentPart):
 
 
 class ContextAttention(nn.Module, OwnStart, ABC):
-    """What an encoder or decoder layer asks of its context attention; `output` is its last projection.
+    """The interface of context attention in an encoder or decoder layer; `output` is its last projection.
 
-    `policy`: by which it selects sentences, if it does.
+    `policy`: the policy by which it selects sentences; None if it selects none.
 
     Args:
         d_model: width of the rows. heads, d_head: heads × d_head need not be d_model.
-        queries: how many queries a word has for each head.
-        equal_start: queries and keys start with the same projections, W^Q = W^K, so that what resembles a word is
-            relevant to it from the start.
+        queries: the number of queries of a word for each head.
+        equal_start: queries and keys start with the same projections, W^Q = W^K, so that similar words are relevant to
+            each other from the start.
 
     Raises:
         ValueError: a size is below 1.
@@ -97,22 +98,22 @@ class ContextAttention(nn.Module, OwnStart, ABC):
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)
 
     def reset_parameters(self) -> None:
-        """With `equal_start` keys start with the projection of the queries that they are compared with."""
+        """With `equal_start`, copy the projection of the queries to the keys that they are compared with."""
         if self.equal_start:
             with torch.no_grad():
                 self.key_value.weight[: self.heads * self.d_head] = self.query.weight[: self.heads * self.d_head]
 
     @abstractmethod
     def project(self, store: DocumentStore) -> ContextKeys:
-        """The store's keys and values in this block: once a document."""
+        """Return the store's keys and values in this block, computed once for each document."""
 
     @abstractmethod
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
-        """Queries x (Tq, d) that follow `layout` → (Tq, d)."""
+        """Attend from queries x (Tq, d), which follow `layout` → (Tq, d)."""
 
     @abstractmethod
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
-        """One query a row, x (R, d), which translates sentence `sentence_of_row[r]` of the keys' layout → (R, d)."""
+        """Attend from one query in each row, x (R, d) → (R, d); row r translates key sentence `sentence_of_row[r]`."""
 
     def _heads(self, projected: Tensor) -> Tensor:
         """(T, h·d_h) → (T, h, d_h)."""
@@ -124,7 +125,7 @@ class ContextAttention(nn.Module, OwnStart, ABC):
         return first, second
 
     def _join(self, mixed: Tensor) -> Tensor:
-        """What the heads read, (T, h, d_h) → (T, d)."""
+        """Project the heads' outputs (T, h, d_h) → (T, d)."""
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
@@ -161,7 +162,7 @@ class SummaryAttention(ContextAttention):
         return attend(self._heads(self.query(x))[:, :, None], padded.keys, padded.values, padded.allowed)[:, :, 0]
 
     def _read_in_place(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
-        """The same without a copy of the document for every row, document by document."""
+        """Return the result of `_read_documents` without copying the document for every row, document by document."""
         queries, spans = self._heads(self.query(x)), keys.layout.document_sentences.host.tolist()
         mixed = torch.empty_like(queries)
         for document in document_of_row.unique().tolist():
@@ -249,7 +250,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
     def step_among(
         self, x: Tensor, words: Tensor, values: Tensor, choices: Choices, own: Tensor | None = None
     ) -> Tensor:
-        """As `step`, over the sentences that each row's slot chooses from; arguments as of `attend_rows`."""
+        """Attend from x (R, d) to the sentences that each row's slot chooses from; arguments as in `attend_rows`."""
         q, sentence_q = self._pair(self.query(x))
         return self._join(attend_rows(q, sentence_q, words, values, choices, self.policy, own=own))
 

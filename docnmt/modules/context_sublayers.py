@@ -32,7 +32,7 @@ SourceChoices = tuple[Tensor, Tensor, Choices, Tensor]
 
 
 class ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
-    """A context attention in a layer. It begins without an effect where its last projection is 0."""
+    """A context attention as a sublayer. It has no effect while its last projection is 0."""
 
     def __init__(self, attention: ContextAttention) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
         return mixed
 
     def start_closed(self) -> None:
-        """The last projection is 0."""
+        """Set the last projection to 0."""
         with torch.no_grad():
             for parameter in self.attention.output.parameters():
                 parameter.zero_()
@@ -56,7 +56,7 @@ class EncoderContext(ContextSublayer[None, NoCache]):
     Args:
         summarise: makes the store from this layer's own input (Trankova and Rykunov, eq. 5); None: summaries were made
             once of the embeddings (figure 1).
-        hide: what is done to words before they are context.
+        hide: applied to the words before they become context, for example `WordDropout`.
     """
 
     summarise: nn.Module | None
@@ -88,8 +88,10 @@ class EncoderContext(ContextSublayer[None, NoCache]):
 
 
 class SourceKeys:
-    """The source documents as a decoder layer reads them: of several small memories joined, as every read of one has a
-    cost of its own."""
+    """The keys of the source documents for a decoder layer.
+
+    Several small memories are joined, since each separate read has a fixed cost.
+    """
 
     any_memory = True
 
@@ -111,7 +113,7 @@ class SourceKeys:
         self._chosen = False
 
     def joined(self, policy: SelectionPolicy | None) -> tuple[ContextKeys, Tensor] | None:
-        """All parts in one, and the number there of each part's first sentence; None where they stay apart."""
+        """Return all parts in one, and the number of each part's first sentence in it; None where they stay separate."""
         parts = self.keys.parts
         words, trees = sum(part.layout.num_tokens for part in parts), [part.tree for part in parts]
         if len(parts) < 2 or words > _JOINED or any(tree is not None for tree in trees):
@@ -122,8 +124,10 @@ class SourceKeys:
         return None if self._joined is None else self._joined[1:]
 
     def choices(self, policy: SelectionPolicy, at: Step) -> SourceChoices | None:
-        """What the slots choose from, made once for them; None where a document is too long for that, or searched down
-        a tree."""
+        """Return the sentences that the slots choose from, cached until the slots change.
+
+        None where a document is too long for it, or is searched through a tree.
+        """
         if not self._chosen:
             sentences = at.sentences[:: len(at.sentences) // len(self.keys.of)]
             self._choices, self._chosen = self._choose(policy, sentences), True
@@ -167,7 +171,7 @@ class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
         return self.attention.project(_store(reads.store)).stored(self.attention.policy)
 
     def begin(self, remembered: ContextKeys, slots: Slots) -> SourceKeys:
-        """All slots read the same."""
+        """Return a cache in which all slots read the same memory."""
         return SourceKeys(OfMemories.all_of(remembered, slots.sentences))
 
     def step(self, x: Tensor, cache: SourceKeys, at: Step) -> Tensor:
@@ -188,15 +192,14 @@ class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
 
 
 class EarlierContext(ContextSublayer[None, EarlierText]):
-    """Attention of a target word to the translations before its sentence: the reference's in training, the model's own
-    in decoding."""
+    """Attention of a target word to earlier translated sentences: the reference in training, the output in decoding."""
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (Tq, d) → (Tq, d)."""
         return self.attend(x, _store(reads.written), reads)
 
     def begin(self, remembered: None, slots: Slots) -> EarlierText:
-        """What was kept of the sentences before those of the slots."""
+        """Return the kept keys of the translations before each slot's sentence."""
         return EarlierText([list(slot) for slot in slots.earlier] or [[] for _ in slots.sentences])
 
     def step(self, x: Tensor, cache: EarlierText, at: Step) -> Tensor:

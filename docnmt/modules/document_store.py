@@ -1,4 +1,4 @@
-"""A document as context attention reads it: words, sentence summaries, the tree over them, and projections of these."""
+"""The input of context attention: a document's words, sentence summaries, the tree over them, and their projections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from docnmt.layout import DocumentLayout
 
 @dataclass(frozen=True, eq=False)
 class DocumentStore:
-    """What can be attended to: words (T, d), one summary a sentence (S, d), and the tree over them, if there is one."""
+    """The states to attend to: words (T, d), a summary of each sentence (S, d), and the tree over these, or None."""
 
     words: Tensor
     layout: DocumentLayout
@@ -27,7 +27,7 @@ class DocumentStore:
 
 @dataclass(frozen=True, eq=False)
 class ContextKeys:
-    """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or nodes.
+    """A store projected by one attention block: keys and values (T, h, d_h), relevance keys of sentences or nodes.
 
     `cumulative`: with a tree, sums of the nodes' keys along its paths. `blocks`: of sentences, if they were made.
     """
@@ -41,7 +41,7 @@ class ContextKeys:
     blocks: SentenceBlocks | None = None
 
     def stored(self, policy: SelectionPolicy | None) -> ContextKeys:
-        """The same for decoding, which reads words again at every step: laid out for it, with what `policy` needs."""
+        """Return contiguous keys and values for decoding, which reads them at every step, and blocks if used."""
         keys = replace(self, keys=self.keys.contiguous(), values=self.values.contiguous())
         if policy is not None and policy.by_blocks and many_sentences(self.layout, policy.top_t).any():
             return replace(keys, blocks=SentenceBlocks.of(keys.selectable().precise().sentences, self.layout))
@@ -59,7 +59,7 @@ class ContextKeys:
         ).stored(policy)
 
     def selectable(self) -> Keys:
-        """As selective attention reads them."""
+        """Return the keys in the form that selective attention takes."""
         assert self.relevance is not None, "keys that a SummaryAttention made"
         index = None if self.tree is None else self.tree.index
         return Keys(self.keys, self.values, self.relevance, self.layout, index, self.cumulative, self.blocks)

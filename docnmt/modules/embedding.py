@@ -1,4 +1,4 @@
-"""From tokens and their positions to the first layer's input; words hidden from their context."""
+"""The embedding of tokens and positions, which is the first layer's input, and the dropout of whole words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How positions join word embeddings: the operators of Hallam and Tseng, "Fusion Matters", and controls for them.
+"""Fusion of position encodings with word embeddings: operators of Hallam and Tseng, "Fusion Matters", and controls.
 
 E are the embeddings (times √d where the model says so), P the positions. Every operator is called alike:
 `fusion(embeddings, positions, offsets=None)`, both (T, d) packed with sequence `offsets`, or (B, L, d) → same shape.
@@ -83,7 +83,7 @@ class Ignore(Fusion):
 
 
 class Scale(Fusion):
-    """H = aE + bP with learned scalars, both 1 at first: the control for whatever a gate does by scale alone."""
+    """H = aE + bP with learned scalars, both 1 at first: the control for the effect of scale in a gate."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__(d_model)
@@ -95,7 +95,7 @@ class Scale(Fusion):
 
 
 class Projected(Fusion):
-    """What reads [E; P] through one linear layer, to as many features as E has or to one."""
+    """A fusion that maps [E; P] by one linear layer to d features, or to one if `scalar`."""
 
     scalar: ClassVar[bool] = False
 
@@ -109,7 +109,7 @@ class Projected(Fusion):
 
 
 class Layered(Fusion):
-    """What reads [E; P] through a network with one hidden layer."""
+    """A fusion that maps [E; P] by a network with one hidden layer."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__(d_model)
@@ -134,7 +134,7 @@ class Concat(Projected):
         return words, positions
 
     def start_as_addition(self) -> None:
-        """W = [I, I] and b = 0, which is E + P."""
+        """Set W = [I, I] and b = 0, so that the output is E + P."""
         with torch.no_grad():
             self.projection.weight.copy_(torch.eye(self.projection.out_features).repeat(1, 2))
             self.projection.bias.zero_()
@@ -162,7 +162,7 @@ class Gate(Fusion):
 
     @abstractmethod
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """What the sigmoid makes a gate of: (…, 1) or (…, d)."""
+        """Return the gate's scores before the sigmoid: (…, 1) or (…, d)."""
 
 
 class VectorGate(Gate, Projected):
@@ -188,7 +188,7 @@ class MlpGate(Gate, Layered):
 
 
 class ConstantGate(Gate):
-    """One learned scalar gate for all tokens, 1/2 at first: the control for what a gate does without looking."""
+    """One learned scalar gate for all tokens, 1/2 at first: the control for a gate that depends on its input."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__(d_model)
@@ -200,7 +200,7 @@ class ConstantGate(Gate):
 
 
 class ContentGate(Gate):
-    """H = g E with g = σ(w·E + b): the control in which the gate only weighs words; there is no position at all."""
+    """H = g E with g = σ(w·E + b): the control in which the gate only weights words and positions are not used."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__(d_model)

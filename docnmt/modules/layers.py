@@ -40,7 +40,7 @@ class FeedForward(Sublayer[None, NoCache]):
         return output
 
     def begin(self, remembered: None, slots: Slots) -> NoCache:
-        """A token is all that it reads."""
+        """Return an empty cache: a feed-forward block reads the current token only."""
         return NoCache()
 
     def step(self, x: Tensor, cache: NoCache, at: Step) -> Tensor:
@@ -64,22 +64,22 @@ class Residual(nn.Module):
         self.pre = norm == "pre"
 
     def enter(self, x: Tensor) -> Tensor:
-        """What the block reads of x (T, d)."""
+        """Return the block's input for x (T, d)."""
         read: Tensor = self.norm(x) if self.pre else x
         return read
 
     def leave(self, x: Tensor, added: Tensor) -> Tensor:
-        """x (T, d) and what the block made of it, (T, d) → (T, d)."""
+        """Add the block's output `added` (T, d) to x (T, d) → (T, d)."""
         x = x + (self.dropout(added) if self.training else added)
         normed: Tensor = x if self.pre else self.norm(x)
         return normed
 
     def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x (T, d), and what the block reads of it."""
+        """Return x (T, d) and the block's input for it."""
         return self._at_once(x, None, self.norm) if self.pre and takes_kernels(x) else (x, self.enter(x))
 
     def pass_on(self, x: Tensor, added: Tensor, following: Residual | None) -> tuple[Tensor, Tensor]:
-        """`leave`, and what the next residual connection's `enter` makes of it; the same twice where there is none."""
+        """Return the result of `leave` and the next block's input for it; the result twice if there is no next block."""
         if takes_kernels(x, added):
             normed_after = following.norm if self.pre and following is not None and following.pre else None
             left, read = self._at_once(x, added, normed_after if self.pre else self.norm)
@@ -167,11 +167,11 @@ class Layer(nn.Module):
         return x
 
     def remember(self, reads: Reads) -> dict[str, Any]:
-        """By sublayer, what decoding reads of source documents: each keeps what it likes."""
+        """Return, for each sublayer, its projections of the source documents for decoding."""
         return {name: self.sublayer(name).remember(reads) for name in self.names}
 
     def begin(self, remembered: Mapping[str, Any], slots: Slots) -> dict[str, Cache]:
-        """By sublayer, the caches of new slots."""
+        """Return, for each sublayer, the cache of new slots."""
         return {name: self.sublayer(name).begin(remembered[name], slots) for name in self.names}
 
     def step(self, x: Tensor, caches: Mapping[str, Cache], at: Step) -> Tensor:
