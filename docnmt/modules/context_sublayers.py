@@ -113,7 +113,7 @@ class SourceKeys:
         self._chosen = False
 
     def joined(self, policy: SelectionPolicy | None) -> tuple[ContextKeys, Tensor] | None:
-        """Return all parts in one, and the number of each part's first sentence in it; None where they stay separate."""
+        """Return all parts in one, and the number of each part's first sentence in it; None if they stay separate."""
         parts = self.keys.parts
         words, trees = sum(part.layout.num_tokens for part in parts), [part.tree for part in parts]
         if len(parts) < 2 or words > _JOINED or any(tree is not None for tree in trees):

@@ -79,7 +79,7 @@ class Residual(nn.Module):
         return self._at_once(x, None, self.norm) if self.pre and takes_kernels(x) else (x, self.enter(x))
 
     def pass_on(self, x: Tensor, added: Tensor, following: Residual | None) -> tuple[Tensor, Tensor]:
-        """Return the result of `leave` and the next block's input for it; the result twice if there is no next block."""
+        """Return the result of `leave` and the next block's input for it; without a next block, the result twice."""
         if takes_kernels(x, added):
             normed_after = following.norm if self.pre and following is not None and following.pre else None
             left, read = self._at_once(x, added, normed_after if self.pre else self.norm)

@@ -1,7 +1,6 @@
-"""Multi-head linear attention on packed rows: what `--attention linear` puts in the place of softmax attention.
+"""Multi-head linear attention on packed rows, which `--attention linear` uses in place of softmax attention.
 
-The blocks have the interface of `docnmt.modules.softmax_attention`; what they keep while decoding does not grow with
-the text.
+The blocks have the interface of `docnmt.modules.softmax_attention`; their caches in decoding do not grow with the text.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _embeddings(position: RelativeKeys | None) -> Tensor | None:
 
 @dataclass
 class LinearCache:
-    """What linear self-attention keeps of each row; it does not grow with the row."""
+    """The state of linear self-attention for each row; it does not grow with the row."""
 
     any_memory: ClassVar[bool] = True
     state: LinearState

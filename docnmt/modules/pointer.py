@@ -1,4 +1,4 @@
-"""A pointer to the document's earlier translations: what stood there in a similar state is copied."""
+"""A pointer to the document's earlier translations: it copies the words that followed similar decoder states."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Pointer(nn.Module, OwnStart, DocumentPart):
         self.opening = nn.Parameter(torch.tensor(0.05))  # a tenth of its effect: learned ten times faster
 
     def reset_parameters(self) -> None:
-        """A cache without parameters: the distance of the features, a gate that follows the nearest of them."""
+        """Start as a parameter-free cache: a scaled distance of features, and a gate driven by the nearest of them."""
         with torch.no_grad():
             nn.init.eye_(self.key.weight)
             self.key.weight *= (SHARPNESS / len(self.key.weight)) ** 0.5
@@ -57,7 +57,7 @@ class Pointer(nn.Module, OwnStart, DocumentPart):
             self.gate.weight[0, -2] = 0.75
 
     def start_closed(self) -> None:
-        """Nothing is copied."""
+        """Close the gate, so that nothing is copied."""
         with torch.no_grad():
             self.opening.zero_()
 
@@ -71,7 +71,7 @@ class Pointer(nn.Module, OwnStart, DocumentPart):
         return torch.where(read, opened, 0.0)
 
     def forward(self, features: Tensor, labels: Tensor, layout: DocumentLayout) -> Copied:
-        """What is copied to labels (T,), given features (T, d) of all words of documents."""
+        """Return the copied part of labels (T,), from features (T, d) of all words of the documents."""
         keys = self.key(features)
         log_probs, nearest, total = copied_labels(keys, keys, labels, layout, self.window)
         share = self.share(features, nearest, total)
@@ -82,11 +82,11 @@ class Pointer(nn.Module, OwnStart, DocumentPart):
         return Copied(share, log_probs)
 
     def remember(self, features: Tensor, tokens: Tensor) -> CopyKeys:
-        """A finished sentence: features (n, d), and the tokens (n,) that followed."""
+        """Return the keys of a finished sentence, from its features (n, d) and the tokens (n,) that followed."""
         return CopyKeys(self.key(features), tokens)
 
     def step(self, features: Tensor, logits: Tensor, cache: Earlier) -> Tensor:
-        """log p of the mixture, (R, V), in float32 at least, of features (R, d) and the vocabulary's scores (R, V)."""
+        """Return log p of the mixture, (R, V), in float32 at least, for features (R, d) and logits (R, V)."""
         log_probs = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
         if cache.longest == 0:
             return log_probs
@@ -103,7 +103,7 @@ class Pointer(nn.Module, OwnStart, DocumentPart):
 
 
 class Earlier:
-    """What each decoding slot can copy from.
+    """The earlier sentences from which each decoding slot can copy.
 
     Args:
         slots: for each slot its earlier sentences, in order. window: how many of their last words are read.
@@ -116,7 +116,7 @@ class Earlier:
 
     @property
     def longest(self) -> int:
-        """Words of the slot that has most."""
+        """The largest number of words of any slot."""
         return self.padded[1].shape[1] if any(self.slots) else 0
 
     @cached_property
@@ -136,7 +136,7 @@ class Earlier:
             self._change([self.slots[n] for n in slots.tolist()])
 
     def append(self, other: Earlier) -> None:
-        """Put the other slots behind."""
+        """Append the slots of `other`."""
         self._change([*self.slots, *other.slots])
 
     def _change(self, slots: list[Sequence[CopyKeys]]) -> None:

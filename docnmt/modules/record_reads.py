@@ -1,4 +1,4 @@
-"""What attention reads, kept for those who ask; where nobody does, nothing is kept and nothing computed."""
+"""Records of attention weights, for analysis. Outside `recording` nothing is stored or computed for them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ReadFunction = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Note:
-    """One use of an attention.
+    """The record of one call of an attention.
 
     Attributes:
-        module: whose it is.
-        read: it, for any values.
-        values: those that it read, (keys, h, d).
-        sentences: a key is a sentence; otherwise a word.
-        tree: sentences are found down a tree.
-        share: (queries,) how much of what follows is read so, where that is not all.
+        module: the attention module.
+        read: the attention as a function of its values.
+        values: the values of this call, (keys, h, d).
+        sentences: True if a key is a sentence; False if it is a word.
+        tree: True if sentences were selected through a tree.
+        share: (queries,) the share of this attention in the output, if it is not all of it, such as a pointer's λ.
     """
 
     module: nn.Module
@@ -40,7 +40,7 @@ _NOTES: ContextVar[list[Note] | None] = ContextVar("notes", default=None)
 
 @contextmanager
 def recording() -> Iterator[list[Note]]:
-    """Inside, in this thread, every attention that can tell what it reads adds a note to the list."""
+    """Yield a list to which every attention that supports it adds a note, in this context."""
     notes: list[Note] = []
     before = _NOTES.set(notes)
     try:
@@ -50,14 +50,14 @@ def recording() -> Iterator[list[Note]]:
 
 
 def taking_notes() -> list[Note] | None:
-    """Where notes go, if somebody asks."""
+    """Return the list of the current `recording`; None outside of one."""
     return _NOTES.get()
 
 
 def attended(
     module: nn.Module, read: ReadFunction, values: Tensor, *, sentences: bool = False, tree: bool = False
 ) -> Tensor:
-    """`read(values)`; the other arguments are for the `Note` of it."""
+    """Return `read(values)`, and record a `Note` with the other arguments inside `recording`."""
     notes = taking_notes()
     if notes is not None:
         notes.append(Note(module, read, values, sentences, tree))

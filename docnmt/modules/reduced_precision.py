@@ -1,4 +1,4 @@
-"""Linear layers for translating on a CPU: with weights that are packed once, and others that are also less exact."""
+"""Linear layers for translating on a CPU: with weights packed once, in float32, bfloat16 or eight-bit integers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _FEWEST = 32
 
 
 class PackedLinear(nn.Module):
-    """y = x Wᵀ + b, to the last bit as oneDNN computes it otherwise, which then packs the weights at every call.
+    """y = x Wᵀ + b with weights packed once, bit-identical to oneDNN's own result, which packs them at every call.
 
-    For a few rows packing takes most of the time. Without gradients.
+    For a few rows packing takes most of the time. There are no gradients.
 
     Args:
         layer: the layer that it replaces; only where it `packs`.
@@ -49,14 +49,14 @@ def _packed_product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _product(x: Tensor, weight: Tensor, packed: Tensor | None, bias: Tensor | None) -> Tensor:
-    """x Wᵀ + b; of fewer rows, the bits would be others than those of `F.linear`."""
+    """Return x Wᵀ + b. Few rows use `F.linear`, as the packed product would have other bits there."""
     if packed is None or x.numel() < INVARIANT_ROWS * x.shape[-1]:
         return F.linear(x, weight, bias)
     return _packed_product(x, packed, bias)
 
 
 def packs(dtype: torch.dtype = torch.float32) -> bool:
-    """Whether packed weights of this type give the same bits as `F.linear`, as the process computes now."""
+    """Return True if packed weights of this type give the same bits as `F.linear` under the current settings."""
     return _packs(dtype, torch.get_float32_matmul_precision(), torch.get_num_threads())
 
 
@@ -150,7 +150,7 @@ def replace_linear(model: nn.Module, kind: Callable[[nn.Linear], nn.Module]) -> 
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this processor has instructions for it; without them it is slower than float32."""
+    """Return True if this processor has bfloat16 instructions; without them bfloat16 is slower than float32."""
     if platform.machine() in ("x86_64", "AMD64"):  # where oneDNN would do without them
         return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
@@ -158,7 +158,7 @@ def multiplies_bfloat16() -> bool:
 
 @lru_cache
 def multiplies_eight_bits() -> bool:
-    """Whether this torch and this processor have the product that is needed, and give what whole numbers give."""
+    """Return True if PyTorch and this processor have the eight-bit product and compute it exactly."""
     random = torch.Generator().manual_seed(0)
     layer = nn.Linear(64, 48, bias=False, device="meta").to_empty(device="cpu")  # the global stream is the caller's
     weight = torch.randint(-127, 128, (48, 64), generator=random).float()

@@ -49,7 +49,7 @@ class Source2Token(nn.Module, OwnStart):
         self.output = nn.Linear(d_model, d_model)
 
     def reset_parameters(self) -> None:
-        """W^O undoes W^V at the start: a summary begins as a weighted mean of its words, alike to them."""
+        """Start with W^O as the inverse of an orthogonal W^V, so that a summary is a weighted mean of its words."""
         nn.init.orthogonal_(self.value.weight)
         with torch.no_grad():
             self.output.weight.copy_(self.value.weight.t())
@@ -134,7 +134,7 @@ class PlainSource2TokenMerge(nn.Module):
 
 
 class Source2TokenMerge(PlainSource2TokenMerge):
-    """The same and a layer norm, which the paper does not have: no node grows with the depth of the tree."""
+    """Source2token merge with a layer norm, which the paper does not have: nodes do not grow with the tree's depth."""
 
     def __init__(self, *, d_model: int, heads: int) -> None:
         super().__init__(d_model=d_model, heads=heads)

@@ -1,4 +1,4 @@
-"""Documents as steps of decoding read them: each stays where it was put first, whoever comes and goes beside it."""
+"""Storage of documents for decoding steps: a document keeps its position while others are added."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Document = tuple[ContextKeys, int]
 
 
 class Shelf:
-    """The words of documents behind each other, and the keys of their sentences.
+    """The concatenated words of documents, and the keys of their sentences.
 
     Attributes:
         words, values: (T, h, d_k), (T, h, d_v), with room behind the last one.
@@ -52,12 +52,12 @@ class Shelf:
         return keys.keys[words], keys.values[words], keys.selectable().sentences[first:last]
 
     def choices(self, slots: Sequence[np.ndarray]) -> Choices | None:
-        """Of slots that choose from sentences of these numbers."""
+        """Return the choices of slots; each slot is an array of sentence numbers from `put`."""
         ends = np.array(self._ends)
         return Choices.of(slots, self._relevance, ends[:-1], np.diff(ends))
 
     def mostly_left(self, sentences: int) -> bool:
-        """Most of what stands here is read by nobody, if the slots read so many sentences."""
+        """Return True if most stored sentences are unused, given that the slots read `sentences` of them."""
         return len(self._ends) > 2 * sentences + FEW
 
 

@@ -20,7 +20,7 @@ ReadT = TypeVar("ReadT")
 
 @dataclass(frozen=True, eq=False)
 class Reads:
-    """What the sublayers of a layer may read besides their input row.
+    """The tensors that the sublayers of a layer may read besides their input row.
 
     Attributes:
         layout: of the row itself.
@@ -54,7 +54,7 @@ class Slots:
 
     Attributes:
         sentences: (N,) the sentence of the memory that each slot translates.
-        earlier: for each slot, what was kept of the translations before its sentence; empty where nothing reads them.
+        earlier: for each slot, the keys of the translations before its sentence; empty if no sublayer reads them.
         like: a tensor with the type and device of the model.
     """
 
@@ -65,13 +65,13 @@ class Slots:
 
     @property
     def rows(self) -> int:
-        """How many rows the slots have together."""
+        """The total number of rows of the slots."""
         return len(self.sentences) * self.beam
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Where the rows of a decoding step stand: row r reads token number `lengths[r]` of its text.
+    """The positions of the rows of a decoding step: row r reads token number `lengths[r]` of its text.
 
     Attributes:
         lengths: (R,). longest: their maximum, on the host.
@@ -84,16 +84,16 @@ class Step:
 
 
 class Cache(Protocol):
-    """What a sublayer keeps of live rows and slots. It changes in place.
+    """The state of a sublayer for live rows and slots. It changes in place.
 
-    A class that says `any_memory = True` itself also takes slots of another memory of source documents behind its own.
+    A class that itself sets `any_memory = True` can also append slots that read another memory of source documents.
     """
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """Only these rows stay, in that order, and these slots; None: all slots stay in place."""
+        """Keep only these rows, in that order, and these slots; None: all slots stay in place."""
 
     def append(self, other: Self) -> None:
-        """Put another cache's rows and slots behind."""
+        """Append the rows and slots of another cache."""
 
 
 class NoCache:
@@ -110,7 +110,7 @@ class NoCache:
 
 @dataclass
 class OfMemories(Generic[ReadT]):
-    """What slots read of memories of source documents, most often of one.
+    """The projections that slots read, one for each memory of source documents; mostly there is one memory.
 
     Attributes:
         parts: one for each memory. of: (N,) the part that each slot reads.
@@ -134,7 +134,7 @@ class OfMemories(Generic[ReadT]):
             self.parts = [self.parts[number] for number in read.tolist()]
 
     def append(self, other: OfMemories[ReadT]) -> None:
-        """Put other slots behind."""
+        """Append the slots of `other` and the parts that they read."""
         new = [part for part in other.parts if all(part is not own for own in self.parts)]
         self.parts = [*self.parts, *new]
         place = {id(part): number for number, part in enumerate(self.parts)}
@@ -171,7 +171,7 @@ class Sublayer(nn.Module, ABC, Generic[RememberedT, CacheT]):
         """x (T, d), all tokens of a packed row → (T, d)."""
 
     def remember(self, reads: Reads) -> RememberedT | None:
-        """What decoding reads of source documents, made once and never reordered. `reads.layout` is the source's."""
+        """Return the projections of source documents for decoding, made once. `reads.layout` is the source's."""
         return None
 
     @abstractmethod
@@ -184,7 +184,7 @@ class Sublayer(nn.Module, ABC, Generic[RememberedT, CacheT]):
 
 
 class OwnStart(ABC):
-    """A module whose weights start otherwise than by `docnmt.core.models.encoder_decoder.initialise` alone."""
+    """A module with its own initialisation of some weights, after `docnmt.core.models.encoder_decoder.initialise`."""
 
     @abstractmethod
     def reset_parameters(self) -> None:

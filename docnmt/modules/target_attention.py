@@ -77,7 +77,7 @@ def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> T
 
 
 class EarlierText:
-    """What the slots have of the translations before their sentences, as one layer reads them.
+    """The translations before each slot's sentence, as keys of one layer.
 
     Args:
         slots: for each slot, the keys of each of its earlier sentences in order, every one a document of its own.
@@ -109,13 +109,13 @@ class EarlierText:
         self._choices: Choices | None = None
 
     def keys(self) -> ContextKeys | None:
-        """Packed, a text a document; None where no slot has any."""
+        """Return the keys packed, each slot's text as a document; None if no slot has any text."""
         if self._packed is None and (parts := [part for text in self._texts for part in text]):
             self._packed = _packed(self._texts, parts)
         return self._packed
 
     def choices(self) -> tuple[Shelf, Choices] | None:
-        """What the slots choose from, and the shelf where it stands; None where no slot has any text."""
+        """Return the shelf that holds the texts and the slots' choices there; None if no slot has any text."""
         if self._choices is None and self.longest:
             if self._shelf.mostly_left(sum(map(len, self._texts))):
                 self._shelf, self._numbers = Shelf(), [None] * len(self._texts)
