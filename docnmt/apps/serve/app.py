@@ -95,7 +95,7 @@ class Translate:
         return await self._service.body(request)
 
     async def _of_other_form(self, request: Request, body: bytes) -> dict[str, Any] | None:
-        """Return the fields of a request in LibreTranslate's form; None if the body has another form or cannot be read."""
+        """Return the fields of a body in LibreTranslate's form; None if it has another form or cannot be read."""
         with contextlib.suppress(Refused):
             found = await asyncio.to_thread(fields, media_type(request), body)
             if found.keys() & libretranslate.FIELDS and not found.keys() & OWN_FIELDS:

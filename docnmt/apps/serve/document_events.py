@@ -52,7 +52,7 @@ async def document_events(
     model = SharedModel(service, deadline, lambda corpus: service.accept(log, corpus), told, wishes)
 
     def work() -> tuple[bytes, list[int | str], str]:
-        """Read and translate the document; return the file, the untranslated places, and the message on unknown text."""
+        """Read and translate the document; return the file, the untranslated places, and the note on unknown text."""
         try:
             document = opened()
             service.accept_segments(document.segments)
@@ -77,7 +77,7 @@ async def document_events(
         if watching is not None:
             watching.cancel()
         model.leave()
-        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # else an exception that nobody awaits is logged
+        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio may log it
 
 
 def file_events(

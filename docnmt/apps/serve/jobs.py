@@ -24,7 +24,7 @@ class FileJob:
 
     Attributes:
         touched: time of its last use, by `time.monotonic`.
-        held: number of bytes of the source while it is translated, then 0. characters: number of characters of its text.
+        held: number of bytes of the source while it is translated, then 0. characters: length of its text.
     """
 
     id: str
@@ -115,7 +115,7 @@ class FileJobs:
         return job
 
     def _forget(self) -> None:
-        """Delete documents that were not used for `LIFE` seconds, except those still in translation, which has a deadline."""
+        """Delete documents that were not used for `LIFE` seconds, except those in translation, which end in time."""
         old = time.monotonic() - LIFE
         for job in [job for job in self._jobs.values() if job.touched < old and job.status != "translating"]:
             del self._jobs[job.id]
