@@ -169,7 +169,7 @@ class LibreTranslate:
         return JsonResponse({"translatedFileUrl": str(address)})
 
     async def download(self, request: Request) -> Response:
-        """Answer GET /download_file/NAME: a translated file, for everybody who knows the name, which contains its key."""
+        """Answer GET /download_file/NAME: a translated file, for all who know its name, which contains the key."""
         name, _, rest = request.path_params["name"].partition(".")
         job = self._jobs.take(name, rest.partition(".")[0])
         headers = {"content-disposition": f"attachment; filename={job.name}"}

@@ -43,7 +43,7 @@ def languages_of(head: str) -> tuple[str, str] | None:
 
 
 def _named(head: str, begin: int, shortest: int = 4) -> str | None:
-    """Return the code of the language named at a position, or None; shorter names are none, because of `to be`, `to it`."""
+    """Return the code of the language named at a position; None if there is none or it is too short (`to be`)."""
     words = re.split(r"\s+", head[begin : begin + 60], maxsplit=3)[:3]
     for count in range(len(words), 0, -1):
         name = " ".join(words[:count]).strip(" \"'`*.,;:!")
