@@ -1,4 +1,4 @@
-"""The routes of the service."""
+"""The ASGI application of the service: its routes, and its errors as JSON."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from docnmt.apps.serve.sessions import Sessions
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.search.translate_corpus import Translation
 
-#: The fields of the own form of POST /translate.
+#: The fields of POST /translate in this service's own form.
 OWN_FIELDS = frozenset({"documents", "text"})
-#: How errors are told, by how paths begin, also where nothing answers.
+#: The form of errors by the beginning of the path, also for paths without a route.
 FORMS: dict[str, Told] = {
     **dict.fromkeys(("/v2", "/v3"), deepl.told),
     "/v1": openai.told,
@@ -44,21 +44,21 @@ FORMS: dict[str, Told] = {
     ),
 }
 
-#: Where LibreTranslate's clients bring their key in the body.
+#: Paths at which LibreTranslate's clients may send the key in the body, with the function that finds it.
 KEYS = dict.fromkeys(("/translate", "/detect", "/translate_file"), libretranslate.api_key)
 
 
 class Translate:
-    """POST /translate: JSON in; out comes JSON, or a line of it for each sentence as soon as that is ready.
+    """The route POST /translate. The answer is JSON, or one line of JSON per sentence, sent as soon as it is ready.
 
-    A body with LibreTranslate's fields is answered in its form.
+    A request with LibreTranslate's fields gets an answer in LibreTranslate's form.
     """
 
     def __init__(self, service: Service, other: LibreTranslate) -> None:
         self._service, self._other = service, other
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request."""
         service, request = self._service, Request(scope, receive)
         with service.place() as deadline:
             body = await self._body(request)
@@ -83,7 +83,7 @@ class Translate:
                 await JsonResponse(answer, headers=await asyncio.to_thread(self._told, asked))(scope, receive, send)
 
     def _told(self, asked: Asked) -> dict[str, str]:
-        """A header that says what of the text the model does not know."""
+        """Return a header that reports the text that the model does not know; {} if there is none."""
         found = UnknownText(self._service.task.source_tokenizer)
         found.count(asked.corpus)
         return {"docnmt-unknown": quote(found.message, safe=" ;:/(),")} if found.message else {}
@@ -95,7 +95,7 @@ class Translate:
         return await self._service.body(request)
 
     async def _of_other_form(self, request: Request, body: bytes) -> dict[str, Any] | None:
-        """What LibreTranslate's clients ask for, or None: the body is of this service's own form, or of none."""
+        """Return the fields of a body in LibreTranslate's form; None if it has another form or cannot be read."""
         with contextlib.suppress(Refused):
             found = await asyncio.to_thread(fields, media_type(request), body)
             if found.keys() & libretranslate.FIELDS and not found.keys() & OWN_FIELDS:
@@ -128,8 +128,8 @@ class Translate:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """Every error as JSON."""
-    if isinstance(error, HTTPException):  # Starlette's own
+    """Log an error, and return it as an answer in JSON."""
+    if isinstance(error, HTTPException):  # raised by Starlette, for instance without a route
         error = Refused.of_routing(error.status_code, error.detail, error.headers)
     elif not isinstance(error, Refused):
         error = Refused(500, "internal", "something went wrong in the service; its log says more")
@@ -138,27 +138,27 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 def build(service: Service, *, token: str | None) -> ASGIApp:
-    """The application."""
+    """Return the ASGI application of a service; requests must have the token unless it is None."""
     page, api = Page(service), JsonResponse(description(service))
 
     async def health(request: Request) -> Response:
-        """Whether the process works."""
+        """Answer GET /health: 200 if the thread that translates is alive, else 503."""
         alive = service.worker.alive
         return JsonResponse(
             {"status": "ok" if alive else "the thread that translates has ended"}, 200 if alive else 503
         )
 
     async def ready(request: Request) -> Response:
-        """Whether requests should come."""
+        """Answer GET /ready: 200 if the service takes requests, else 503 with the reason."""
         problem = service.problem
         return JsonResponse({"status": problem or "ready"}, 200 if problem is None else 503)
 
     async def metrics(request: Request) -> Response:
-        """For Prometheus."""
+        """Answer GET /metrics in Prometheus's text format."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def openapi(request: Request) -> Response:
-        """What is here."""
+        """Answer GET /openapi.json with the description of all routes."""
         return api
 
     get = {"/": page.show, "/health": health, "/ready": ready, "/metrics": metrics, "/openapi.json": openapi}

@@ -1,4 +1,4 @@
-"""The options of docnmt-serve. No torch here."""
+"""The options of docnmt-serve. This file imports no torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docnmt.registry.options import Open, option
 
 @dataclass(frozen=True)
 class ServeConfig:
-    """Where the service listens, who may use it, and how much it takes."""
+    """Options for the service's address, its access control and its limits."""
 
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0: all of this machine", metavar="ADDRESS", basic=True)
     port: int = option(8000, "port to listen on; 0: a free one, which is printed", basic=True, between=(0, 65535))

@@ -1,4 +1,4 @@
-"""What the service counts, in Prometheus's text format."""
+"""The metrics of the service, in Prometheus's text format."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
 class Metrics:
-    """Counters of one service.
+    """The counters, gauges and histograms of one service.
 
     Args:
-        slots: texts that are written at the moment.
+        slots: returns the number of sentences that are being translated.
     """
 
     def __init__(self, slots: Callable[[], float]) -> None:
@@ -36,5 +36,5 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
     def text(self) -> bytes:
-        """All of it."""
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self.registry)

@@ -1,6 +1,6 @@
-"""DeepL's form, as its clients know it (its API reference, version 2): texts, documents, languages, glossaries.
+"""DeepL's API for its clients (source: its reference, version 2): texts, documents, languages, glossaries.
 
-What DeepL does not do: the texts of a request and its `context` are one document, each read beside the others.
+Unlike at DeepL, the texts of a request and its `context` are one document: each text is context of the others.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from docnmt.apps.serve.request_body import FORM, as_request, fields, media_type
 from docnmt.apps.serve.request_texts import Passage, RequestTexts, Splits, Tags, translate
 from docnmt.apps.serve.service import Service
 
-#: What becomes another status: DeepL's clients know those of a wrong key and of too much at a time.
+#: Statuses that differ from this service's own: DeepL's clients expect others for a wrong key and a full queue.
 STATUSES = {"unauthorized": 403, "queue_full": 429}
-#: What is said in other words than in the service's own form.
+#: Messages that differ from those in this service's own form, by the code of the error.
 WORDS = {
     "unauthorized": "Authorization failed: give the service's token, Authorization: DeepL-Auth-Key TOKEN",
     "not_found": "this service has nothing here; of DeepL's API it has /v2/translate, /v2/document, /v2/languages, "
@@ -40,7 +40,7 @@ WORDS = {
 }
 _SPLITS: dict[str, Splits] = {"1": "lines", "nonewlines": "sentences", "0": "none"}
 _LISTS = ("text", "ignore_tags", "splitting_tags", "non_splitting_tags", "glossary_ids", "custom_instructions")
-#: What changes a translation at DeepL and cannot here.
+#: Fields that change a translation at DeepL and that this service does not support.
 _UNABLE = ("style_id", "translation_memory_id", "custom_instructions")
 
 
@@ -86,12 +86,12 @@ class DocumentKey(msgspec.Struct):
 
 
 def told(refused: Refused) -> tuple[int, dict[str, Any]]:
-    """An error as DeepL's clients know it."""
+    """Return an error's status and body in DeepL's form."""
     return STATUSES.get(refused.code, refused.status), {"message": WORDS.get(refused.code, refused.message)}
 
 
 class DeepL:
-    """The routes."""
+    """The routes of DeepL's API."""
 
     def __init__(self, service: Service, jobs: FileJobs) -> None:
         self._service, self._jobs = service, jobs
@@ -99,7 +99,7 @@ class DeepL:
 
     @property
     def routes(self) -> list[Route]:
-        """All of them."""
+        """All routes of DeepL's API."""
         glossary = "/v2/glossaries/{glossary_id}"
         document = "/v2/document/{document_id}"
         found = [
@@ -121,7 +121,7 @@ class DeepL:
         return [Route(path, endpoint, methods=[method]) for path, endpoint, method in found]
 
     async def translate(self, request: Request) -> Response:
-        """POST /v2/translate."""
+        """Answer POST /v2/translate."""
         service = self._service
         with service.place() as deadline:
             found = fields(media_type(request), await service.body(request), _LISTS)
@@ -149,7 +149,7 @@ class DeepL:
         return JsonResponse(found)
 
     async def upload(self, request: Request) -> Response:
-        """POST /v2/document."""
+        """Answer POST /v2/document: start to translate a file, and return its id and key."""
         service = self._service
         if (kind := media_type(request)) != "multipart/form-data":
             raise Refused(415, "wrong_type", f"expected Content-Type: multipart/form-data, got '{kind[:80]}'")
@@ -163,7 +163,7 @@ class DeepL:
         wishes = self._wishes(asked)
 
         async def work(job: FileJob) -> None:
-            """Translate it as POST /translate/file does."""
+            """Translate the file as POST /translate/file does."""
             with service.place() as deadline:
                 async for event in file_events(service, {}, name, kind, content, deadline, wishes=wishes):
                     if "source" in event:
@@ -176,7 +176,7 @@ class DeepL:
         return JsonResponse({"document_id": job.id, "document_key": job.key})
 
     async def status(self, request: Request) -> Response:
-        """POST /v2/document/ID."""
+        """Answer POST /v2/document/ID: the status of a document."""
         job = self._jobs.get(request.path_params["document_id"], await self._key(request))
         found: dict[str, Any] = {"document_id": job.id, "status": job.status}
         found |= {"billed_characters": job.characters} if job.status == "done" else {}
@@ -185,15 +185,15 @@ class DeepL:
         return JsonResponse(found)
 
     async def result(self, request: Request) -> Response:
-        """POST /v2/document/ID/result."""
+        """Answer POST /v2/document/ID/result: the translated document, which is then forgotten."""
         job = self._jobs.take(request.path_params["document_id"], await self._key(request))
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(job.name, safe='')}"}
         return Response(job.content, headers=headers, media_type=job.media_type)
 
     async def languages(self, request: Request) -> Response:
-        """GET /v2/languages: the one that is read, or with `type=target` the one that is written."""
+        """Answer GET or POST /v2/languages: the source language, or with `type=target` the target language."""
         kind = request.query_params.get("type")
-        if kind is None:  # the package deepl sends it in the body, of a GET, too
+        if kind is None:  # the Python package deepl sends it in the body, even of a GET
             body = await self._service.small_body(request)
             kind = fields(FORM, body).get("type", "source") if body else "source"
         if kind not in ("source", "target"):
@@ -205,34 +205,34 @@ class DeepL:
         return JsonResponse([found])
 
     async def usage(self, request: Request) -> Response:
-        """GET /v2/usage: what was translated since the start; there is no limit."""
+        """Answer GET or POST /v2/usage: the characters translated since the start; there is no limit."""
         return JsonResponse({"character_count": self._characters, "character_limit": 1_000_000_000_000})
 
     async def pairs(self, request: Request) -> Response:
-        """GET /v2/glossary-language-pairs."""
+        """Answer GET /v2/glossary-language-pairs: the languages of the service."""
         source, target = (language.lower() for language in self._service.task.languages)
         return JsonResponse({"supported_languages": [{"source_lang": source, "target_lang": target}]})
 
     async def glossaries(self, request: Request) -> Response:
-        """GET /v2/glossaries."""
+        """Answer GET /v2/glossaries: all glossaries, without their entries."""
         return JsonResponse({"glossaries": [kept.content for kept in self._glossaries.all()]})
 
     async def create_glossary(self, request: Request) -> Response:
-        """POST /v2/glossaries."""
+        """Answer POST /v2/glossaries: create a glossary."""
         found = fields(media_type(request), await self._service.small_body(request))
         return JsonResponse(self._glossaries.add(as_request(found, GlossaryRequest)).content, 201)
 
     async def glossary(self, request: Request) -> Response:
-        """GET /v2/glossaries/ID."""
+        """Answer GET /v2/glossaries/ID: a glossary without its entries."""
         return JsonResponse(self._kept(request).content)
 
     async def delete_glossary(self, request: Request) -> Response:
-        """DELETE /v2/glossaries/ID."""
+        """Answer DELETE /v2/glossaries/ID: delete a glossary."""
         self._glossaries.delete(self._kept(request).id)
         return Response(status_code=204)
 
     async def entries(self, request: Request) -> Response:
-        """GET /v2/glossaries/ID/entries."""
+        """Answer GET /v2/glossaries/ID/entries: one entry per line, with a tab between its terms."""
         return Response(self._kept(request).entries, media_type="text/tab-separated-values")
 
     def _kept(self, request: Request) -> Kept:
@@ -243,9 +243,10 @@ class DeepL:
         return as_request(fields(media_type(request), body), DocumentKey).document_key
 
     def _check(self, asked: TranslateTexts | UploadDocument) -> None:
-        """
+        """Check the languages and the fields of a request.
+
         Raises:
-            Refused: another language is wanted, or something that this service cannot do.
+            Refused: a language is not the service's, or a field is not supported.
         """
         source, target = self._service.task.languages
         for name, said, own in (
@@ -259,11 +260,11 @@ class DeepL:
                 raise Refused(400, "unable", f"{name}: this service has no such thing; leave it out")
 
     def _wishes(self, asked: TranslateTexts | UploadDocument) -> Wishes:
-        """The form of address and the one glossary that are asked for.
+        """Return the form of address and the glossary of a request.
 
         Raises:
-            Refused: there is no such form or glossary, there are several glossaries, or the source language is not said
-                with one, as DeepL wants.
+            Refused: the form of address is not supported, the glossary does not exist, there are several glossaries, or
+                there is a glossary without the source language, which DeepL requires then.
         """
         formality = register_of(asked.formality, self._service.worker.loaded)
         names = list(filter(None, [asked.glossary_id, *_list(asked.glossary_ids)]))
@@ -274,7 +275,7 @@ class DeepL:
         return Wishes(terms=self._glossaries.get(names[0]).terms if names else None, formality=formality)
 
     def _tags(self, asked: TranslateTexts) -> Tags | None:
-        """How tags are read, if they are."""
+        """Return the rules for tags in the texts; None if the texts have no tags."""
         kept, parting = _list(asked.ignore_tags), _list(asked.splitting_tags)
         if not asked.tag_handling:
             return None
@@ -284,7 +285,7 @@ class DeepL:
 
 
 def _list(said: Sequence[str] | str) -> list[str]:
-    """Names in a list, or with commas between them."""
+    """Return the names in a list, or in a text that separates them by commas."""
     parts = [said] if isinstance(said, str) else said
     return [name.strip() for part in parts for name in part.split(",") if name.strip()]
 

@@ -1,4 +1,4 @@
-"""A document on its way through the service: what is read, each translation, and the whole."""
+"""Translation of a document as a sequence of events: its sentences, each translation, and the translated file."""
 
 from __future__ import annotations
 
@@ -29,29 +29,30 @@ async def document_events(
     receive: Receive | None = None,
     wishes: Wishes = NO_WISHES,
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """A document of any kind, translated in a thread of its own.
+    """Translate a document of any kind in a thread of its own, and yield events.
 
-    It yields what is read, each translation, and last the `content`, with what is `untranslated` (`left`) or
-    `unknown`.
+    The events are the sentences of the source, then each translation, and last the file as `content`, with the places
+    that stay `untranslated` (the document's `left`) and a message about `unknown` text, if there is any.
 
     Args:
-        opened: reads it. written: translates it with a model. receive: of the client, to notice that it goes.
+        opened: reads the document. written: translates it with a model, and returns the file.
+        receive: ASGI's, to notice that the client disconnects.
 
     Raises:
-        Refused: it cannot be read, is too much, or is not translated in time.
+        Refused: the document cannot be read, is too long, or is not translated in time.
     """
     loop = asyncio.get_running_loop()
     waiting: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
     def told(event: dict[str, Any] | None) -> None:
-        """Of the document's thread, to this one."""
+        """Pass an event from the document's thread to the event loop; None: there are no more."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(waiting.put_nowait, event)
 
     model = SharedModel(service, deadline, lambda corpus: service.accept(log, corpus), told, wishes)
 
     def work() -> tuple[bytes, list[int | str], str]:
-        """All of it."""
+        """Read and translate the document; return the file, the untranslated places, and the note on unknown text."""
         try:
             document = opened()
             service.accept_segments(document.segments)
@@ -67,7 +68,7 @@ async def document_events(
     watching = None if receive is None else asyncio.ensure_future(_gone(receive, model))
     try:
         while (event := await waiting.get()) is not None:
-            if "score" in event:  # it was not given
+            if "score" in event:  # the document did not already have this translation
                 service.metrics.sentences.inc()
             yield event
         translated, left, unknown = await working
@@ -76,14 +77,14 @@ async def document_events(
         if watching is not None:
             watching.cancel()
         model.leave()
-        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it
+        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio may log it
 
 
 def file_events(
     service: Service, log: dict[str, Any], name: str, kind: str, content: bytes, deadline: float, *,
     receive: Receive | None = None, wishes: Wishes = NO_WISHES,
 ) -> AsyncGenerator[dict[str, Any], None]:  # fmt: skip
-    """`document_events` of a file, which `docnmt-translate` would translate so."""
+    """Translate a file as `docnmt-translate` does; arguments, events and errors are as for `document_events`."""
 
     def opened() -> DocumentFile:
         source, target = service.task.languages
@@ -96,7 +97,7 @@ def file_events(
 
 
 async def _gone(receive: Receive, model: SharedModel) -> None:
-    """Notice that the client goes."""
+    """Wait until the client disconnects, then stop the translation."""
     while (await receive())["type"] != "http.disconnect":
         pass
     model.leave()

@@ -1,4 +1,4 @@
-"""A file in a form, as browsers and other services' clients send it."""
+"""Files in multipart forms, as browsers and clients of other services send them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CHARSET = re.compile(r"charset\s*=\s*\"?([^\";\s]*)", re.IGNORECASE)
 
 
 def kind_of_upload(name: str) -> str:
-    """The kind of a document that a client sends, by its name.
+    """Return the kind of an uploaded document, by its name.
 
     Raises:
-        Refused: it is of none that is read; the message says what can be done.
+        Refused: this kind cannot be read; the message says what can be done.
     """
     try:
         return kind_of(name[-80:])
@@ -29,20 +29,20 @@ def kind_of_upload(name: str) -> str:
 
 
 async def form_file(request: Request, body: bytes, most: int = 1) -> tuple[str, bytes, dict[str, str]]:
-    """Name and content of the one file of a form, and its other fields, of which there may be so many.
+    """Return the name and the content of the only file in a form, and the other fields, at most `most`.
 
     Raises:
-        Refused: it is no such form.
+        Refused: the form is malformed, is not in UTF-8, has too many fields, or does not have exactly one file.
     """
 
     async def stream() -> AsyncIterator[bytes]:
         yield body
 
     charset = _CHARSET.search(request.headers["content-type"])
-    if charset and charset[1].lower() not in ("utf-8", "utf8"):  # Python has codecs that take the square of a size
+    if charset and charset[1].lower() not in ("utf-8", "utf8"):  # some of Python's codecs take quadratic time
         raise Refused(400, "invalid_request", "the form's charset: expected UTF-8")
     parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=most)  # type: ignore[arg-type]
-    parser.spool_max_size = len(body) + 1  # in memory
+    parser.spool_max_size = len(body) + 1  # keep the file in memory
     try:
         form = await parser.parse()
     except (MultiPartException, KeyError) as error:

@@ -1,4 +1,4 @@
-"""POST /translate/file: a document of any kind that docnmt-translate reads, and the same kind back."""
+"""The route POST /translate/file, which translates documents of all kinds that docnmt-translate reads."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from docnmt.apps.serve.service import Service
 
 
 class TranslateFile:
-    """The route."""
+    """The route POST /translate/file. The answer is a file of the same kind, or a stream of JSON lines."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request."""
         service, request = self._service, Request(scope, receive)
         with service.place() as deadline:
             name, kind, content = await self._file(request)
@@ -57,7 +57,7 @@ class TranslateFile:
             await streamed.end(last)
 
     async def _file(self, request: Request) -> tuple[str, str, bytes]:
-        """The file's name, which is never opened, its kind and its content."""
+        """Return the file's name, its kind and its content. No file is opened by this name."""
         asked = parameters(request, "name", "kind")
         name, kind = asked.get("name", ""), asked.get("kind")
         body = await self._service.body(request)
@@ -71,7 +71,7 @@ class TranslateFile:
 
 
 def _told(left: Sequence[int | str], unknown: str) -> dict[str, str]:
-    """Headers that name what stays as it is, and text that the model does not know."""
+    """Return headers that report untranslated lines and parts, and text that the model does not know."""
     lines = ", ".join(str(place) for place in left if isinstance(place, int))
     parts = "; ".join(place for place in left if isinstance(place, str))
     headers = {

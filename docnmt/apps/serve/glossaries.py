@@ -1,4 +1,4 @@
-"""Glossaries that clients leave with the service: in memory, as long as it runs."""
+"""Glossaries that clients create. They are in memory only, and lost when the service ends."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from docnmt.core.formats.glossary import Glossary
 from docnmt.core.search.terms import TermFinder, takes_terms
 from docnmt.runtime.errors import UserError
 
-#: Glossaries at a time, and terms of one.
+#: The largest number of glossaries, and of terms in one glossary.
 MOST, MOST_TERMS = 100, 5000
-#: What parts the two terms of an entry, by the name of the form that it is in.
+#: The separator of an entry's two terms, by the name of the format.
 _DELIMITERS = {"tsv": "\t", "csv": ","}
 
 
@@ -37,10 +37,11 @@ class GlossaryRequest(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Kept:
-    """A glossary, as clients know it.
+    """A glossary that a client has created.
 
     Attributes:
-        terms: finds its terms in sentences.
+        terms: finds the glossary's terms in sentences. languages: source and target, as the client named them.
+        created: the time in UTC (ISO 8601).
     """
 
     id: str
@@ -52,7 +53,7 @@ class Kept:
 
     @property
     def content(self) -> dict[str, Any]:
-        """All but its entries."""
+        """The description of the glossary in DeepL's form, without its entries."""
         source, target = self.languages
         return {
             "glossary_id": self.id,
@@ -66,23 +67,23 @@ class Kept:
 
     @property
     def entries(self) -> str:
-        """A line for each term."""
+        """The entries, one per line: source term, tab, target term."""
         return "".join(f"{source}\t{target}\n" for source, target in self.glossary.terms.items())
 
 
 class Glossaries:
-    """Those of one service."""
+    """All glossaries of one service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._kept: dict[str, Kept] = {}
 
     def all(self) -> list[Kept]:
-        """In the order in which they came."""
+        """Return the glossaries in the order of their creation."""
         return list(self._kept.values())
 
     def get(self, name: str) -> Kept:
-        """The one with this id.
+        """Return the glossary with this id.
 
         Raises:
             Refused: there is none.
@@ -92,14 +93,15 @@ class Glossaries:
         return self._kept[name]
 
     def delete(self, name: str) -> None:
-        """Forget it; errors as `get`."""
+        """Delete the glossary with this id; errors are as for `get`."""
         del self._kept[self.get(name).id]
 
     def add(self, asked: GlossaryRequest) -> Kept:
-        """Take one in.
+        """Create a glossary.
 
         Raises:
-            Refused: it is of other languages, its entries cannot be read or written, or there are too many.
+            Refused: its languages are not the service's, it has no name, its entries cannot be read, the search cannot
+                write its terms, or there are too many glossaries or terms.
         """
         languages = self._service.task.languages
         if not (same(asked.source_lang, languages[0]) and same(asked.target_lang, languages[1])):
@@ -118,10 +120,10 @@ class Glossaries:
 
 
 def wished_terms(service: Service, entries: dict[str, str], name: str) -> tuple[Glossary, TermFinder]:
-    """A request's own glossary, and what finds its terms; `name` is the request's for it.
+    """Return a request's glossary and the finder of its terms; error messages call the glossary `name`.
 
     Raises:
-        Refused: a term cannot be written, or the search keeps to none.
+        Refused: the vocabulary cannot express a term, or the search method does not support terms.
     """
     models = service.worker.models
     if not takes_terms(models.options):
@@ -136,10 +138,10 @@ def wished_terms(service: Service, entries: dict[str, str], name: str) -> tuple[
 
 
 def _entries(asked: GlossaryRequest) -> dict[str, str]:
-    """The terms of a request, by what they are called in the source.
+    """Return the terms of a request: source term → target term.
 
     Raises:
-        Refused: an entry is not as expected, or contradicts another; or they are too many.
+        Refused: the format is unknown, an entry is malformed or contradicts another, or there are no or too many terms.
     """
     delimiter = _DELIMITERS.get(asked.entries_format)
     if delimiter is None:

@@ -1,4 +1,4 @@
-"""A request that gets no answer, and what it is told instead."""
+"""Errors of the service, as HTTP answers in the form that the client knows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.types import Scope
 
-#: What another service's clients are told instead: a status and a body.
+#: A function that returns an error's status and body in another service's form.
 Told = Callable[["Refused"], tuple[int, dict[str, Any]]]
-#: What there is in this service's own form.
+#: The message for an unknown address, in this service's own form.
 _NOTHING = "there is nothing here; GET /openapi.json says what there is"
 
 
@@ -20,11 +20,11 @@ class Refused(Exception):
     def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status, self.code, self.headers = status, code, dict(headers or {})
-        self.message = message.encode(errors="replace").decode()  # halves of characters that a client sent
+        self.message = message.encode(errors="replace").decode()  # a client may have sent halves of characters
 
     @classmethod
     def of_routing(cls, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Refused:
-        """No route answers an address, or none does by this method."""
+        """Return the error for a status of Starlette's, for instance an unknown address (404) or method (405)."""
         if status == 405:
             allowed = (headers or {}).get("Allow") or (headers or {}).get("allow", "")
             return cls(status, "wrong_method", f"this address answers {allowed or 'other methods'} only", headers)
@@ -33,15 +33,15 @@ class Refused(Exception):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The body."""
+        """The body in this service's own form."""
         return {"error": {"status": self.status, "code": self.code, "message": self.message}}
 
     def told(self, scope: Scope) -> tuple[int, dict[str, Any]]:
-        """Status and body, in the form that the client of a request knows."""
+        """Return status and body in the form that the client of the request `scope` knows."""
         told: Told | None = scope["state"].get("told")
         return (self.status, self.content) if told is None else told(self)
 
     def response(self, scope: Scope) -> JSONResponse:
-        """The whole answer to a request."""
+        """Return the answer to the request `scope`."""
         status, content = self.told(scope)
         return JSONResponse(content, status, self.headers)

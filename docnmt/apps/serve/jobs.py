@@ -1,4 +1,4 @@
-"""Documents that are translated while their clients are away: uploaded, asked after, fetched once."""
+"""Documents that are translated in the background: clients upload them, poll their status, and fetch them once."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Literal
 
 from docnmt.apps.serve.http_error import Refused
 
-#: Documents at a time, bytes of all of them together, and seconds after which one that nobody fetches is forgotten.
+#: Upper bounds: documents, bytes of all documents together, and seconds for which an unused one is kept.
 MOST, MOST_BYTES, LIFE = 64, 256_000_000, 3600.0
 
 
 @dataclass
 class FileJob:
-    """A document on its way.
+    """A document that is being translated, or waits to be fetched.
 
     Attributes:
-        characters: of its text, when it is done. touched: by `time.monotonic`, when it was last asked after.
-        held: bytes of what is translated.
+        touched: time of its last use, by `time.monotonic`.
+        held: number of bytes of the source while it is translated, then 0. characters: length of its text.
     """
 
     id: str
@@ -40,17 +40,17 @@ class FileJob:
 
 
 class FileJobs:
-    """Those of one service, in memory."""
+    """All background documents of one service, in memory."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, FileJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, work: Callable[[FileJob], Awaitable[None]], *, size: int) -> FileJob:
-        """A document of so many bytes begins; `work` fills in what came of it.
+        """Start to translate a document of `size` bytes; `work` does it, and stores the result in the job.
 
         Raises:
-            Refused: there are too many.
+            Refused: there are too many documents, or they have too many bytes.
         """
         job = self._new(name)
         job.held = size
@@ -72,7 +72,7 @@ class FileJobs:
         return job
 
     def keep(self, name: str, content: bytes, media_type: str) -> FileJob:
-        """One that is translated already; errors as `start`."""
+        """Keep a document that is translated already; errors are as for `start`."""
         job = self._new(name)
         job.status, job.content, job.media_type = "done", content, media_type
         return job
@@ -88,7 +88,7 @@ class FileJobs:
         return job
 
     def get(self, name: str, key: str) -> FileJob:
-        """The document with this id, for whom has its key.
+        """Return the document with this id and key.
 
         Raises:
             Refused: there is none.
@@ -101,10 +101,10 @@ class FileJobs:
         return job
 
     def take(self, name: str, key: str) -> FileJob:
-        """The same, translated; it is forgotten.
+        """Return the translated document with this id and key, and forget it.
 
         Raises:
-            Refused: there is none, it is not ready, or it failed.
+            Refused: there is none, it is not ready, or its translation failed.
         """
         job = self.get(name, key)
         if job.status == "translating":
@@ -115,7 +115,7 @@ class FileJobs:
         return job
 
     def _forget(self) -> None:
-        """Those that nobody came for; one at work is waited for, as it ends by its deadline."""
+        """Delete documents that were not used for `LIFE` seconds, except those in translation, which end in time."""
         old = time.monotonic() - LIFE
         for job in [job for job in self._jobs.values() if job.touched < old and job.status != "translating"]:
             del self._jobs[job.id]

@@ -1,4 +1,4 @@
-"""An answer in lines of JSON, each sent as soon as it is known."""
+"""Answers that are streamed, as lines of JSON or as server-sent events."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ STREAM = "application/x-ndjson"
 
 
 def wanted(request: Request) -> bool:
-    """The client asks for a stream."""
+    """Return True if the client accepts a stream of JSON lines."""
     return STREAM in request.headers.get("accept", "")
 
 
 class Stream:
-    """Sends lines; `EventStream` sends them as server-sent events.
+    """Sends JSON values as lines; `EventStream` sends them as server-sent events.
 
     Raises:
-        Refused: the client, which reads nothing, is given up at the deadline.
+        Refused: the client has not read until the deadline.
     """
 
     media_type: ClassVar[str] = STREAM
-    #: What stands around each piece of JSON.
+    #: The bytes before and after each JSON value.
     frame: ClassVar[tuple[bytes, bytes]] = b"", b"\n"
 
     def __init__(self, send: Send, deadline: float) -> None:
         self._send, self._deadline = send, deadline
 
     async def begin(self, told: Mapping[str, str] | None = None) -> None:
-        """The head of the answer, with these headers."""
+        """Send the status 200 and the headers, including those in `told`."""
         headers = [(b"content-type", self.media_type.encode()), (b"x-accel-buffering", b"no")]
         headers += [(name.encode(), value.encode()) for name, value in (told or {}).items()]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def write(self, content: dict[str, Any]) -> None:
-        """A line."""
+        """Send one value."""
         await self._body(self._framed(content), more=True)
 
     async def end(self, content: dict[str, Any]) -> None:
-        """The last line; nobody is told where it, too, is not read."""
+        """Send the last value; there is no error if the client does not read it."""
         with contextlib.suppress(Refused):
             await self._body(self._framed(content), more=False)
 
@@ -64,12 +64,12 @@ class Stream:
 
 
 class EventStream(Stream):
-    """Server-sent events, of which the last is no JSON."""
+    """Sends JSON values as server-sent events; the last event is `[DONE]`, which is no JSON."""
 
     media_type = "text/event-stream; charset=utf-8"
     frame = b"data: ", b"\n\n"
 
     async def done(self) -> None:
-        """The last event."""
+        """Send the last event, `[DONE]`."""
         with contextlib.suppress(Refused):
             await self._body(b"data: [DONE]\n\n", more=False)

@@ -1,4 +1,4 @@
-"""JSON, by msgspec."""
+"""Answers in JSON, encoded by msgspec."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from starlette.responses import Response
 
 
 class JsonResponse(Response):
-    """An answer in JSON."""
+    """An answer in JSON, encoded by msgspec."""
 
     media_type = "application/json"
 
     def render(self, content: object) -> bytes:  # as Starlette's
-        """As bytes."""
+        """Return a value as JSON."""
         return msgspec.json.encode(content)

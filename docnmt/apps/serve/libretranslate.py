@@ -1,5 +1,7 @@
-"""LibreTranslate's form (its API reference): texts, files, languages. What POST /translate gets is told from this
-service's own form by its body."""
+"""LibreTranslate's API for its clients (source: its reference): texts, files, languages.
+
+POST /translate is also a route of this service's own form; the fields of the body decide between the two.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +27,21 @@ from docnmt.apps.serve.request_texts import Passage, RequestTexts, Splits, Tags,
 from docnmt.apps.serve.service import Service
 from docnmt.runtime.languages import base
 
-#: What becomes another status than 400, which all other faults of a request have.
+#: Statuses that differ from this service's own, by the code of the error.
 STATUSES = {"unauthorized": 403, "queue_full": 429}
-#: What is said in other words than in the service's own form.
+#: Messages that differ from those in this service's own form, by the code of the error.
 WORDS = {
     "unauthorized": "Invalid API key: give the service's token as api_key",
     "not_found": "this service has nothing here; of LibreTranslate's API it has /translate, /translate_file, /detect, "
     "/languages and /frontend/settings",
 }
-#: Fields by which POST /translate is of this form.
+#: Fields that distinguish LibreTranslate's form of POST /translate from this service's own.
 FIELDS = frozenset({"q", "source", "target"})
 _TEXT = "text"
 
 
 class TranslateQuery(msgspec.Struct):
-    """The body of POST /translate in this form; `api_key` is looked at before."""
+    """The body of POST /translate in this form; its `api_key` is checked before."""
 
     q: str | list[str]
     source: str
@@ -62,13 +64,16 @@ class DetectQuery(msgspec.Struct):
 
 
 def told(refused: Refused) -> tuple[int, dict[str, Any]]:
-    """An error as LibreTranslate's clients know it."""
+    """Return an error's status and body in LibreTranslate's form."""
     status = 400 if refused.status in (408, 413, 415) else refused.status
     return STATUSES.get(refused.code, status), {"error": WORDS.get(refused.code, refused.message)}
 
 
 async def api_key(request: Request, body: bytes) -> str:
-    """The key that a body brings, "" if it has none or cannot be read."""
+    """Return the key in a body; "" if it has none or cannot be read.
+
+    If the body has LibreTranslate's fields, errors of the request are in its form from then on.
+    """
     with contextlib.suppress(Refused):
         if (kind := media_type(request)) == "multipart/form-data":
             found: dict[str, Any] = (await form_file(request, body, most=20))[2]
@@ -82,14 +87,14 @@ async def api_key(request: Request, body: bytes) -> str:
 
 
 class LibreTranslate:
-    """The routes; what it translates of POST /translate, it is given."""
+    """The routes of LibreTranslate's API. Bodies of POST /translate in its form are passed to `translate`."""
 
     def __init__(self, service: Service, jobs: FileJobs, *, key_required: bool) -> None:
         self._service, self._jobs, self._key_required = service, jobs, key_required
 
     @property
     def routes(self) -> list[Route]:
-        """All but /translate."""
+        """All routes except /translate."""
         return [
             Route("/languages", self.languages, methods=["GET"]),
             Route("/frontend/settings", self.settings, methods=["GET"]),
@@ -99,7 +104,7 @@ class LibreTranslate:
         ]
 
     async def translate(self, request: Request, found: dict[str, Any], deadline: float) -> Response:
-        """POST /translate: the texts of a list are one document."""
+        """Answer POST /translate; the texts of a list are one document."""
         asked = as_request(found, TranslateQuery)
         detected = self._check(asked.source, asked.target)
         if asked.format not in (_TEXT, "html"):
@@ -113,18 +118,18 @@ class LibreTranslate:
         answer: dict[str, Any] = {"translatedText": answers[0] if single else answers}
         if detected is not None:
             answer["detectedLanguage"] = detected if single else [detected] * len(texts)
-        if asked.alternatives:  # the search keeps the best only
+        if asked.alternatives:  # the search returns only the best translation
             answer["alternatives"] = [] if single else [[] for _ in texts]
         return JsonResponse(answer)
 
     async def languages(self, request: Request) -> Response:
-        """GET /languages."""
+        """Answer GET /languages: the two languages of the service."""
         source, target = (base(language) for language in self._service.task.languages)
         found = [{"code": source, "name": name_of(source), "targets": [target]}]
         return JsonResponse([*found, {"code": target, "name": name_of(target), "targets": []}])
 
     async def settings(self, request: Request) -> Response:
-        """GET /frontend/settings."""
+        """Answer GET /frontend/settings."""
         source, target = (
             {"code": base(language), "name": name_of(language)} for language in self._service.task.languages
         )
@@ -142,12 +147,12 @@ class LibreTranslate:
         )
 
     async def detect(self, request: Request) -> Response:
-        """POST /detect: nothing is detected, a service has one source language."""
+        """Answer POST /detect: the service's only source language; nothing is detected."""
         as_request(fields(media_type(request), await self._service.small_body(request)), DetectQuery)
         return JsonResponse([self._detected()])
 
     async def translate_file(self, request: Request) -> Response:
-        """POST /translate_file: where the translation is to be fetched, once."""
+        """Answer POST /translate_file: the address from which the translated file can be fetched, once."""
         service = self._service
         if (kind := media_type(request)) != "multipart/form-data":
             raise Refused(415, "wrong_type", f"expected Content-Type: multipart/form-data, got '{kind[:80]}'")
@@ -164,17 +169,17 @@ class LibreTranslate:
         return JsonResponse({"translatedFileUrl": str(address)})
 
     async def download(self, request: Request) -> Response:
-        """GET /download_file/NAME: who knows the name may have it."""
+        """Answer GET /download_file/NAME: a translated file, for all who know its name, which contains the key."""
         name, _, rest = request.path_params["name"].partition(".")
         job = self._jobs.take(name, rest.partition(".")[0])
         headers = {"content-disposition": f"attachment; filename={job.name}"}
         return Response(job.content, headers=headers, media_type=job.media_type)
 
     def _check(self, source: str, target: str) -> dict[str, Any] | None:
-        """What is told of the source language if the client asks for it.
+        """Check the languages of a request; return the `detectedLanguage` of the answer if the source is `auto`.
 
         Raises:
-            Refused: other languages are wanted.
+            Refused: a language is not the service's.
         """
         own = self._service.task.languages
         for said, language in ((source, own[0]), (target, own[1])):

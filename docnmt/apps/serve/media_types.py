@@ -1,4 +1,4 @@
-"""What the kinds of documents are called in HTTP."""
+"""The media types of the kinds of documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands before every route: who may ask, security headers, one line of log, errors as JSON."""
+"""The middleware before every route: access control, security headers, one line of log, errors as JSON."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from docnmt.apps.serve.counters import Metrics
 from docnmt.apps.serve.http_error import Refused, Told
 from docnmt.apps.serve.request_body import read_body
 
-#: What answers without a token: the page, which has no data, and what says how the service is.
+#: Paths that need no token: the page, which contains no data, and descriptions of the service.
 OPEN = ("/", "/health", "/ready", "/openapi.json", "/languages", "/frontend/settings")
-#: What answers whoever knows its address, which nobody can guess.
+#: Paths with this beginning need no token, because they contain a key that cannot be guessed.
 SECRET = "/download_file/"
-#: What a token follows; the second one is DeepL's.
+#: The schemes before the token in the Authorization header; the second one is DeepL's.
 SCHEMES = ("bearer", "deepl-auth-key")
-#: Bytes of a body that is read for the key in it, before anybody knows who sends it, and seconds in which it must come.
+#: Upper bounds for a body that is read only to find the key in it: bytes, and seconds until it has arrived.
 KEY_BODY, KEY_SECONDS = 1 << 18, 10.0
-#: The key in a body, "" if it has none.
+#: A function that returns the key in a body; "" if it has none.
 KeyOf = Callable[[Request, bytes], Awaitable[str]]
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -42,13 +42,14 @@ HEADERS = {
 
 
 class Guard:
-    """An ASGI application around another one.
+    """An ASGI application that checks each request before another application answers it.
 
     Args:
-        token: what requests must bring; None: everybody may ask, and Host must be a name in `hosts` or an IP address,
-            so that no page of another site reaches the service under a name of its own (DNS rebinding).
-        routes: those whose paths are logged and counted by name. forms: how errors are told, by how paths begin, where
-            that is not this service's own form. keys: finds the token in the body of a POST to one of these paths.
+        token: the secret that requests must have. None: no secret is needed, but the Host header must be a name in
+            `hosts` or an IP address, so that no page of another site reaches the service under a name of its own (DNS
+            rebinding).
+        routes: their paths are the names in the log and the metrics. forms: the form of errors by the beginning of the
+            path, if it is not this service's own. keys: by path, finds the token in the body of a POST.
     """
 
     def __init__(
@@ -61,14 +62,14 @@ class Guard:
         self._numbers = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request, and log it."""
         if scope["type"] != "http":
             return
         number, begun, status = next(self._numbers), time.monotonic(), 0
         scope["state"] = {"log": {}, "told": self._told(scope["path"])}
 
         async def guarded(message: Message) -> None:
-            """Send, with the headers that every answer has."""
+            """Send a message, with the headers that every answer has."""
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -84,13 +85,13 @@ class Guard:
         except Refused as refused:
             scope["state"]["log"]["error"] = refused.code
             await refused.response(scope)(scope, receive, guarded)
-        except Exception:  # the application has answered
+        except Exception:  # Starlette has already sent an answer
             traceback.print_exc(file=sys.stderr)
         finally:
             self._note(scope, number, status, time.monotonic() - begun)
 
     def _told(self, path: str) -> Told | None:
-        """How errors are told below a path; None: in this service's own form."""
+        """Return the form of errors for a path; None: this service's own."""
         return next((told for begin, told in self._forms.items() if f"{path}/".startswith(f"{begin}/")), None)
 
     def _check(self, scope: Scope) -> None:
@@ -104,10 +105,10 @@ class Guard:
             raise Refused(403, "foreign_origin", "pages of other sites may not use this service")
 
     async def _proven(self, scope: Scope, receive: Receive) -> Receive:
-        """What the application receives: the request, once it is known that it brings the token, where there is one.
+        """Check the token, and return ASGI's `receive` for the application, which delivers a body that was read again.
 
         Raises:
-            Refused: it does not.
+            Refused: the token is missing or wrong.
         """
         path = scope["path"]
         if self._token is None or path in OPEN or path.startswith(SECRET):
@@ -117,7 +118,7 @@ class Guard:
             scheme, _, secret = request.headers.get("authorization", "").partition(" ")
             secret = secret.strip() if scheme.lower() in SCHEMES else ""
         else:
-            with contextlib.suppress(Refused):  # whoever sends too much or too slowly has not shown a token, either
+            with contextlib.suppress(Refused):  # a body that is too long or too slow has no token
                 body = await read_body(request, limit=KEY_BODY, seconds=KEY_SECONDS)
                 secret, receive = await self._keys[path](request, body), _again(body, receive)
         if not hmac.compare_digest(secret.encode(errors="replace"), self._token.encode()):
@@ -150,7 +151,7 @@ class Guard:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A body that was read is received once more; then what comes."""
+    """Return a `receive` that first delivers a body that was already read."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:

@@ -1,4 +1,4 @@
-"""What languages are called: the codes of the models' task, and the names and codes that clients use for them."""
+"""Names and codes of languages, as clients use them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _CODES = {name.lower(): code for code, name in NAMES.items()}
 
 
 def name_of(code: str) -> str:
-    """`de-AT` → `German`; a code without a name stands for itself."""
+    """Return the English name of a language, `German` for `de-AT`; a code without a name is returned unchanged."""
     return NAMES.get(base(code), code)
 
 
 def code_of(said: str) -> str | None:
-    """What a person or a program calls a language, as a code: `German`, `de`, `de-DE` and `German (Austria)` → `de`."""
+    """Return the code of a language: `de` for `German`, `de`, `de-DE` and `German (Austria)`; None if it is unknown."""
     said = said.strip().lower()
     name = said.partition("(")[0].strip()
     if name in _CODES:
@@ -37,5 +37,5 @@ def code_of(said: str) -> str | None:
 
 
 def same(said: str, own: str) -> bool:
-    """Whether a client means the language `own`: its country does not matter."""
+    """Return True if two codes name the same language; the country is ignored."""
     return base(said) == base(own)

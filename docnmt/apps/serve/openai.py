@@ -1,5 +1,7 @@
-"""OpenAI's form of chat, as far as translators' tools use it: the last message is translated, those before it are the
-earlier sentences of its document, with their translations."""
+"""OpenAI's chat API, as far as translation tools use it.
+
+The last message is translated; those before it are earlier texts of the same document, with their translations.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,14 @@ from docnmt.apps.serve.request_texts import AskedTexts, Passage, RequestTexts, a
 from docnmt.apps.serve.service import Service
 from docnmt.core.search.translate_corpus import Translation
 
-#: What becomes another status: of too much at a time OpenAI's clients know this one.
+#: Statuses that differ from this service's own: OpenAI's clients expect this one for a full queue.
 STATUSES = {"queue_full": 429}
-#: What is said in other words than in the service's own form.
+#: Messages that differ from those in this service's own form, by the code of the error.
 WORDS = {
     "unauthorized": "Incorrect API key provided: give the service's token as the API key",
     "not_found": "Unknown request URL: this service has /v1/models and /v1/chat/completions",
 }
-#: What is called otherwise.
+#: Codes of errors that have another name in OpenAI's API.
 CODES = {"unauthorized": "invalid_api_key", "not_found": "unknown_url"}
 
 
@@ -63,7 +65,7 @@ class ChatRequest(msgspec.Struct):
 
 
 def told(refused: Refused) -> tuple[int, dict[str, Any]]:
-    """An error as OpenAI's clients know it."""
+    """Return an error's status and body in OpenAI's form."""
     status = STATUSES.get(refused.code, refused.status)
     kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
     message, code = WORDS.get(refused.code, refused.message), CODES.get(refused.code, refused.code)
@@ -71,7 +73,7 @@ def told(refused: Refused) -> tuple[int, dict[str, Any]]:
 
 
 class OpenAI:
-    """The routes."""
+    """The routes of OpenAI's API."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -80,7 +82,7 @@ class OpenAI:
 
     @property
     def routes(self) -> list[Route]:
-        """All of them."""
+        """All routes of OpenAI's API."""
         return [
             Route("/v1/models", self.models, methods=["GET"]),
             Route("/v1/models/{model}", self.one, methods=["GET"]),
@@ -88,11 +90,11 @@ class OpenAI:
         ]
 
     async def models(self, request: Request) -> Response:
-        """GET /v1/models."""
+        """Answer GET /v1/models: a list with the only model."""
         return JsonResponse({"object": "list", "data": [self._about]})
 
     async def one(self, request: Request) -> Response:
-        """GET /v1/models/MODEL."""
+        """Answer GET /v1/models/MODEL."""
         if (name := request.path_params["model"]) != self.model:
             message = f"the model '{name[:60]}' does not exist; this service has '{self.model}'"
             raise Refused(404, "model_not_found", message)
@@ -104,13 +106,13 @@ class OpenAI:
 
 
 class Chat:
-    """POST /v1/chat/completions, whole or as server-sent events."""
+    """The route POST /v1/chat/completions. The answer is complete, or a stream of server-sent events."""
 
     def __init__(self, service: Service, about: OpenAI) -> None:
         self._service, self._about = service, about
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request."""
         service, request = self._service, Request(scope, receive)
         with service.place() as deadline:
             asked = as_request(fields(media_type(request), await service.body(request)), ChatRequest)
@@ -148,10 +150,10 @@ class Chat:
         await stream.done()
 
     def _texts(self, asked: ChatRequest) -> RequestTexts:
-        """The last message as a text, those before it as what is read.
+        """Return the last message as the text to translate, and those before it as its context.
 
         Raises:
-            Refused: it is no such chat, or wants other languages or what this service cannot do.
+            Refused: the chat is malformed, names languages that are not the service's, or uses an unsupported field.
         """
         if asked.n not in (None, 1):
             raise Refused(400, "unable", f"n: expected 1, as this service has one translation of a text, got {asked.n}")
@@ -183,9 +185,10 @@ class Chat:
         return RequestTexts(passages=[*passages[:-1], Passage(passages[-1].source, wanted=True)], name="messages")
 
     def _check(self, source: str | None, target: str | None) -> None:
-        """
+        """Check the languages that a message names; None: it names none.
+
         Raises:
-            Refused: other languages are wanted.
+            Refused: a language is not the service's.
         """
         own = self._service.task.languages
         if not same(source or own[0], own[0]) or not same(target or own[1], own[1]):
@@ -194,10 +197,10 @@ class Chat:
 
 
 class Answer:
-    """What is told of a text as it becomes ready.
+    """The answer to a chat, complete or in parts while sentences become ready.
 
     Attributes:
-        found: the sentences that are.
+        found: the translations that are ready, by number of the sentence.
     """
 
     def __init__(self, model: str, asked: AskedTexts) -> None:
@@ -206,39 +209,39 @@ class Answer:
         self._head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
 
     def ready(self) -> Iterator[str]:
-        """What can be read now, in order: nothing overtakes a sentence before it."""
+        """Yield the parts of the text that have become ready, in order: each sentence waits for those before it."""
         while self._waiting:
             before, number = self._waiting[0]
             if number is not None and number not in self.found:
                 return
             self._waiting.popleft()
             text = "" if number is None else self.found[number].text
-            if before.strip(" ") or text:  # no space before a sentence that became nothing
+            if before.strip(" ") or text:  # no space before an empty translation
                 yield before + text
 
     def whole(self, text: str) -> dict[str, Any]:
-        """The answer at once."""
+        """Return the complete answer."""
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self.usage}
 
     def part(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        """A piece of a stream."""
+        """Return one chunk of a streamed answer."""
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
 
     @property
     def usage(self) -> dict[str, int]:
-        """Subwords that were read and written."""
+        """The numbers of subwords read and written."""
         read = len(self._asked.corpus.source.tokens)
         written = sum(len(each.pieces) for each in self.found.values())
         return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
 def _content(message: Message, number: int) -> str:
-    """A message's text.
+    """Return a message's text.
 
     Raises:
-        Refused: it has none, or something else.
+        Refused: the message has no text, or other content.
     """
     if isinstance(message.content, str):
         return message.content

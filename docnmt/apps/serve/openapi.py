@@ -1,4 +1,4 @@
-"""What the service offers, as OpenAPI 3.1."""
+"""The description of the service's API, as OpenAPI 3.1."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ REFUSALS = {
 
 
 class Other(NamedTuple):
-    """A route with an id in its path, or in another service's form."""
+    """The description of a route of sessions or of another service's API."""
 
     form: str
     path: str
@@ -147,7 +147,7 @@ def _file() -> Json:
 
 
 def _described(routes: Sequence[Other], errors: Json) -> tuple[dict[str, Json], Json]:
-    """Routes by their paths, and the schemas of what they take. `errors`: their answers to what is wrong."""
+    """Return descriptions of routes by path, and the schemas of their bodies; `errors` are their error responses."""
     kinds = [each.body for each in routes if each.body is not None]
     found, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(kinds, found, strict=True))
@@ -172,7 +172,7 @@ def _described(routes: Sequence[Other], errors: Json) -> tuple[dict[str, Json], 
 
 
 def description(service: Service) -> Json:
-    """The whole document."""
+    """Return the OpenAPI document of a service."""
     (request,), schemas = msgspec.json.schema_components([TranslateRequest], ref_template="#/components/schemas/{name}")
     others, other_schemas = _described(OTHERS, {"4XX": {"description": "an error in the form of the other service"}})
     missing = {"404": {"description": "there is no such document, or no such segment"}}

@@ -1,4 +1,4 @@
-"""What the service's threads tell each other of a request: what is asked for, and what came of it."""
+"""Orders: requests on their way from the service to the search's thread, and the events that come back."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from docnmt.core.search.job import Job
 from docnmt.core.search.terms import TermFinder
 from docnmt.core.search.translate_corpus import Translation
 
-#: How a request ended: its sentences are all there, or it failed.
+#: The end of a request: all sentences are translated, the translation failed, or the deadline has passed.
 Ending = Literal["done", "failed", "late"]
-#: What a request is told: a sentence's number and its best translation, or how it ended.
+#: An event of a request: a sentence's number and its best translation, or the end of the request.
 RequestEvent = tuple[int, Translation] | Ending
 
 
 class KeptEncoding:
-    """What the models read of a document that stays open, until its source changes."""
+    """The encodings of a document that stays open, kept until its source changes."""
 
     def __init__(self) -> None:
         self._source: tuple[bytes, ...] = ()
         self._ranges: dict[tuple[int, int], Encoding] = {}
 
     def of(self, corpus: ParallelCorpus) -> dict[tuple[int, int], Encoding]:
-        """What is kept of this source, by ranges of sentences."""
+        """Return the kept encodings, by ranges of sentences; none are left if the source has changed."""
         source = corpus.source
         key = tuple(np.asarray(part).tobytes() for part in (source.tokens, source.offsets, corpus.document_offsets))
         if key != self._source:
@@ -40,11 +40,11 @@ class KeptEncoding:
 
 @dataclass(frozen=True, eq=False)
 class Wishes:
-    """How a request wants its text to be translated; what is None is as the service does it.
+    """The options of a request; None means the service's default.
 
     Attributes:
-        task: between the languages that were asked for. terms: finds those that it wants, in place of `--glossary`.
-        formality: the form of address that is wanted.
+        task: the task with the request's languages. terms: finds the terms of the request's glossary, which replaces
+            `--glossary`. formality: the form of address.
     """
 
     task: TranslationTask | None = None
@@ -52,20 +52,20 @@ class Wishes:
     formality: Form | None = None
 
 
-#: Translate it as the service does.
+#: No options: the service's defaults.
 NO_WISHES = Wishes()
 
 
 @dataclass(eq=False)
 class Order:
-    """A request as its client knows it.
+    """A request for the search, with its state there.
 
     Attributes:
-        tell: called in the worker's thread, of each event. deadline: by `time.monotonic`.
-        explain: what each sentence is called in its document, where what was read is wanted, too: when all is
-            translated, each sentence is told once more with it.
-        kept: what was encoded of the same document, if it is asked for again and again.
-        found: what was told. job: its sentences on their way. entered: they are in the search, or were.
+        given: known translations of sentences, or None. tell: called in the worker's thread with each event.
+        deadline: by `time.monotonic`. explain: if explanations are wanted, each sentence's number in its document; when
+            all sentences are translated, each is sent again with its explanation.
+        kept: encodings of the same document from earlier requests. found: the translations that were sent, by number of
+            the sentence. job: the sentences in the search. entered: True once the job has entered the search.
     """
 
     corpus: ParallelCorpus

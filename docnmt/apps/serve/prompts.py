@@ -1,4 +1,4 @@
-"""How tools ask a chat for a translation: what of a message is their prompt, and what is text."""
+"""Prompts of translation tools: the languages that a chat message names, and the text to translate."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 
 from docnmt.apps.serve.offered_languages import code_of
 
-#: Characters in which a prompt names its languages.
+#: The number of characters in which a prompt must name its languages.
 HEAD = 1000
 _BEGIN = re.compile(r"\s*(?:please\s+)?translate\b", re.IGNORECASE)
-#: What may end a prompt, before its text.
+#: Patterns that end a prompt, before the text to translate.
 _ENDS = (re.compile(r":?[ \t]*\r?\n[ \t]*\r?\n"), re.compile(r":[ \t]*\r?\n"), re.compile(r":[ \t]"))
 _TO = re.compile(r"\b(?:in)?to\s+", re.IGNORECASE)
 _FROM_TO = re.compile(r"\bfrom\s+([^\n]{1,40}?)\s+(?:in)?to\s+", re.IGNORECASE)
 
 
 def prompted(content: str) -> tuple[str | None, str | None, str]:
-    """The languages that a message says it is to be translated from and into, and what of it is text.
+    """Return the source and the target language that a message's prompt names, each or None, and the text after it.
 
-    Tools ask `Translate from English to German, keep line breaks:` and set the text behind it.
+    Tools write a prompt such as `Translate from English to German, keep line breaks:` before the text.
     """
     if _BEGIN.match(content):
         for end in _ENDS:
@@ -34,7 +34,7 @@ def prompted(content: str) -> tuple[str | None, str | None, str]:
 
 
 def languages_of(head: str) -> tuple[str, str] | None:
-    """The languages of `from X to Y` in the beginning of a text, if both are known."""
+    """Return the languages of `from X to Y` at the beginning of a text; None if it has none that are both known."""
     for match in _FROM_TO.finditer(head, 0, HEAD):
         source, target = code_of(match[1]), _named(head, match.end(), shortest=2)
         if source is not None and target is not None:
@@ -43,7 +43,7 @@ def languages_of(head: str) -> tuple[str, str] | None:
 
 
 def _named(head: str, begin: int, shortest: int = 4) -> str | None:
-    """The language that is named at a place; by itself no code is one: `to be`, `to it`."""
+    """Return the code of the language named at a position; None if there is none or it is too short (`to be`)."""
     words = re.split(r"\s+", head[begin : begin + 60], maxsplit=3)[:3]
     for count in range(len(words), 0, -1):
         name = " ".join(words[:count]).strip(" \"'`*.,;:!")

@@ -1,4 +1,4 @@
-"""Forms of address: which one a request wants."""
+"""Forms of address in requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.serve.http_error import Refused
 from docnmt.core.formats.address import Form
 
-#: What DeepL's `formality` asks for, and whether it may be left out where the models have no such thing.
+#: DeepL's values of `formality`: the form of address, and True if models without forms of address ignore it.
 FORMALITIES: dict[str, tuple[Form | None, bool]] = {
     "default": (None, True), "more": ("formal", False), "less": ("informal", False), "prefer_more": ("formal", True),
     "prefer_less": ("informal", True),
@@ -16,10 +16,10 @@ FORMALITIES: dict[str, tuple[Form | None, bool]] = {
 
 
 def form_of(formality: str | None, loaded: LoadedModels) -> Form | None:
-    """The form of address that a request of the service's own form asks for; None: it asks for none.
+    """Return the form of address of a request in the service's own form; None if it names none.
 
     Raises:
-        Refused: there is no such form, or the models know none.
+        Refused: the form of address is unknown, or the models do not support any.
     """
     forms: dict[str, Form] = {form: form for form in get_args(Form)}
     if formality is None:
@@ -33,10 +33,10 @@ def form_of(formality: str | None, loaded: LoadedModels) -> Form | None:
 
 
 def register_of(formality: str, loaded: LoadedModels) -> Form | None:
-    """The form of address that DeepL's `formality` asks for, None if it asks for none.
+    """Return the form of address for DeepL's `formality`; None if it names none or may be ignored.
 
     Raises:
-        Refused: there is no such formality, or it must be kept to and the models know no forms of address.
+        Refused: the value is unknown, or it may not be ignored and the models do not support forms of address.
     """
     if formality not in FORMALITIES:
         expected = ", ".join(FORMALITIES)

@@ -1,4 +1,4 @@
-"""What a request sends: its body, read within limits, and the parameters of its address."""
+"""Reading of requests: the body, within limits, and the parameters of the address."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from starlette.requests import ClientDisconnect, Request
 from docnmt.apps.serve.http_error import Refused
 
 FORM = "application/x-www-form-urlencoded"
-#: Fields of a form, at most; a list has one for each of its entries.
+#: The largest number of fields in a form; a list has one field per entry.
 MOST_FIELDS = 100_000
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
 async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
-    """All of it.
+    """Return the whole body of a request.
 
     Raises:
-        Refused: it is longer than `limit` bytes, comes too slowly, is compressed, or its client has gone.
+        Refused: it is longer than `limit` bytes, takes longer than `seconds`, is compressed, or the client has
+            disconnected.
     """
     too_large = Refused(413, "too_large", f"the body has more than {limit:,} bytes, which is what --max-body allows")
     if request.headers.get("content-encoding", "identity") != "identity":
@@ -33,7 +34,7 @@ async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
     parts: list[bytes] = []
 
     async def read() -> None:
-        """Collect what arrives."""
+        """Collect the parts of the body."""
         size = 0
         async for part in request.stream():
             size += len(part)
@@ -52,10 +53,10 @@ async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
 
 
 def parameters(request: Request, *names: str) -> Mapping[str, str]:
-    """Those behind the `?`.
+    """Return the query parameters of the address.
 
     Raises:
-        Refused: one has none of these names, or stands there twice.
+        Refused: a parameter is not in `names`, or is given twice.
     """
     given = [name for name, _ in request.query_params.multi_items()]
     expected = f"expected {' and '.join(names)}, once each" if names else "expected none; options go into the body"
@@ -66,15 +67,15 @@ def parameters(request: Request, *names: str) -> Mapping[str, str]:
 
 
 def media_type(request: Request) -> str:
-    """Of the body, without parameters."""
+    """Return the media type of the body, in lower case and without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any]:
-    """What a body of JSON or of a form says, by name; of a form, all but `lists` are single values.
+    """Return the fields of a body in JSON or of a form, by name; in a form, only the fields in `lists` are lists.
 
     Raises:
-        Refused: it is of another `kind`, no object or no form, or says something twice.
+        Refused: the media type `kind` is another one, the body is malformed, or a form repeats a single value.
     """
     if kind == "application/json":
         try:
@@ -95,10 +96,10 @@ def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any
 
 
 def as_request(found: Mapping[str, Any], kind: type[StructT]) -> StructT:
-    """Fields as a request of some form; those that it does not know count for nothing.
+    """Convert fields to a request of class `kind`; unknown fields are ignored unless the class forbids them.
 
     Raises:
-        Refused: one is missing or of another type; it is named.
+        Refused: a field is missing or has another type; the message names it.
     """
     try:
         return msgspec.convert(found, kind, strict=False)

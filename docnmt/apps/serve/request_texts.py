@@ -1,7 +1,7 @@
-"""What a request of any form asks for, as one value, and the way from there to its translations.
+"""The texts of a request in any form, and their translation.
 
-The forms of other services (`deepl`, `libretranslate`, `openai`) and the sessions differ in what they send and answer.
-All of them make `RequestTexts` of it, which become sentences of one document for the search that all requests share.
+The APIs of other services (`deepl`, `libretranslate`, `openai`) and the sessions have requests and answers of their
+own. All convert a request to `RequestTexts`, which become sentences of one document for the search that all share.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
 
-#: What ends a sentence: its end and the line's; its end; or nothing, a text is one.
+#: The splitting of a text: at line breaks and ends of sentences, at ends of sentences only, or not at all.
 Splits = Literal["lines", "sentences", "none"]
 
 
 class Passage(NamedTuple):
-    """A text of a document; `wanted`: its translation is. Others are read, with their translations where there are."""
+    """A text of a document. If it is `wanted`, it is translated; else it is context, with its translation if known."""
 
     source: str
     translation: str | None = None
@@ -45,10 +45,11 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class Tags:
-    """How the tags in texts are read.
+    """The rules for tags in texts.
 
     Attributes:
-        kind: of what. kept: elements that stay as they are. parting: of XML, those that no sentence goes beyond.
+        kind: the markup language. kept: elements that are not translated. parting: in XML, elements that end a
+            sentence.
     """
 
     kind: Literal["xml", "html"]
@@ -58,11 +59,11 @@ class Tags:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestTexts:
-    """Texts that are one document.
+    """The texts of a request, which are one document.
 
     Attributes:
-        passages: in order. tags: None: there are none, and what looks like one is text. wishes: how they are wanted.
-        name: what the client calls its texts.
+        passages: the texts in order. tags: None: the texts have no tags, and `<` is a character of the text.
+        wishes: the options of the request. name: the name of the texts in the client's request.
     """
 
     passages: Sequence[Passage]
@@ -72,9 +73,10 @@ class RequestTexts:
     name: str = "text"
 
     def check(self, most: int) -> None:
-        """
+        """Check the number of texts and their characters.
+
         Raises:
-            Refused: a text is not clean, or there are more than `most`.
+            Refused: a text has a forbidden character, or there are more than `most`.
         """
         if (count := len(self.passages)) > most:
             message = f"{self.name}: {count:,} are too many; expected at most {most:,} (--max-request-tokens)"
@@ -85,13 +87,13 @@ class RequestTexts:
 
 
 class AskedTexts(AskedSentences):
-    """Texts without tags as sentences, divided as `docnmt-translate` divides the lines of a document.
+    """The sentences of texts without tags, split as `docnmt-translate` splits the lines of a document.
 
     Attributes:
-        text_of: of each sentence of the texts that are wanted, which of these it is of.
+        text_of: number of a sentence to be translated → number of its text among the wanted ones.
 
     Raises:
-        UserError: a text is not clean.
+        UserError: a text has a forbidden character.
     """
 
     def __init__(self, texts: RequestTexts, service: Service) -> None:
@@ -113,20 +115,20 @@ class AskedTexts(AskedSentences):
         self.corpus, self.numbers = read.corpus, range(read.corpus.num_sentences)
         self.wishes = texts.wishes
         self.given = list(read.given)
-        if not service.reads_translations:  # what nobody would read need not be written
+        if not service.reads_translations:  # the model would not read translations of context
             self.given = [each if n in self.text_of else each or "" for n, each in enumerate(self.given)]
 
     def answer(self, found: Mapping[int, Translation]) -> list[str]:
-        """The translations of all texts that are wanted, of those of their sentences."""
+        """Return the translation of each wanted text, given the translations of its sentences."""
         return [self.text(place, found) for place in range(len(self._texts))]
 
     def text(self, place: int, found: Mapping[int, Translation]) -> str:
-        """The translation of one of the texts that are wanted."""
+        """Return the translation of one wanted text, by its number among them."""
         lines = self._texts[place]
         return "\n".join(" ".join(filter(None, (found[number].text for number in line))) for line in lines)
 
     def parts(self) -> Iterator[tuple[str, int | None]]:
-        """The texts in order, sentence by sentence: what stands before each, and its number; None: it is the end."""
+        """Yield the white space before each sentence of the wanted texts, in order, and its number; None at the end."""
         before = ""
         for number, line in enumerate(line for text in self._texts for line in text):
             before += "\n" if number else ""
@@ -140,10 +142,10 @@ class AskedTexts(AskedSentences):
 async def translations(
     service: Service, request: Request, asked: AskedTexts, deadline: float
 ) -> AsyncGenerator[tuple[int, Translation], None]:
-    """Those of the sentences that are wanted, as they are ready; nothing else is waited for.
+    """Yield number and translation of each wanted sentence as soon as it is ready; others are not waited for.
 
     Raises:
-        Refused: as `Service.accept` and `Service.translations`.
+        Refused: as for `Service.accept` and `Service.translations`.
     """
     service.accept(request.state.log, asked.corpus)
     left = len(asked.text_of)
@@ -159,10 +161,10 @@ async def translations(
 
 
 async def asked_texts(service: Service, texts: RequestTexts) -> AskedTexts:
-    """Texts without tags, ready for the search.
+    """Return the sentences of texts without tags, ready for the search.
 
     Raises:
-        Refused: a text is not clean, or they are too many.
+        Refused: a text has a forbidden character, or there are too many texts.
     """
     texts.check(service.config.max_request_tokens)
     try:
@@ -172,10 +174,10 @@ async def asked_texts(service: Service, texts: RequestTexts) -> AskedTexts:
 
 
 async def translate(service: Service, request: Request, texts: RequestTexts, deadline: float) -> list[str]:
-    """The translation of each text.
+    """Return the translation of each wanted text.
 
     Raises:
-        Refused: a text is not clean, they are too much, or they are not translated in time.
+        Refused: a text has a forbidden character, the texts are too long, or they are not translated in time.
     """
     if texts.tags is not None:
         return await _with_tags(service, request, texts, texts.tags, deadline)
@@ -185,7 +187,7 @@ async def translate(service: Service, request: Request, texts: RequestTexts, dea
 
 
 async def _with_tags(service: Service, request: Request, texts: RequestTexts, tags: Tags, deadline: float) -> list[str]:
-    """Texts whose tags stand around the same words in the translation, as in documents."""
+    """Translate texts with tags; the tags enclose the corresponding words of the translation, as in documents."""
     texts.check(service.config.max_request_tokens)
 
     def opened() -> DocumentFile:
@@ -209,7 +211,7 @@ async def _with_tags(service: Service, request: Request, texts: RequestTexts, ta
 
 
 def _fragment(passage: Passage, name: str, tags: Tags, splits: Splits) -> DocumentFile:
-    """A text with its tags; what is only read has none."""
+    """Return a text with its tags as a document; a text that is only context is read without tags."""
     if not passage.wanted:
         return PlainText(passage.source.encode(), name=name, languages=("", ""))
     if tags.kind == "html":
@@ -218,16 +220,20 @@ def _fragment(passage: Passage, name: str, tags: Tags, splits: Splits) -> Docume
 
 
 def check_text(text: str, name: str) -> None:
-    """
+    """Check the characters of a text; the error message calls it `name`.
+
     Raises:
-        Refused: a text is not clean; the message says what it is called.
+        Refused: it has half a character, or a NUL character.
     """
     if problem := half_character(text) or ("a NUL character" if "\0" in text else None):
         raise Refused(400, "invalid_text", f"{name}: has {problem}; remove it")
 
 
 def _lines(passage: Passage, splits: Splits) -> list[tuple[str, str]]:
-    """The lines of a text, each with what is given of its translation; as one where both have not equally many."""
+    """Return the lines of a text, each with its known translation or "".
+
+    It is one line if line breaks do not end sentences, or if the translation has another number of lines.
+    """
     lines = passage.source.replace("\r\n", "\n").split("\n")
     given = (passage.translation or "").replace("\r\n", "\n").split("\n")
     if splits != "lines" or (passage.translation and len(given) != len(lines)):

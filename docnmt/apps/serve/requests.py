@@ -1,4 +1,4 @@
-"""What a request asks for: JSON to sentences, and translations to the answer."""
+"""Requests in this service's own form: from JSON to sentences, and from translations to the answer."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AskedSentences:
-    """What the search gets of a request of any form.
+    """The sentences of a request of any form, as the search needs them.
 
     Attributes:
-        corpus: the sentences that have text. given: their translations where there are some.
-        numbers: what each sentence is called in its document. explain: what was read is wanted, too.
-        wishes: how. kept: what was encoded of the same document, if it is asked for again and again.
+        corpus: the sentences that have text. given: their known translations, or None.
+        numbers: the number of each sentence in its document. explain: True if explanations are wanted, too.
+        wishes: the options of the request. kept: encodings of the same document from earlier requests.
     """
 
     corpus: ParallelCorpus
@@ -54,27 +54,27 @@ class AskedSentences:
 
 
 class Asked(AskedSentences, ABC):
-    """A request's sentences, and what is made of their translations."""
+    """The sentences of a request in this service's own form, with methods that make its answer."""
 
     def opening(self) -> dict[str, Any] | None:
-        """What a stream says first."""
+        """Return the first value of a streamed answer; None if there is none."""
         return None
 
     @abstractmethod
     def place(self, number: int) -> dict[str, int]:
-        """Where sentence `number` of the corpus stands in the request."""
+        """Return the position in the request of sentence `number` of the corpus."""
 
     @abstractmethod
     def answer(self, texts: Sequence[str]) -> dict[str, Any]:
-        """The whole answer, of the translations of the corpus's sentences."""
+        """Return the complete answer, given the translations of the corpus's sentences."""
 
     @abstractmethod
     def shaped(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Values of the corpus's sentences as the request has them: by documents, or by lines; None without text."""
+        """Return the values of the corpus's sentences by documents or by lines; None for a sentence without text."""
 
 
 class AskedDocuments(Asked):
-    """Documents as lists of sentences; one without text has an empty translation, and no other sentence reads it."""
+    """Documents as lists of sentences. A sentence without text has an empty translation, and is no context."""
 
     def __init__(self, documents: list[list[str]], task: TranslationTask) -> None:
         for number, document in enumerate(documents, 1):
@@ -93,16 +93,16 @@ class AskedDocuments(Asked):
         self.corpus = ParallelCorpus.from_lines(kept, task.source_tokenizer)
 
     def place(self, number: int) -> dict[str, int]:
-        """The document and the sentence in it."""
+        """Return the numbers of the document and of the sentence in it, from 0."""
         document, sentence = self._places[number]
         return {"document": document, "sentence": sentence}
 
     def answer(self, texts: Sequence[str]) -> dict[str, Any]:
-        """The documents' shape, a translation in place of every sentence."""
+        """Return the documents with a translation in place of each sentence."""
         return {"documents": [[text or "" for text in document] for document in self.shaped(texts)]}
 
     def shaped(self, values: Sequence[Any]) -> list[list[Any]]:
-        """By documents."""
+        """Return the values as one list per document."""
         documents: list[list[Any]] = [[None] * sentences for sentences in self._shape]
         for (document, sentence), value in zip(self._places, values, strict=True):
             documents[document][sentence] = value
@@ -110,7 +110,7 @@ class AskedDocuments(Asked):
 
 
 class AskedText(Asked):
-    """One document of running text, which is read as docnmt-translate reads its stdin."""
+    """One document of running text, which is read as docnmt-translate reads its standard input."""
 
     name: ClassVar[str] = "text"
 
@@ -126,33 +126,33 @@ class AskedText(Asked):
         self._line_of = [line for line, count in enumerate(counts) for _ in range(count)]
 
     def opening(self) -> dict[str, Any]:
-        """The sentences of each line."""
+        """Return the sentences of each line."""
         return {"source": self.shaped(list(self.corpus.source_text))}
 
     def shaped(self, values: Sequence[Any]) -> list[list[Any]]:
-        """By lines."""
+        """Return the values as one list per line."""
         return [list(values[a:b]) for a, b in zip(self._begins, self._begins[1:], strict=False)]
 
     def place(self, number: int) -> dict[str, int]:
-        """The line and the sentence in it."""
+        """Return the numbers of the line and of the sentence in it, from 0."""
         line = self._line_of[number]
         return {"line": line, "sentence": number - self._begins[line]}
 
     def answer(self, texts: Sequence[str]) -> dict[str, Any]:
-        """A line for each line; the last one ends as it did."""
+        """Return one line per line of the source; the last one has a line break if it has one in the source."""
         joined = "".join(f"{line}\n" for line in self._text.form.joined(iter(texts)))
         return {"text": joined if self._ends else joined[:-1]}
 
 
 def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
-    """The request in a JSON body.
+    """Return the request in a JSON body.
 
     Args:
-        most: documents and sentences together, which are at most as many as their subwords.
+        rules: the value of `--splitter`. most: the largest number of documents and sentences together.
 
     Raises:
-        Refused: it is no JSON, not of this form, too much, a text is not clean, or the models have no such language or
-            form of address.
+        Refused: the body is no JSON or has another form, is too long, has a forbidden character, or names a language or
+            form of address that the models do not support.
     """
     try:
         wanted = msgspec.json.decode(body, type=TranslateRequest)
@@ -183,8 +183,12 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
 
 
 def reads(explanation: Explanation) -> dict[str, Any]:
-    """What was read for a sentence: its pieces; for each what each head reads, sentences of the document (from 0, those
-    of a memory before it from -1 backwards) and weights; and the other sentences by their mean weight."""
+    """Return the explanation of a sentence's translation as JSON types.
+
+    It has the pieces of the translation, for each piece and head the sentences read and their weights, and the other
+    sentences with their mean weights. Sentences are numbered in the document from 0, those of a memory before it from
+    -1 backwards.
+    """
     heads = [[each._asdict() for each in piece] for piece in explanation.reads]
     return {"pieces": explanation.target, "heads": heads, "others": list(explanation.others.items())}
 

@@ -1,4 +1,4 @@
-"""docnmt-serve: load, listen, and stop in good order."""
+"""The command docnmt-serve: load the models, listen, and shut down in order."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from docnmt.runtime.errors import UserError
 
 #: Seconds in which a connection must have sent the head of a request, and read what is left of an answer.
 IDLE = 15.0
-#: Seconds in which requests that are broken off at the end may say so.
+#: Seconds in which requests that are cancelled at shutdown may still send an error.
 FAREWELL = 2.0
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's, which also closes connections that send nothing or do not read."""
+    """uvicorn's HTTP protocol, which also closes connections that send nothing or do not read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
@@ -50,20 +50,20 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, which says where it listens and tells the service of the end."""
+    """uvicorn's server, which also prints its address, and marks the service as stopping at shutdown."""
 
     def __init__(self, config: uvicorn.Config, service: Service, where: str) -> None:
         super().__init__(config)
         self._service, self._where = service, where
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen."""
+        """Start to listen, and print the address."""
         await super().startup(sockets)
         print(f"docnmt-serve: listening on {self._where}", file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn, which knows SIGTERM and SIGINT; SIGHUP, too, unless it is ignored (nohup)."""
+        """Handle SIGTERM and SIGINT as uvicorn does, and also SIGHUP unless it is ignored (nohup)."""
         before = signal.getsignal(signal.SIGHUP)
         with super().capture_signals():
             if before != signal.SIG_IGN:
@@ -71,10 +71,10 @@ class _Server(uvicorn.Server):
             try:
                 yield
             finally:
-                signal.signal(signal.SIGHUP, before)  # uvicorn raises what came once more
+                signal.signal(signal.SIGHUP, before)  # uvicorn raises received signals again
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nothing new, finish what is at work; what is broken off says so."""
+        """Accept no new requests, and finish the current ones; those that are cancelled send an error."""
         self._service.stopping = True
         await super().shutdown(sockets)
         if left := set(self.server_state.tasks):
@@ -84,10 +84,10 @@ class _Server(uvicorn.Server):
 def serve(
     config: ServeConfig, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig, search: SearchConfig
 ) -> None:
-    """Serve until a signal comes.
+    """Serve requests until a signal ends the service.
 
     Raises:
-        UserError: the models cannot be loaded, the address is taken, or the token's file is not as it should be.
+        UserError: the models cannot be loaded, the address is taken, or the file of the token is not valid.
     """
     token = None if config.token_file is None else read_token(Path(config.token_file))
     listening = listen(config.host, config.port)
@@ -117,10 +117,10 @@ def serve(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket with this address, which does not listen yet.
+    """Return a socket that is bound to an address, and does not listen yet.
 
     Raises:
-        UserError: the address is taken or none of this machine.
+        UserError: the address is taken, or is not one of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -135,10 +135,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def read_token(path: Path) -> str:
-    """The secret in a file.
+    """Return the secret in a file.
 
     Raises:
-        UserError: it cannot be read, others than its owner may read it, or it is empty or no single word.
+        UserError: it cannot be read, others than its owner may read it, or it is not one long ASCII word.
     """
     try:
         mode, token = path.stat().st_mode, path.read_text(encoding="utf-8").strip()

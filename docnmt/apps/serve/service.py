@@ -1,4 +1,4 @@
-"""A request from its body to its answer: read, put in the queue, told of each sentence, given up when it is late."""
+"""The service: limits and queue of requests, and the translation of a request's sentences by its deadline."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
 
-#: Seconds after which a client that found the queue full may come again.
+#: Seconds after which a client may send a request again if the queue was full.
 RETRY_AFTER = "5"
-#: Seconds beyond its deadline in which the worker, which may be encoding a book, has to say that a request is late.
+#: Seconds after the deadline in which the worker, which may be encoding a long document, must report a late request.
 PATIENCE = 5.0
 
 
 class Service:
-    """The worker, its limits, and how many requests it has."""
+    """The worker, the limits of requests, and the number of active ones."""
 
     def __init__(self, models: Models, config: ServeConfig) -> None:
         self.config, self.task = config, models.loaded.task
         self.worker = Worker(models)
         self.metrics = Metrics(lambda: self.worker.slots)
-        self.threads = ThreadPoolExecutor(config.queue_length, "docnmt-file")  # files wait for their translations
+        self.threads = ThreadPoolExecutor(config.queue_length, "docnmt-file")  # one per document
         self.stopping = False
         self._active = 0
 
     @property
     def problem(self) -> str | None:
-        """Why no request should come, if there is a reason."""
+        """The reason why the service takes no requests; None if it takes them."""
         if not self.worker.alive:
             return "the thread that translates has ended"
         return "stopping" if self.stopping else None
 
     @property
     def reads_translations(self) -> bool:
-        """Whether what is written for a sentence may depend on the translations of others of its document."""
+        """True if a sentence's translation may depend on the translations of other sentences of its document."""
         return self.reads_own_text or any(model.reading.given_text for model in self.worker.loaded.models)
 
     @property
     def reads_own_text(self) -> bool:
-        """Whether it may depend on what the models themselves wrote for others."""
+        """True if a sentence's translation may depend on what the models themselves wrote for other sentences."""
         plans = [model.reading for model in self.worker.loaded.models]
         return any(plan.own_text or (plan.joined and plan.written != 1) for plan in plans)
 
     @contextlib.contextmanager
     def place(self) -> Iterator[float]:
-        """A place in the queue, from the first byte of a body to the last one of the answer; its deadline.
+        """Hold a place in the queue, from the first byte of the body to the last of the answer; yield the deadline.
 
         Raises:
-            Refused: there is none.
+            Refused: the queue is full, or the service takes no requests.
         """
         if self.problem is not None:
             raise Refused(503, "stopping", f"this service takes no requests: {self.problem}", {"connection": "close"})
@@ -83,10 +83,10 @@ class Service:
 
     @contextlib.contextmanager
     def told_of_the_end(self) -> Iterator[None]:
-        """Inside, a request that is broken off because the time to finish it (`--grace`) is over ends with an answer.
+        """Give a request that is cancelled at shutdown, after `--grace` seconds, an error as its answer.
 
         Raises:
-            Refused: it is broken off so.
+            Refused: the request is cancelled at shutdown.
         """
         try:
             yield
@@ -97,19 +97,19 @@ class Service:
             raise Refused(503, "stopping", message, {"connection": "close"}) from None
 
     async def body(self, request: Request) -> bytes:
-        """The request's body, within limits."""
+        """Return the body of a request, within the service's limits."""
         return await read_body(request, limit=self.config.max_body, seconds=self.config.body_timeout)
 
     async def small_body(self, request: Request) -> bytes:
-        """The same of a request that is answered at once: it has a place in the queue only while it is read."""
+        """Return the body of a request that is answered at once; it has a place in the queue only while it is read."""
         with self.place():
             return await self.body(request)
 
     def accept(self, log: dict[str, Any], corpus: ParallelCorpus, *, explain: bool = False) -> None:
-        """Put what is asked for into the log, and count it.
+        """Log the size of a request, check it against the limits, and count its subwords.
 
         Raises:
-            Refused: it is too much.
+            Refused: the request or one of its sentences is too long.
         """
         sentences, tokens = corpus.num_sentences, len(corpus.source.tokens) + corpus.num_sentences
         log.update(sentences=sentences, tokens=tokens)
@@ -126,10 +126,10 @@ class Service:
         self.metrics.tokens.inc(tokens)
 
     def accept_segments(self, segments: Sequence[Segment]) -> None:
-        """Before a file's segments, each of which has a subword at least, are divided into sentences.
+        """Check a file's segments against the limits before they are split; each has at least one subword.
 
         Raises:
-            Refused: there are too many, or their text is longer than a body may be: packed files grow.
+            Refused: there are too many, or their text is longer than a body may be: compressed files grow.
         """
         count, size = len(segments), sum(len(segment.text) for segment in segments)
         if count > self.config.max_request_tokens:
@@ -144,21 +144,23 @@ class Service:
     async def translations(
         self, asked: AskedSentences, receive: Receive, deadline: float
     ) -> AsyncGenerator[tuple[int, Translation], None]:
-        """Each sentence that is to be translated, as it is ready, in any order; with `asked.explain` again, explained.
+        """Yield number and translation of each sentence to be translated, as soon as it is ready, in any order.
+
+        With `asked.explain`, each is yielded a second time with its explanation.
 
         Raises:
-            Refused: it takes too long, goes wrong, or the client has gone.
+            Refused: the translation takes too long or fails, or the client has disconnected.
         """
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[RequestEvent | str] = asyncio.Queue()
 
         def tell(event: RequestEvent) -> None:
-            """Of the worker's thread, to this one."""
+            """Pass an event from the worker's thread to the event loop."""
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(queue.put_nowait, event)
 
         async def watch() -> None:
-            """Notice that the client goes."""
+            """Wait until the client disconnects, and report it."""
             while (await receive())["type"] != "http.disconnect":
                 pass
             queue.put_nowait("gone")
@@ -185,10 +187,10 @@ class Service:
             watching.cancel()
 
     def submit(self, order: Order) -> None:
-        """Put an order in the worker's queue; it takes a moment.
+        """Put an order in the worker's queue; this blocks for a moment.
 
         Raises:
-            Refused: what is given in it has no place there.
+            Refused: a known translation in the order cannot be used.
         """
         try:
             self.worker.submit(order)
@@ -196,7 +198,7 @@ class Service:
             raise Refused(400, "invalid_text", str(error)) from None
 
     def refused(self, how: str) -> Refused:
-        """Why a request ended without its answer."""
+        """Return the error for a request that ended without an answer: late, gone or failed."""
         if how == "late":
             return Refused(504, "late", f"no answer within {self.config.request_timeout:g} seconds; send it in parts")
         if how == "gone":
@@ -205,5 +207,5 @@ class Service:
 
 
 def languages(task: TranslationTask) -> dict[str, str]:
-    """From which to which."""
+    """Return the codes of the source and the target language."""
     return {"source": task.source_lang, "target": task.target_lang}

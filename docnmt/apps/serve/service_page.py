@@ -1,4 +1,4 @@
-"""The page: one file without addresses, whose style and script the browser knows by their hashes."""
+"""The web page of the service: one file, of which browsers accept only the style and script with known hashes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docnmt.apps.serve.service import Service
 
 
 class Page:
-    """Made once."""
+    """The web page, built once."""
 
     def __init__(self, service: Service) -> None:
         style, script, desk, whole = (
@@ -33,5 +33,5 @@ class Page:
         )
 
     async def show(self, request: Request) -> Response:
-        """GET /."""
+        """Answer GET /."""
         return HTMLResponse(self._content, headers={"content-security-policy": self._policy})

@@ -1,4 +1,4 @@
-"""A translator's document while it is open: its segments, what is confirmed, and those of all translators."""
+"""Sessions: the documents that translators have open, with their segments and confirmed translations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SessionSegment:
     """A segment: running text, and its translation, once there is one.
 
     Attributes:
-        confirmed: a person has seen it.
+        confirmed: True if a person has confirmed the translation.
     """
 
     source: str
@@ -28,7 +28,7 @@ class SessionSegment:
 
     @property
     def content(self) -> dict[str, Any]:
-        """As clients know it."""
+        """The segment as JSON types."""
         return {"source": self.source, "translation": self.translation, "confirmed": self.confirmed}
 
 
@@ -37,7 +37,7 @@ class Session:
     """An open document.
 
     Attributes:
-        wishes: its glossary. touched: by `time.monotonic`, when it was last used.
+        wishes: options of its translation, such as the glossary. touched: time of its last use, by `time.monotonic`.
     """
 
     id: str
@@ -47,14 +47,14 @@ class Session:
 
     @property
     def size(self) -> int:
-        """Characters."""
+        """The number of characters of all segments and translations."""
         return sum(len(each.source) + len(each.translation or "") for each in self.segments)
 
     def segment(self, number: int) -> SessionSegment:
-        """One of them.
+        """Return the segment of this number, from 0.
 
         Raises:
-            Refused: there is none of this number.
+            Refused: there is none.
         """
         if not 0 <= number < len(self.segments):
             message = f"there is no such segment; the session has {len(self.segments)}, counted from 0"
@@ -62,15 +62,15 @@ class Session:
         return self.segments[number]
 
     def unconfirmed(self) -> list[int]:
-        """The numbers of those that nobody has confirmed."""
+        """Return the numbers of the segments that are not confirmed."""
         return [number for number, segment in enumerate(self.segments) if not segment.confirmed]
 
     def passages(self, wanted: Collection[int], *, drafts: bool) -> list[Passage]:
-        """The whole document as the search reads it: what is confirmed with its translation.
+        """Return the whole document as the search reads it: confirmed segments have their translations.
 
         Args:
-            wanted: the numbers of those that are translated. drafts: what is not confirmed and not wanted is read with
-                the translation that it has, as if it had just been written.
+            wanted: numbers of the segments to translate. drafts: True if unconfirmed segments that are not wanted have
+                their translations, too, as if they had just been translated.
         """
         found = []
         for number, segment in enumerate(self.segments):
@@ -79,15 +79,16 @@ class Session:
         return found
 
 
-#: Sessions whose documents need not be encoded again: those that were translated last.
+#: The number of sessions whose encodings are kept: those translated last.
 ENCODED = 8
 
 
 class OpenSessions:
-    """Those of one service, in memory; one that nobody uses is forgotten.
+    """All sessions of one service, in memory; a session that is not used is forgotten.
 
     Args:
-        most: at a time. idle: seconds. size: characters of each, at most. segments: of each, at most.
+        most: the largest number of sessions. idle: seconds without use until a session is forgotten.
+        size, segments: the largest numbers of characters and of segments in one session.
     """
 
     def __init__(self, *, most: int, idle: float, size: int, segments: int) -> None:
@@ -101,10 +102,10 @@ class OpenSessions:
         return len(self._open)
 
     def open(self, segments: Sequence[SessionSegment], wishes: Wishes) -> Session:
-        """A new one.
+        """Open a session.
 
         Raises:
-            Refused: there are too many, or it is too large.
+            Refused: too many are open, a segment is not valid, or the document is too large.
         """
         if len(self) >= self.most:
             message = f"{self.most} documents are open, as many as --max-sessions allows; delete one"
@@ -117,10 +118,10 @@ class OpenSessions:
         return session
 
     def add(self, session: Session, segments: Sequence[SessionSegment], place: int) -> None:
-        """More segments, before the one of this number.
+        """Insert segments before the segment of number `place`.
 
         Raises:
-            Refused: one is not clean, or it becomes too large.
+            Refused: a segment is not valid, or the document becomes too large.
         """
         for segment in segments:
             check_text(segment.source, "source")
@@ -136,16 +137,17 @@ class OpenSessions:
         session.segments[place:place] = segments
 
     def check_size(self, session: Session, added: int) -> None:
-        """
+        """Check the size that a session would have.
+
         Raises:
-            Refused: with so many characters more it is too large.
+            Refused: it is too large with `added` more characters.
         """
         if session.size + added > self.size:
             message = f"the session would have more than {self.size:,} characters (--max-body); open another one"
             raise Refused(413, "too_long", message)
 
     def get(self, name: str) -> Session:
-        """The one with this id, which is used now.
+        """Return the session with this id, and note the time of its use.
 
         Raises:
             Refused: there is none.
@@ -159,7 +161,7 @@ class OpenSessions:
         return session
 
     def encoding(self, session: Session) -> KeptEncoding:
-        """What the models read of a document that is translated now; the oldest ones are read again when they are."""
+        """Return the kept encodings of a session that is translated now, and discard those of the oldest session."""
         kept = self._encoded.pop(session.id, None) or KeptEncoding()
         self._encoded[session.id] = kept
         if len(self._encoded) > ENCODED:
@@ -167,7 +169,7 @@ class OpenSessions:
         return kept
 
     def close(self, name: str) -> None:
-        """Forget it; errors as `get`."""
+        """Forget the session with this id; errors are as for `get`."""
         self._delete(self.get(name))
 
     def _delete(self, session: Session) -> None:
@@ -180,7 +182,7 @@ class OpenSessions:
             self._delete(session)
 
     def _arm(self, seconds: float) -> None:
-        """Forget what is old then, also where no request comes: text must not stay."""
+        """Schedule the deletion of old sessions, so that texts are not kept longer even if no request comes."""
         self._armed = True
         asyncio.get_running_loop().call_later(seconds + 0.1, self._forget_later)
 

@@ -1,4 +1,4 @@
-"""Documents that stay open while they are translated: what a translator confirms is read for all that follows."""
+"""The routes of sessions: documents that stay open, with confirmed translations as context of the others."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TranslateSegments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Sessions:
-    """The routes."""
+    """The routes of sessions."""
 
     def __init__(self, service: Service) -> None:
         config = service.config
@@ -73,7 +73,7 @@ class Sessions:
 
     @property
     def routes(self) -> list[Route]:
-        """All of them."""
+        """All routes of sessions."""
         one, segment = "/sessions/{session}", "/sessions/{session}/segments/{segment}"
         return [
             Route("/sessions", self.create, methods=["POST"]),
@@ -86,25 +86,25 @@ class Sessions:
         ]
 
     async def create(self, request: Request) -> Response:
-        """POST /sessions."""
+        """Answer POST /sessions: open a session."""
         asked = await self.asked(request, OpenSession)
         return JsonResponse(self._content(self.open.open(_segments(asked.segments), self._wishes(asked.glossary))), 201)
 
     async def about(self, request: Request) -> Response:
-        """GET /sessions: how many there are; whose they are and what they are called is nobody else's business."""
+        """Answer GET /sessions: the number of sessions; their ids and texts are private."""
         return JsonResponse({"sessions": len(self.open), "most": self.open.most, "idle_seconds": self.open.idle})
 
     async def show(self, request: Request) -> Response:
-        """GET /sessions/ID."""
+        """Answer GET /sessions/ID: the document."""
         return JsonResponse(self._content(self.session(request)))
 
     async def delete(self, request: Request) -> Response:
-        """DELETE /sessions/ID."""
+        """Answer DELETE /sessions/ID: forget the document."""
         self.open.close(request.path_params["session"])
         return Response(status_code=204)
 
     async def add(self, request: Request) -> Response:
-        """POST /sessions/ID/segments."""
+        """Answer POST /sessions/ID/segments: insert segments."""
         asked, session = await self.asked(request, AddSegments), self.session(request)
         place = len(session.segments) if asked.before is None else asked.before
         if not 0 <= place <= len(session.segments):
@@ -113,7 +113,7 @@ class Sessions:
         return JsonResponse(self._content(session))
 
     async def change(self, request: Request) -> Response:
-        """PUT /sessions/ID/segments/NUMBER: confirm it, or take that back."""
+        """Answer PUT /sessions/ID/segments/NUMBER: confirm a segment, or withdraw its confirmation."""
         asked, session = await self.asked(request, ChangeSegment), self.session(request)
         number = request.path_params["segment"]
         segment = session.segment(int(number) if number.isdecimal() and len(number) < 10 else -1)
@@ -126,14 +126,14 @@ class Sessions:
         return JsonResponse(segment.content)
 
     def session(self, request: Request) -> Session:
-        """The one of the address; errors as `OpenSessions.get`."""
+        """Return the session that the address names; errors are as for `OpenSessions.get`."""
         return self.open.get(request.path_params["session"])
 
     async def asked(self, request: Request, kind: type[Any]) -> Any:  # what `kind` is
-        """The body of a request, in JSON; none says nothing, as `{}` does.
+        """Return the JSON body of a request as an instance of `kind`; an empty body is read like `{}`.
 
         Raises:
-            Refused: it is not as expected.
+            Refused: the body has another form.
         """
         body, said = await self.service.small_body(request), media_type(request)
         if body and said != "application/json":
@@ -145,9 +145,10 @@ class Sessions:
         return {"session": session.id, "idle_seconds": self.open.idle, "segments": segments}
 
     def _wishes(self, glossary: dict[str, str]) -> Wishes:
-        """
+        """Return the options of a session with this glossary.
+
         Raises:
-            Refused: a term cannot be written, or the search takes none.
+            Refused: the vocabulary cannot express a term, or the search method does not support terms.
         """
         if not glossary:
             return NO_WISHES
@@ -157,13 +158,13 @@ class Sessions:
 
 
 class TranslateSession:
-    """POST /sessions/ID/translate: some segments, read with all of the document and what is confirmed of it."""
+    """The route POST /sessions/ID/translate; the whole document and its confirmed translations are context."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions, self._service = sessions, sessions.service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request."""
         service, request = self._service, Request(scope, receive)
         asked = await self._sessions.asked(request, TranslateSegments)
         with service.place() as deadline:
@@ -186,7 +187,7 @@ class TranslateSession:
     async def _events(
         self, request: Request, texts: AskedTexts, numbers: list[int], segments: list[SessionSegment], deadline: float
     ) -> AsyncIterator[dict[str, Any]]:
-        """Each segment with its translation, as it is ready; it is kept as a draft."""
+        """Yield each segment's number and translation as soon as it is ready, and keep it as a draft."""
         found: dict[int, Translation] = {}
         left = [0] * len(numbers)
         for place in texts.text_of.values():
@@ -194,12 +195,12 @@ class TranslateSession:
 
         def done(place: int) -> dict[str, Any]:
             segment, text = segments[place], texts.text(place, found)
-            if not segment.confirmed:  # else somebody was faster
+            if not segment.confirmed:  # else a person has confirmed it meanwhile
                 segment.translation = text
             return {"segment": numbers[place], "translation": text}
 
         for place, count in enumerate(left):
-            if not count:  # it has no words
+            if not count:  # it has no sentences
                 yield done(place)
         async for number, translation in translations(self._service, request, texts, deadline):
             found[number] = translation

@@ -1,4 +1,4 @@
-"""The search that all requests share, as the model of one document."""
+"""The search that all requests share, with the interface of a model for one document."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from docnmt.apps.serve.order import NO_WISHES, Order, RequestEvent, Wishes
 from docnmt.apps.serve.service import PATIENCE, Service
 from docnmt.core.search.translate_corpus import Translation
 
-#: Sentences that are aligned before the search goes on.
+#: The number of sentence pairs that are aligned between two steps of the search.
 PAIRS = 8
-#: What is told of a document on its way; None: there is nothing more.
+#: A function that receives the events of a document; None: there are no more.
 Told = Callable[[dict[str, Any] | None], None]
 
 
 class SharedModel:
-    """What translates the sentences of one document in the search that all share; used by a thread of its own.
+    """Translates the sentences of one document in the search that all requests share; used by the document's thread.
 
     Args:
-        accept: refuses what is too long. told: hears the sentences, and each translation as it is ready.
+        accept: raises an error if a corpus is too long. told: receives the source's sentences, and each translation as
+            soon as it is ready.
     """
 
     def __init__(
@@ -41,19 +42,19 @@ class SharedModel:
         self.languages: tuple[str, str] = service.task.languages
 
     def leave(self) -> None:
-        """Nobody waits any more."""
+        """Stop the translation, because nobody waits for it any more."""
         self._gone = True
         self._events.put("gone")
 
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
-        """The translation of each sentence that is not given, in order."""
+        """Yield the translation of each sentence without a given one, in order."""
         corpus, given = corpus_of(sentences, self._service.task), [sentence.given for sentence in sentences]
         first, self._begun = not self._begun, True
-        if first:  # what cannot be translated so is translated once more in parts
+        if first:  # later calls only translate parts of the same text again
             self._accept(corpus)
             places = self._open(sentences)
         if all(sentence.given is not None for sentence in sentences):
-            return  # nothing would ever answer
+            return  # there would never be an event
         order = Order(corpus, given, self._events.put, self._deadline, wishes=self._wishes)
         self._service.submit(order)
         found: dict[int, Translation] = {}
@@ -73,7 +74,7 @@ class SharedModel:
             raise self._service.refused(event) if isinstance(event, str) else AssertionError("a sentence too many")
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
-        """As `DocumentModel.align`, in the thread that owns the model, which goes on for others between a few pairs."""
+        """Align pairs as `DocumentModel.align` does, a few at a time, in the thread that owns the model."""
         worker, found = self._service.worker, list[ReadPair]()
         for first in range(0, len(pairs), PAIRS):
             if self._gone:
@@ -85,7 +86,7 @@ class SharedModel:
         return [*map(beginnings, aligned(found))]
 
     def _open(self, sentences: Sequence[SegmentSentence]) -> list[dict[str, int]]:
-        """Tell what is read, by segments; where each sentence stands."""
+        """Send the source's sentences, by segments, and given translations; return the position of each sentence."""
         lines = [list(group) for _, group in groupby(sentences, lambda sentence: sentence.segment)]
         self._told({"source": [[sentence.text for sentence in line] for line in lines]})
         places = [{"line": n, "sentence": m} for n, line in enumerate(lines) for m in range(len(line))]

@@ -1,4 +1,4 @@
-"""The thread that owns the model: requests come in at any time, sentences go out as they are ready."""
+"""The thread that owns the models: it takes requests at any time, and sends sentences as soon as they are ready."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from docnmt.core.search.translation_memory import TranslationMemory
 
 @dataclass(frozen=True, eq=False)
 class Models:
-    """All that turns sentences into work.
+    """The models, and the options of their search.
 
     Attributes:
-        window: as `--context-window`. memory: as of `--memory`.
+        window: the value of `--context-window`. memory: the translation memory of `--memory`.
     """
 
     loaded: LoadedModels
@@ -46,7 +46,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Worker:
-    """Starts the thread; `stop` ends it."""
+    """Starts the search's thread, and passes requests to it; `stop` ends the thread."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
@@ -55,24 +55,24 @@ class Worker:
         self._changed = threading.Condition()
         self._new: list[Order] = []
         self._calls: list[tuple[Future[Any], Callable[[], Any]]] = []
-        self._orders: list[Order] = []  # of the thread alone, as the next
-        self._suspects: list[Order] = []  # were at work when the search failed; each is tried again by itself
+        self._orders: list[Order] = []  # used by the thread only, as is the next
+        self._suspects: list[Order] = []  # were in the search when it failed; each is tried again alone
         self._stopped = self._ended = False
         self._thread = threading.Thread(target=self._run, name="docnmt-search", daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
-        """The thread is at work, or waits for some."""
+        """True while the thread runs."""
         return self._thread.is_alive()
 
     @property
     def slots(self) -> int:
-        """Texts at work."""
+        """The number of texts that are being translated."""
         return self._scheduler.slots
 
     def submit(self, order: Order) -> None:
-        """Take a request in; any thread may call this. It can take a moment: call it from no event loop."""
+        """Add a request. Any thread may call this, but no event loop, because it can block for a moment."""
         order.corpus = self.loaded.told(order.corpus, order.wishes.formality or self._models.options.formality)
         order.job = self._job(order)
         with self._changed:
@@ -80,23 +80,23 @@ class Worker:
             self._changed.notify()
 
     def cancel(self, order: Order) -> None:
-        """Nobody waits for it any more; nothing happens where it has ended."""
+        """Cancel a request for which nobody waits any more; no effect if it has ended."""
         with self._changed:
             order.cancelled = True
             self._changed.notify()
 
     @property
     def models(self) -> Models:
-        """All that it translates with."""
+        """The models, and the options of their search."""
         return self._models
 
     @property
     def loaded(self) -> LoadedModels:
-        """The models, which only the thread may use."""
+        """The loaded models, which only the thread may use."""
         return self._models.loaded
 
     def call(self, function: Callable[[], ResultT]) -> Future[ResultT]:
-        """Let the thread call something between two steps; the result is an error where the thread has ended."""
+        """Call a function in the thread, between two steps; the future has an exception if the thread has ended."""
         future: Future[ResultT] = Future()
         with self._changed:
             if self._ended:
@@ -107,7 +107,7 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """End the thread after the step that it is at."""
+        """End the thread after its current step."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -118,8 +118,8 @@ class Worker:
         task = order.wishes.task or models.loaded.task
 
         def deliver(number: int, found: list[Hypothesis]) -> None:
-            """The best translation of a sentence."""
-            if own_numbers[number] not in order.found:  # it is where the order began anew
+            """Store and send the best translation of a sentence."""
+            if own_numbers[number] not in order.found:  # it is if the order was started again
                 own = int(own_numbers[number])
                 best = order.found[own] = translation(found[0], task.target_tokenizer)
                 order.tell((own, best))
@@ -147,7 +147,7 @@ class Worker:
                     self._enter()
                     self._step()
                     self._finish()
-        finally:  # nobody waits for a thread that has ended
+        finally:  # no caller may wait for a thread that has ended
             with self._changed:
                 self._ended = True
                 calls, self._calls = self._calls, []
@@ -155,7 +155,7 @@ class Worker:
                 future.set_exception(_over())
 
     def _enter(self) -> None:
-        """Put what waits into the search; as long as there are suspects, one of them alone."""
+        """Put waiting requests into the search; as long as there are suspects, only one of them at a time."""
         if self._suspects and self._scheduler.jobs:
             return
         for order in self._suspects[:1] or self._orders:
@@ -164,8 +164,10 @@ class Worker:
                 self._scheduler.submit(order.job)
 
     def _step(self) -> None:
-        """One step of the search. Where it fails, the request that it failed for does: each of those that were at work
-        begins anew, by itself, and one that fails then has ended."""
+        """Run one step of the search.
+
+        If it fails, each request in the search is started again alone, so that only the one that caused the error fails.
+        """
         try:
             self._scheduler.step()
         except Exception:
@@ -179,7 +181,7 @@ class Worker:
                 self._again(order)
 
     def _again(self, order: Order) -> None:
-        """It begins anew; where that fails, as for want of memory, it has ended."""
+        """Start a request again; if that fails, for instance because memory is short, the request fails."""
         try:
             order.entered, order.job = False, self._job(order)
         except Exception:
@@ -189,7 +191,7 @@ class Worker:
             self._suspects.append(order)
 
     def _finish(self) -> None:
-        """Tell the end to those who are no longer in the search; a fault of an explanation is that request's alone."""
+        """End the requests that have left the search; if an explanation fails, only its own request fails."""
         at_work = set(self._scheduler.jobs)
         for order in [order for order in self._orders if order.entered and order.job not in at_work]:
             try:
@@ -201,7 +203,7 @@ class Worker:
                 self._end([order], "done")
 
     def _explain(self, order: Order) -> None:
-        """Tell what was read for each sentence; everybody else waits."""
+        """Send the explanation of each sentence; all other requests wait meanwhile."""
         if order.explain is None or not order.found or (order.job and order.job.left):
             return
         models, corpus, task = self._models, order.corpus, order.wishes.task or self._models.loaded.task
@@ -221,7 +223,7 @@ class Worker:
                 order.tell((number, replace(order.found[number], explanation=explanation)))
 
     def _take(self) -> bool:
-        """Wait for work; take what is new, let go what is gone or late. False where the end has come."""
+        """Wait for work, take new requests, drop cancelled and late ones; return False if the thread is to end."""
         with self._changed:
             while not (self._new or self._orders or self._calls or self._stopped):
                 self._changed.wait()
@@ -244,7 +246,7 @@ class Worker:
         return not stopped
 
     def _end(self, orders: Sequence[Order], how: Ending | None) -> None:
-        """Let go of orders and tell them so; None: nobody listens."""
+        """Remove requests, and send them how they ended; None: nobody listens."""
         self._orders = [order for order in self._orders if order not in orders]
         self._suspects = [order for order in self._suspects if order not in orders]
         for order in orders:
