@@ -1,4 +1,4 @@
-"""The options of docnmt-convert. No torch here."""
+"""The options of docnmt-convert. This file imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docnmt.registry.options import option
 
 @dataclass(frozen=True)
 class ConvertConfig:
-    """What is converted, and to what."""
+    """Options for the model to convert and for the form to write."""
 
     input: str = option(
         dataclasses.MISSING,

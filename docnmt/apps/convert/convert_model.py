@@ -1,4 +1,4 @@
-"""What docnmt-convert does: read one form, write another."""
+"""The command docnmt-convert: read a model in one form, and write it in another."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import BEST, LAST, check_folder, find_checkpoint, replacing_folder, write_json
 from docnmt.runtime.version import __version__
 
-#: The file by which a folder is known to be ours.
+#: The file that marks a folder as written by docnmt-convert.
 MARKER = "converted.json"
-#: Our own kind, beside the `model_type`s of transformers.
+#: The kind of docnmt's own models; all other kinds are `model_type`s of transformers.
 _DOCNMT = "docnmt"
 _WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
     "docnmt": write_checkpoint,
@@ -33,7 +33,7 @@ _WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
 
 
 def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
-    """Write the model of IN to OUT, whole or not at all; `say` takes what there is to know, line by line.
+    """Write the model of IN to OUT, completely or not at all; `say` receives messages, line by line.
 
     Raises:
         UserError: IN cannot be read or expressed in the other form, or OUT is there and may not be replaced.
@@ -55,7 +55,7 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
 
 
 def _all_of(first: Callable[[], str], *others: Callable[[], None]) -> str:
-    """What the first says; every problem that one of them has is told, not the first one only."""
+    """Return the result of the first check; if several checks fail, one error has all their messages."""
     found, problems = "", list[UserError]()
     for check in (first, *others):
         try:
@@ -70,9 +70,10 @@ def _all_of(first: Callable[[], str], *others: Callable[[], None]) -> str:
 
 
 def _check_output(source: Path, folder: Path, config: ConvertConfig) -> None:
-    """
+    """Check that OUT can be written.
+
     Raises:
-        UserError: OUT may not be written, or a package is missing that writes it.
+        UserError: OUT may not be written, or a package that writes it is not installed.
     """
     check_folder(folder, marker=MARKER, overwrite=config.overwrite)
     if source.resolve().is_relative_to(folder.resolve()):
@@ -82,10 +83,10 @@ def _check_output(source: Path, folder: Path, config: ConvertConfig) -> None:
 
 
 def _kind(source: Path, config: ConvertConfig) -> str:
-    """What IN is: a `model_type` of transformers, or docnmt's. No weights are read.
+    """Return the kind of IN: a `model_type` of transformers, or docnmt's. No weights are read.
 
     Raises:
-        UserError: it is none of what can be read, or cannot become what is wanted; or options do not fit it.
+        UserError: IN is of no known kind, cannot be converted to the wanted form, or does not fit the options.
     """
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")
@@ -115,10 +116,10 @@ def _kind(source: Path, config: ConvertConfig) -> str:
 
 
 def _checkpoint(source: Path) -> Path:
-    """The checkpoint that IN is or holds.
+    """Return the path of the checkpoint that IN is or contains.
 
     Raises:
-        UserError: it holds none, and is no folder of another toolkit either.
+        UserError: it contains none, and is no folder of another toolkit either.
     """
     if source.is_dir() and not any((source / name).is_file() for name in (BEST, LAST)):
         expected = f"a folder of transformers with {CONFIG}, or a --save-dir with {BEST} or {LAST}"
@@ -129,7 +130,7 @@ def _checkpoint(source: Path) -> Path:
 def _read(
     source: Path, kind: str, config: ConvertConfig, say: Callable[[str], None]
 ) -> tuple[str, Callable[[Path], None]]:
-    """What is converted, in words, and what writes it into a folder."""
+    """Return a description of the model, and a function that writes it into a folder."""
     is_folder = kind != _DOCNMT
     if not is_folder and config.to == "hub-folder":
         file = find_checkpoint(source)
@@ -147,7 +148,7 @@ def _read(
 
 
 def _say_what_is_left(sentence: SentenceModel, form: str, say: Callable[[str], None]) -> None:
-    """What docnmt does to texts before they are cut, and others do not."""
+    """Report how docnmt prepares texts before they are cut, if the other form does not do so."""
     sides = [each.preparation for each in (sentence.task.source_tokenizer, sentence.task.target_tokenizer)]
     if any(each.punctuation for each in sides):
         say(f"note: --normalize-punctuation: {form} does not do it; give it text whose punctuation is uniform")

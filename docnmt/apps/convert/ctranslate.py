@@ -1,4 +1,4 @@
-"""A folder that CTranslate2 translates with, of a sentence `transformer`."""
+"""Export of a sentence `transformer` as a folder for CTranslate2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from docnmt.modules.softmax_attention import SelfAttention
 from docnmt.runtime.errors import UserError
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
-#: Parts of a layer of CTranslate2's specification, and docnmt's modules.
+#: Parts of a layer in CTranslate2's specification, and the corresponding modules of docnmt.
 _ENCODER_LAYER = {
     "self_attention/linear_0": "attention.qkv",
     "self_attention/linear_1": "attention.output",
@@ -36,17 +36,17 @@ _DECODER_LAYER = {
     "attention/linear_2": "cross.output",
     "attention/layer_norm": "cross_residual.norm",
 }
-#: How long a text may be in CTranslate2, in subwords: rows of its table of positions. docnmt has no such limit.
+#: The longest text in CTranslate2, in subwords: rows of its table of positions. docnmt has no such limit.
 POSITIONS = 1024
-#: The bias of entries that no translation has: CTranslate2 keeps no list of them. 16-bit types hold this number.
+#: The bias of entries that are never written: CTranslate2 has no list of them. The value fits into 16-bit types.
 NEVER = -1e4
 
 
 def require_ctranslate2() -> ModuleType:
-    """The package's specifications.
+    """Return CTranslate2's module of specifications.
 
     Raises:
-        UserError: it is not installed.
+        UserError: the package is not installed.
     """
     try:
         return importlib.import_module("ctranslate2.specs")
@@ -58,10 +58,10 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
     """Write the model, its vocabularies, and its SentencePiece models as source.spm and target.spm.
 
     The weights stay in single precision; CTranslate2 quantises when it loads them (`compute_type="int8"`). `<s>`,
-    `<mask>` and, of models of sentences, `<brk>`, which no translation has, get the probability 0.
+    `<mask>` and, in models of single sentences, `<brk>` get the probability 0, because no translation has them.
 
     Raises:
-        UserError: CTranslate2 is not installed, or the model has options that are none of CTranslate2's.
+        UserError: CTranslate2 is not installed, or does not support the model's options.
     """
     specs, config, task = require_ctranslate2(), sentence.config, sentence.task
     if found := _problems(sentence):
@@ -95,7 +95,7 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
 
 
 def _problems(sentence: SentenceModel) -> list[str]:
-    """Options that are none of CTranslate2's."""
+    """Return a message for each option that CTranslate2 does not support."""
     config, found = sentence.config, []
     attention = sentence.model.encoder.stack[0].sublayer("attention")
     if not isinstance(attention, SelfAttention):
@@ -108,9 +108,9 @@ def _problems(sentence: SentenceModel) -> list[str]:
 
 
 def _set_inputs(part: Any, stack: Stack) -> None:
-    """Embeddings and positions of the encoder's or the decoder's specification, which adds them.
+    """Set the embeddings and the positions in the specification of the encoder or the decoder, which adds them.
 
-    W[sE; P] + b is the sum of s·E·W_E^T and P·W_P^T + b: tables of their own.
+    For concatenation, W[sE; P] + b is the sum of s·E·W_E^T and P·W_P^T + b, so the two tables contain the projection.
     """
     embedding = stack.embedding
     tokens, scale = embedding.tokens.weight.detach(), embedding.scale

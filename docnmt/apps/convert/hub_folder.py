@@ -1,4 +1,4 @@
-"""What a folder for the Hugging Face hub has beside the checkpoint: a card, and the settings of the search."""
+"""The files beside the checkpoint in a folder for the Hugging Face hub: a model card, and the search's settings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from docnmt.runtime.files import BEST, write_json, write_text
 
 
 def describe_for_hub(folder: Path, name: str) -> None:
-    """Write README.md, which says what only the author can fill in, and generation_config.json.
+    """Write README.md, which lists the parts that only the author can complete, and generation_config.json.
 
     Args:
-        name: of the model on the hub.
+        name: the model's name on the hub.
     """
     search = BeamSearchConfig()
     write_text(folder / "README.md", model_card(folder / BEST, name) + "\n")

@@ -1,4 +1,4 @@
-"""A JSON file of another toolkit, its values checked where they are used."""
+"""JSON files of other toolkits, with values that are checked when they are used."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class JsonFile:
     """A file with one JSON object.
 
     Attributes:
-        values: what it holds; nothing where it may be missing and is.
+        values: the content; empty if the file is `optional` and missing.
 
     Raises:
-        UserError: it is missing, or holds something else.
+        UserError: the file is missing, or contains something else.
     """
 
     def __init__(self, path: Path, *, optional: bool = False) -> None:
@@ -27,28 +27,28 @@ class JsonFile:
         self.values = read_json(path, dict[str, object])
 
     def whole(self, name: str) -> int:
-        """A whole number that must be there."""
+        """Return a required whole number."""
         value = self.values.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
             raise UserError(f"{self.path}: '{name}': expected a whole number, got {value!r}")
         return value
 
     def number(self, name: str, default: float) -> float:
-        """A number."""
+        """Return a number, or the default if it is missing."""
         value = self.values.get(name, default)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise UserError(f"{self.path}: '{name}': expected a number, got {value!r}")
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
-        """True or false."""
+        """Return a truth value, or the default if it is missing."""
         value = self.values.get(name, default)
         if not isinstance(value, bool):
             raise UserError(f"{self.path}: '{name}': expected true or false, got {value!r}")
         return value
 
     def token(self, name: str, default: str) -> str:
-        """A text, or an object that has it as its `content`."""
+        """Return a text, or the `content` of an object; the default if it is missing."""
         value = self.values.get(name, default)
         value = value.get("content") if isinstance(value, dict) else value
         if not isinstance(value, str):
@@ -56,7 +56,7 @@ class JsonFile:
         return value
 
     def rows(self) -> dict[str, int]:
-        """The whole file as a table: a number for each text, no number twice."""
+        """Return the whole file as a table, text → row, in which no row occurs twice."""
         table = {name: row for name, row in self.values.items() if isinstance(row, int) and row >= 0}
         if len(set(table.values())) < len(self.values):
             raise UserError(f"{self.path}: expected a row, 0 or more, for each piece, and none twice")

@@ -1,4 +1,4 @@
-"""A folder of Hugging Face transformers' MarianMTModel and MarianTokenizer, as OPUS-MT has them: read and written."""
+"""Reading and writing of folders of transformers' MarianMTModel and MarianTokenizer, as OPUS-MT has them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ PIECES, TABLES = ("source.spm", "target.spm"), ("vocab.json", "target_vocab.json
 
 
 def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Callable[[str], None]) -> SentenceModel:
-    """The model of a folder.
+    """Read the model of a folder.
 
     Args:
-        languages: source and target, None for those of tokenizer_config.json.
-        say: takes notes, line by line.
+        languages: source and target; None: that of tokenizer_config.json.
+        say: receives notes, line by line.
 
     Raises:
         UserError: a file is missing, damaged or does not fit the others, or docnmt cannot compute the model.
@@ -66,7 +66,7 @@ def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Cal
 
 
 def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[Entries, Entries]:
-    """docnmt's numbers of both sides, the same where one table is for both."""
+    """Return the vocabularies of source and target, with docnmt's numbers; both may have one table."""
     unk, eos = tokens.token("unk_token", "<unk>"), tokens.token("eos_token", "</s>")
     separate = tokens.flag("separate_vocabs", False)
     files = [JsonFile(folder / name) for name in (TABLES if separate else TABLES[:1])]
@@ -101,7 +101,7 @@ def _languages(given: tuple[str | None, str | None], tokens: JsonFile) -> tuple[
 def _tokenizers(
     folder: Path, vocabularies: tuple[Entries, Entries], say: Callable[[str], None]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Of both sides; one object where they are the same."""
+    """Return the tokenizers of source and target; one object if they are equal."""
     made = []
     for name, own in zip(PIECES, vocabularies, strict=True):
         tokenizer, left_out = of_language(folder / name, own)
@@ -124,7 +124,7 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
     """Write a folder that `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` read.
 
     Raises:
-        UserError: the model has options that Marian's has not.
+        UserError: the model has options that Marian does not support.
     """
     config, task = sentence.config, sentence.task
     if found := config_problems(config):
@@ -137,7 +137,7 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
     write_json(folder / CONFIG, config_json(config, (len(source), len(target)), eos, pad))
     brk = banned[0]
     write_json(folder / GENERATION, generation_json(eos, pad, [pad, *(banned[1:] if sentence.joined else banned)]))
-    if sentence.joined:  # or text would be cut into its letters
+    if sentence.joined:  # else `<brk>` would be cut into letters
         write_json(folder / ADDED, {SPECIAL[BRK]: brk})
     write_json(folder / TABLES[0], source)
     if not task.joined:

@@ -1,4 +1,4 @@
-"""config.json of a Marian model and the options of docnmt's `transformer`."""
+"""Conversion between config.json of a Marian model and the options of docnmt's `transformer`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from docnmt.runtime.version import __version__
 
 #: Names of transformers → docnmt's.
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-#: Settings of folders that early versions of transformers wrote. A model that has them otherwise is none of Marian's.
+#: Settings that early versions of transformers wrote. A model with other values is no Marian model.
 _FIXED = {
     "normalize_before": False,
     "normalize_embedding": False,
     "add_final_layer_norm": False,
     "static_position_embeddings": True,
 }
-#: How long a text may be in transformers, in subwords: the rows of its table of positions. docnmt has no such limit.
+#: The longest text in transformers, in subwords: rows of its table of positions. docnmt has no such limit.
 POSITIONS = 1024
 
 
 def read_config(settings: JsonFile) -> TransformerConfig:
-    """The options; which matrices are one follows from the weights and stays open.
+    """Return the model's options, except those for shared matrices, which follow from the weights.
 
     Raises:
-        UserError: a setting is missing, of another type, or one that docnmt cannot compute; all of these are named.
+        UserError: a setting is missing or has another type, or docnmt cannot compute some settings; these are all named.
     """
     problems = [
         f"'{name}' is {settings.values[name]!r}, expected {value!r}, as transformers computes it"
@@ -41,13 +41,13 @@ def read_config(settings: JsonFile) -> TransformerConfig:
 
 
 def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = ()) -> TransformerConfig:
-    """What the configurations of all such models have in common.
+    """Return the options that the configurations of Marian, M2M100 and NLLB have in common.
 
     Args:
-        default: the activation where none is named. problems: that were found already.
+        default: the activation if none is named. problems: messages of problems already found.
 
     Raises:
-        UserError: as `read_config`.
+        UserError: as for `read_config`.
     """
     problems = list(problems)
     for what in ("attention_heads", "ffn_dim"):
@@ -74,7 +74,7 @@ def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = (
 
 
 def config_problems(config: TransformerConfig) -> list[str]:
-    """Options with which a model is not Marian's."""
+    """Return a message for each option that Marian does not support."""
     wanted = {
         "norm": "post",
         "position": "sinusoidal",
@@ -90,10 +90,10 @@ def config_problems(config: TransformerConfig) -> list[str]:
 
 
 def config_json(config: TransformerConfig, sizes: tuple[int, int], eos: int, pad: int) -> dict[str, object]:
-    """config.json of a model with these options.
+    """Return config.json of a model with these options.
 
     Args:
-        sizes: of the source's and the target's vocabulary. eos, pad: rows of `</s>` and `<pad>`.
+        sizes: sizes of the source's and the target's vocabulary. eos, pad: rows of `</s>` and `<pad>`.
     """
     sides = {
         f"{side}_{name}": value
@@ -114,7 +114,7 @@ def config_json(config: TransformerConfig, sizes: tuple[int, int], eos: int, pad
 
 
 def generation_json(eos: int, pad: int, banned: list[int]) -> dict[str, object]:
-    """generation_config.json: docnmt's search with its default beam; `banned` rows are never written."""
+    """Return generation_config.json: docnmt's search with its default beam; `banned` rows are never written."""
     return {
         "bad_words_ids": [[row] for row in banned],
         "decoder_start_token_id": pad,

@@ -1,9 +1,10 @@
-"""Between the vocabulary of a Marian folder, or of another one of transformers, and docnmt's tokenizers.
+"""Conversion between the vocabulary of a folder of transformers, such as Marian's, and docnmt's tokenizers.
 
 A Marian folder has a SentencePiece model for each language and a table, piece → row of the embeddings. A docnmt
-tokenizer is one SentencePiece model whose numbers are the rows. So the models are written anew with all pieces of the
-table, in one order for both languages; each goes on to cut text into its own. That is exact for unigram models, which
-OPUS-MT has. A BPE model can cut a word otherwise where a piece of the other language is a step towards one of its own.
+tokenizer is one SentencePiece model whose numbers are the rows. So both models are rewritten with all pieces of the
+table, in one order for both languages; each still cuts text into its own pieces. This is exact for unigram models,
+which OPUS-MT has. A BPE model can cut a word differently if a piece of the other language is a step towards one of its
+own.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from sentencepiece import sentencepiece_model_pb2 as sentencepiece
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Tokenizer
 from docnmt.runtime.errors import UserError
 
-#: The target language before a source text, `>>deu<< A text`. Transformers cuts it off by itself; SentencePiece finds
-#: it if the piece includes the space that it puts before a text.
+#: The target language before a source text, `>>deu<< A text`. transformers splits it off before SentencePiece;
+#: SentencePiece itself finds it if the piece includes the space that SentencePiece puts before a text.
 LANGUAGE = re.compile(r"▁?(>>.+<<)")
 
 _Piece = sentencepiece.ModelProto.SentencePiece
 CONTROL, USER_DEFINED = _Piece.CONTROL, _Piece.USER_DEFINED
-#: A score below those of all pieces: BPE, which merges by scores, comes to such an entry when nothing else is left.
+#: A score below those of all pieces, so that BPE, which merges by scores, takes such an entry last.
 _LAST = -1e6
 
 
 @dataclass(frozen=True)
 class Entries:
-    """The vocabulary of one side.
+    """The vocabulary of one language, with V entries in the order of docnmt's numbers.
 
     Attributes:
-        names: the pieces by docnmt's numbers, V of them.
-        rows: of each the row in the model's matrices; -1 where it has none (`<brk>`, `<mask>`).
-        kinds: of those that SentencePiece's model lacks; text is never cut into others, which are written as text.
+        names: the pieces. rows: the row of each piece in the model's matrices; -1 if it has none (`<brk>`, `<mask>`).
+        kinds: SentencePiece's kind of pieces that its model lacks. Text is never cut into further pieces that the model
+            lacks, but they are written as text.
     """
 
     names: list[str]
@@ -45,9 +46,9 @@ class Entries:
 
 
 def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Collection[str] = ()) -> Entries:
-    """docnmt's numbers for the entries of a table: the special ones first, the others in its order.
+    """Return a table's entries by docnmt's numbers: the special ones first, the others in the order of their rows.
 
-    `<s>` is the row `pad`, with which the decoder begins. Those that were `added` to a vocabulary stand for words: they
+    `<s>` is the row `pad`, with which the decoder begins. Entries that were `added` to a vocabulary are words: they
     include the space before them.
 
     Raises:
@@ -61,7 +62,7 @@ def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Co
 
 
 def marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
-    """The table of a docnmt vocabulary for Marian, and docnmt's number of each of its rows.
+    """Return Marian's table of a docnmt vocabulary, and docnmt's number of each of its rows.
 
     `</s>` is row 0 and `<unk>` row 1, as in OPUS-MT. `<pad>`, with which the decoder begins, is row 2: transformers has
     one number for it where source and target have a table each.
@@ -73,15 +74,15 @@ def marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
 
 
 def _own_name(name: str) -> str:
-    if name in SPECIAL or not name:  # an entry that happens to be called so; SentencePiece wants names once
+    if name in SPECIAL or not name:  # an ordinary entry with such a name; SentencePiece needs unique names
         return f"<{name}>"
     return LANGUAGE.sub(r"▁\1", name)
 
 
 def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:
-    """A language's tokenizer with this vocabulary, and how many pieces of its model are not in it.
+    """Return a language's tokenizer with this vocabulary, and the number of its model's pieces that are not in it.
 
-    A model that has it already stays as it is, byte for byte.
+    A model that already has this vocabulary is unchanged, byte for byte.
 
     Raises:
         UserError: the file is no SentencePiece model, or one without pieces.
@@ -107,7 +108,7 @@ def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:
 
 
 def _other(number: int, name: str, kinds: Mapping[str, int]) -> sentencepiece.ModelProto.SentencePiece:
-    """An entry that the language's own model has not."""
+    """Return an entry that the language's own model lacks."""
     if number < len(SPECIAL):
         kind = _Piece.UNKNOWN if number == UNK else CONTROL
     else:
@@ -116,7 +117,7 @@ def _other(number: int, name: str, kinds: Mapping[str, int]) -> sentencepiece.Mo
 
 
 def _rewritten(model: sentencepiece.ModelProto, pieces: list[sentencepiece.ModelProto.SentencePiece]) -> bytes:
-    """The same model with other entries, and with nothing in place of an unknown word, as transformers writes it."""
+    """Return the model with other entries; unknown words are written as nothing, as in transformers."""
     made = sentencepiece.ModelProto(
         pieces=pieces, trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
     )

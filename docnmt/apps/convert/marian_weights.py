@@ -1,9 +1,8 @@
-"""The parameters of a sentence `transformer` under the names that transformers' MarianMTModel has for them, and back;
-also from those of M2M100 and mBART, which have the same names.
+"""Conversion of a sentence `transformer`'s parameters to and from those of transformers' MarianMTModel.
 
-Both compute the same function. Marian encodes a position as all sines, then all cosines, docnmt as sines and cosines in
-turns. Nothing else in a Transformer depends on the order of its features, so they change places in every matrix, and no
-number changes.
+Parameters of M2M100 and mBART, which have the same names, can be read, too. Both models compute the same function.
+Marian encodes a position as all sines, then all cosines; in docnmt, sines and cosines alternate. Nothing else in a
+Transformer depends on the order of its features, so they are permuted in every matrix, and no number changes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from docnmt.core.models.config import TransformerConfig
 from docnmt.modules.positions.position_tables import sinusoids
 from docnmt.runtime.errors import UserError
 
-#: docnmt's modules of a layer, and those of Marian's whose rows they hold, one after the other.
+#: The modules of a layer in docnmt, and Marian's modules whose rows each contains, one after the other.
 _ENCODER_LAYER = {
     "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     "attention.output": ("self_attn.out_proj",),
@@ -34,10 +33,10 @@ _DECODER_LAYER = {
     "cross.output": ("encoder_attn.out_proj",),
     "cross_residual.norm": ("encoder_attn_layer_norm",),
 }
-#: Modules that read the model's features, which are their columns; of the others they are the rows.
+#: Modules whose columns are the model's features; in the other modules the features are the rows.
 _READING = (".qkv", ".query", ".key_value", ".inner")
 
-#: Marian's.
+#: Names of Marian's parameters.
 SHARED, ENCODER, DECODER, HEAD, BIAS = (
     "model.shared.weight",
     "model.encoder.embed_tokens.weight",
@@ -46,17 +45,17 @@ SHARED, ENCODER, DECODER, HEAD, BIAS = (
     "final_logits_bias",
 )
 _POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
-#: docnmt's; the last three only where they are not the one before, or not there.
+#: Names of docnmt's parameters. A matrix equal to the one before, or a bias of zeros, is left out.
 SOURCE, TARGET = "encoder.embedding.tokens.weight", "decoder.embedding.tokens.weight"
 OUTPUT, OUTPUT_BIAS = "output.weight", "output.bias"
 
-#: What the output layer's bias is for entries that Marian has not: e^-20 times as probable as one without any weights,
-#: and near enough for training to raise it.
+#: The output bias of entries that Marian lacks: they are e^-20 times as probable as an entry with weights of 0, and
+#: training can still raise the bias.
 ABSENT = -20.0
 
 
 def _modules(config: TransformerConfig) -> Iterator[tuple[str, list[str]]]:
-    """Each of docnmt's modules, and Marian's modules in it."""
+    """Yield each of docnmt's modules, and Marian's modules in it."""
     sides = {"encoder": (config.encoder_layers, _ENCODER_LAYER), "decoder": (config.decoder_layers, _DECODER_LAYER)}
     for side, (layers, table) in sides.items():
         for layer in (f"{side}.layers.{number}" for number in range(layers)):
@@ -65,7 +64,7 @@ def _modules(config: TransformerConfig) -> Iterator[tuple[str, list[str]]]:
 
 
 def _reordered(module: str, weight: Tensor, bias: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
-    """A module's weight and bias with the model's features in another order."""
+    """Return a module's weight and bias with the model's features in another order."""
     return (weight[:, order], bias) if module.endswith(_READING) else (weight[order], bias[order])
 
 
@@ -77,18 +76,19 @@ def from_transformers(
     shared: bool,
     tied: bool,
 ) -> dict[str, Tensor]:
-    """docnmt's parameters, in single precision. Of source, target and output matrix those that are equal are one.
+    """Return docnmt's parameters, in single precision; equal source, target and output matrices are stored once.
 
-    The output layer's bias makes the second of two entries of one row improbable: where a decoder begins with `</s>`,
-    it is also docnmt's `<s>`, and only one of them is an end.
+    If a decoder begins with `</s>`, one row is docnmt's `<s>` and `</s>`. Then the output bias makes the special entry
+    that comes first, `<s>`, improbable, because only `</s>` ends a sentence.
 
     Args:
         config: has the sizes.
-        rows: of each of docnmt's source and target entries the row in the other model's matrices, or -1.
-        shared, tied: what its configuration says of source and target embeddings, and of target and output.
+        rows: for each of docnmt's source and target entries, the row in the other model's matrices, or -1.
+        shared, tied: True if its configuration says that source and target embeddings are one matrix, or target
+            embeddings and output.
 
     Raises:
-        UserError: a tensor is missing, has another shape, or is none of a translation model.
+        UserError: a tensor is missing, has another shape, or does not belong to a translation model.
     """
     left = {name: tensor.float() for name, tensor in tensors.items()}
     order = torch.arange(config.embed_dim)
@@ -122,7 +122,7 @@ def from_transformers(
 
 
 def _final_norms(left: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    """Those behind the layers of a model that has one before each block, removed from `left`."""
+    """Return the normalizations after the last layers of a pre-norm model, and remove them from `left`."""
     return {
         f"{side}.norm.{kind}": _take(left, f"model.{side}.layer_norm.{kind}", config)
         for side in ("encoder", "decoder")
@@ -133,10 +133,10 @@ def _final_norms(left: dict[str, Tensor], config: TransformerConfig) -> dict[str
 def to_marian(
     config: TransformerConfig, own: Mapping[str, Tensor], orders: tuple[Sequence[int], Sequence[int]]
 ) -> dict[str, Tensor]:
-    """Marian's parameters; `own` are those of a model of that configuration, shared ones once.
+    """Return Marian's parameters, given docnmt's parameters `own`, in which shared ones occur once.
 
     Args:
-        orders: of each of Marian's source and target rows docnmt's entry.
+        orders: for each of Marian's source and target rows, docnmt's entry.
     """
     order = torch.arange(config.embed_dim).view(-1, 2).t().flatten()  # Marian's feature i is docnmt's order[i]
     target = own.get(TARGET, own[SOURCE])
@@ -154,14 +154,14 @@ def to_marian(
         weight, bias = _reordered(module, own[f"{module}.weight"], own[f"{module}.bias"], order)
         for kind, tensor in (("weight", weight), ("bias", bias)):
             found |= {f"{name}.{kind}": part for name, part in zip(names, tensor.chunk(len(names)), strict=True)}
-    return {name: tensor.clone() for name, tensor in found.items()}  # files have no two tensors of one memory
+    return {name: tensor.clone() for name, tensor in found.items()}  # a file cannot have two tensors that share memory
 
 
 def _matrices(left: dict[str, Tensor], shared: bool, tied: bool, width: int) -> list[tuple[str, Tensor]]:
-    """Source embeddings, target embeddings and output matrix, each with its name; all are removed from `left`.
+    """Return source embeddings, target embeddings and output matrix, each with its name; remove them from `left`.
 
-    A file has a shared matrix under one of its names, or under several. Where output and embeddings are tied,
-    transformers takes all names for one matrix; else each part has the matrix of its own name.
+    A file has a shared matrix under one of its names, or under several. If output and embeddings are tied, transformers
+    takes all these names for one matrix; else each part has the matrix of its own name.
     """
     if shared and tied:
         names: list[tuple[str, ...]] = [(SHARED, ENCODER, DECODER, HEAD)] * 3
@@ -185,21 +185,21 @@ def _matrices(left: dict[str, Tensor], shared: bool, tied: bool, width: int) -> 
 
 
 def unused_rows(tensors: Mapping[str, Tensor], rows: tuple[Sequence[int], Sequence[int]]) -> int:
-    """How many rows of Marian's matrices are of no entry of the vocabulary; `rows` as for `from_marian`."""
+    """Return the number of matrix rows without an entry in the vocabulary; `rows` as for `from_transformers`."""
     used = [len(set(own) - {-1}) for own in rows]
     sides = ((SHARED, used[0]), (ENCODER, used[0]), (DECODER, used[1]), (HEAD, used[1]))
     return max(len(tensors[name]) - count for name, count in sides if name in tensors)
 
 
 def _at(name: str, matrix: Tensor, rows: Sequence[int], absent: float = 0.0) -> Tensor:
-    """These rows of a matrix or vector; -1 is one of `absent`."""
+    """Return these rows of a matrix or vector; for -1, a row of the value `absent`."""
     if max(rows) >= len(matrix):
         raise UserError(f"'{name}' has {len(matrix):,} rows, and the vocabulary an entry of number {max(rows):,}")
     return torch.cat([matrix, matrix.new_full((1, *matrix.shape[1:]), absent)])[list(rows)]
 
 
 def _take(left: dict[str, Tensor], name: str, config: TransformerConfig) -> Tensor:
-    """A tensor of a layer, removed from `left`, checked against the sizes."""
+    """Return a layer's tensor of the right shape, and remove it from `left`."""
     d, inner = config.embed_dim, config.ffn_dim
     module, _, kind = name.rpartition(".")
     module = module.rpartition(".")[2]
@@ -213,7 +213,7 @@ def _take(left: dict[str, Tensor], name: str, config: TransformerConfig) -> Tens
 
 
 def _check_positions(left: dict[str, Tensor], width: int) -> None:
-    """Tables of positions, where a file has them, are sines and cosines; they are removed."""
+    """Check that tables of positions, if a file has any, are sines and cosines; remove them from `left`."""
     for name in _POSITIONS:
         table = left.pop(name, None)
         if table is not None and (

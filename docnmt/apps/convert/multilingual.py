@@ -1,7 +1,7 @@
-"""A folder of Hugging Face transformers' M2M100ForConditionalGeneration: M2M100 and NLLB, models of many languages.
+"""Reading of folders of transformers' M2M100ForConditionalGeneration: the multilingual models M2M100 and NLLB.
 
 A text begins with the tag of its language (`__fr__`, `fra_Latn`) on both sides. docnmt's tokenizers put it there
-(`docnmt.core.data.preparation`), and search writes it first.
+(`docnmt.core.data.preparation`), and the search writes it first.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from docnmt.runtime.errors import UsageError, UserError
 
 #: `model_type` in config.json.
 KIND = "m2m_100"
-#: Where tokenizer_config.json has the languages, and what transformers takes for a source that is not there.
+#: The keys of the languages in tokenizer_config.json, and the source language that transformers takes by default.
 _STORED, _ENGLISH = ("src_lang", "tgt_lang"), ("en", "eng_Latn")
 
 
 def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
-    """The model of a folder.
+    """Read the model of a folder.
 
     Args:
-        wanted: has the languages. say: takes notes, line by line.
+        wanted: has the languages. say: receives notes, line by line.
 
     Raises:
         UserError: a file is missing, damaged or does not fit the others, or docnmt cannot compute the model.
@@ -54,9 +54,10 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
 
 
 def _config(settings: JsonFile) -> TransformerConfig:
-    """
+    """Return the model's options.
+
     Raises:
-        UserError: a setting is missing, of another type, or one that docnmt cannot compute.
+        UserError: a setting is missing, has another type, or cannot be computed by docnmt.
     """
     if settings.whole("pad_token_id") != 1:
         raise UserError(f"{settings.path}: 'pad_token_id': expected 1, from which positions count on")
@@ -69,11 +70,13 @@ def _config(settings: JsonFile) -> TransformerConfig:
 def _languages(
     wanted: ConvertConfig, tokens: JsonFile, vocabulary: MultilingualVocabulary, say: Callable[[str], None]
 ) -> tuple[str, str]:
-    """From which to which, if nobody says otherwise later: as asked for, as --languages begins and ends, as
-    tokenizer_config.json says, or English and the first other language.
+    """Return the default source and target language of the model.
+
+    They are, in this order of preference: --source-lang and --target-lang; the first and the last of --languages; those
+    in tokenizer_config.json; English and the first other language.
 
     Raises:
-        UsageError: one is not known, or they are the same.
+        UsageError: a language is not known, or both are the same.
     """
     names, own = list(vocabulary.codes), {code: name for name, code in vocabulary.codes.items()}
     stored = [own.get(value) if isinstance(value := tokens.values.get(key), str) else None for key in _STORED]
@@ -93,7 +96,7 @@ def _languages(
 
 
 def _tokenizers(vocabulary: MultilingualVocabulary, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]:
-    """Those of both sides, whose tags name these languages."""
+    """Return the tokenizers of source and target, with the tags of these languages."""
     bare = vocabulary.tokenizer
     source = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="source"))
     target = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="target"))

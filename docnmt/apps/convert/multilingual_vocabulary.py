@@ -1,8 +1,8 @@
-"""The vocabulary of an M2M100 or NLLB folder: pieces, tags of languages, and which row of the matrices each has.
+"""The vocabulary of an M2M100 or NLLB folder: pieces, tags of languages, and the row of each in the matrices.
 
 M2M100 has a table, vocab.json. NLLB has fairseq's numbering: four special entries, then SentencePiece's pieces from its
-fourth on, which so stand one row further, then the tags. Where no file has the rows of the tags, they follow the
-pieces in the order in which a file lists them.
+fourth on, each in the row after its SentencePiece number, then the tags. If no file has the rows of the tags, they
+follow the pieces in the order in which a file lists them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PIECES, _TABLE = "sentencepiece.bpe.model", "vocab.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 _MASK = "<mask>"
 _LARGEST = 1 << 22
-#: Tags as M2M100 and NLLB have them.
+#: The form of the languages' tags in M2M100 and NLLB.
 _TAG = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
-#: Where transformers keeps the tags that it adds to folders which list none.
+#: The modules of transformers with the tags that it adds to folders without a list, by class of tokenizer.
 _LISTS = {
     "M2M100Tokenizer": "transformers.models.m2m_100.tokenization_m2m_100",
     "NllbTokenizer": "transformers.models.nllb.tokenization_nllb",
@@ -38,11 +38,11 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class MultilingualVocabulary:
-    """docnmt's vocabulary of such a model.
+    """The vocabulary of an M2M100 or NLLB model, as docnmt has it.
 
     Attributes:
-        entries: with their rows. tokenizer: without tags before texts.
-        codes: of each language's name the model's code. tags: its entry.
+        entries: the entries with their rows. tokenizer: the tokenizer, which puts no tags before texts.
+        codes: name of a language → the model's code. tags: name of a language → its tag.
     """
 
     entries: Entries
@@ -54,11 +54,11 @@ class MultilingualVocabulary:
 def read_vocabulary(
     folder: Path, settings: JsonFile, tokens: JsonFile, languages: Sequence[str], say: Callable[[str], None]
 ) -> MultilingualVocabulary:
-    """The vocabulary of a folder.
+    """Read the vocabulary of a folder.
 
     Args:
-        languages: what these need is kept, each a code or CODE=NAME; none: everything.
-        say: takes notes.
+        languages: the languages whose entries are kept, each as CODE or CODE=NAME; empty: all entries are kept.
+        say: receives notes.
 
     Raises:
         UserError: a file is missing or damaged, the folder names no tags, or none for one of the languages.
@@ -104,18 +104,18 @@ def _pieces(folder: Path) -> list[str]:
 
 
 def _numbered(pieces: Sequence[str]) -> dict[str, int]:
-    """fairseq's numbers."""
+    """Return the row of each piece in fairseq's numbering."""
     return _SPECIAL | {piece: number + 1 for number, piece in enumerate(pieces) if number > 2}
 
 
 def _controls(names: Sequence[str], pieces: Collection[str]) -> list[str]:
-    """The entries that no text is cut into: special ones, tags, and those that stand for nothing."""
+    """Return the entries into which no text is cut: special ones, tags, and fillers."""
     known = set(pieces)
     return [name for name in names[len(SPECIAL) :] if name not in known]
 
 
 def _tags(folder: Path, tokens: JsonFile, added: dict[str, int], begin: int) -> dict[str, int]:
-    """The rows of the tags: as the folder has them, or from `begin` on as it lists them, or transformers."""
+    """Return the row of each tag: as in the folder, or from `begin` on in the order of its list or transformers'."""
     if added:
         return added
     lists = [tokens, JsonFile(folder / "special_tokens_map.json", optional=True)]
@@ -147,10 +147,10 @@ def _code(tag: str) -> str:
 
 
 def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
-    """The code of each language that is kept, by its name.
+    """Return the languages to keep: name → code.
 
     Raises:
-        UsageError: one is not among the model's, or a name is given twice.
+        UsageError: a code is not one of the model's, a code or name is given twice, or there is only one.
     """
     if not languages:
         return {code: code for code in codes}

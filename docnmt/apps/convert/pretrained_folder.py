@@ -1,4 +1,4 @@
-"""What all folders of Hugging Face transformers have in common: weights in one file or several, entries added later."""
+"""Reading of folders of Hugging Face transformers: weights in one or several files, and added entries."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
     "generation_config.json",
     "tokenizer_config.json",
 )
-#: Says which of several files has which tensor.
+#: The index, which names the file of each tensor, and the file of entries that were added to the vocabulary.
 _INDEX, ADDED = f"{WEIGHTS}.index.json", "added_tokens.json"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 def check_files(folder: Path, settings: JsonFile, kind: str, needed: Sequence[str], noun: str) -> None:
-    """
+    """Check that a folder has a model of this kind and the needed files.
+
     Raises:
-        UserError: config.json says that this is no model of this kind, or files are missing.
+        UserError: config.json names another kind, or files are missing.
     """
     found = settings.values.get("model_type")
     if found != kind:
@@ -48,7 +49,7 @@ def check_files(folder: Path, settings: JsonFile, kind: str, needed: Sequence[st
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """The weights, of one file or of all that the index names.
+    """Return the weights, from one file or from all files that the index names.
 
     Raises:
         UserError: a file is missing or damaged, or lacks a tensor that the index says it has.
@@ -79,9 +80,9 @@ def _tensors(file: Path) -> dict[str, Tensor]:
 
 
 def added_tokens(folder: Path) -> dict[str, int]:
-    """The entries beside SentencePiece's, special ones and those that were added later, with their rows.
+    """Return the entries that are not SentencePiece's, special ones and those that were added later, with their rows.
 
-    They stand in added_tokens.json, in tokenizer.json or in tokenizer_config.json.
+    They are in added_tokens.json, in tokenizer.json or in tokenizer_config.json.
 
     Raises:
         UserError: a file is damaged.

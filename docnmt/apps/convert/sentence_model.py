@@ -1,4 +1,4 @@
-"""A model of sentences between two forms, and docnmt's own form of it."""
+"""A sentence model, as it is read from one form and written in another, and its form as a docnmt checkpoint."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from docnmt.registry.options import to_dict
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import BEST, find_checkpoint, write_text
 
-#: The options of the model as a `--config` file. A run's folder has config.yaml; this one is no place to train in.
+#: The model's options as a `--config` file; the name is not config.yaml, because no training run has this folder.
 OPTIONS = "model.yaml"
-#: Those that a model must have to start from another one; positions may be of more levels, the rest may differ.
+#: The options that a model needs to start from this one; positions may have more levels, all others may differ.
 _OF_WEIGHTS = (
     "encoder_layers",
     "decoder_layers",
@@ -49,10 +49,11 @@ _OF_WEIGHTS = (
 class SentenceModel:
     """A `transformer` with its weights, its options, and the task that has its languages and tokenizers.
 
-    Or a `concat_transformer`, to be written: to others it is a model of sentences in which `<brk>` is a word.
+    It can be a `concat_transformer` if it is only written: for other toolkits, this is a sentence model in which `<brk>`
+    is a word.
 
     Attributes:
-        path: where it was read, for messages.
+        path: the file or folder from which it was read, for messages.
     """
 
     path: Path
@@ -62,7 +63,7 @@ class SentenceModel:
 
     @property
     def joined(self) -> bool:
-        """Whether its texts are several sentences with `<brk>` between them."""
+        """True if its texts are several sentences with `<brk>` between them."""
         return isinstance(self.model, ConcatTransformer)
 
     def __str__(self) -> str:
@@ -81,13 +82,13 @@ def built(
     folder: Path, config: TransformerConfig, task: DocumentTranslation, tensors: Mapping[str, Tensor], *,
     rows: tuple[Sequence[int], Sequence[int]], shared: bool, tied: bool,
 ) -> SentenceModel:  # fmt: skip
-    """A model with the weights of a folder of transformers; which matrices are one follows from them.
+    """Return a model with the weights of a folder of transformers; equal matrices are shared.
 
     Args:
-        rows, shared, tied: as of `from_transformers`.
+        rows, shared, tied: as for `from_transformers`.
 
     Raises:
-        UserError: they do not fit the configuration.
+        UserError: the weights do not fit the configuration.
     """
     try:
         own = weights.from_transformers(config, tensors, rows=rows, shared=shared, tied=tied)
@@ -105,11 +106,11 @@ def built(
 
 
 def read_checkpoint(path: Path, form: str) -> SentenceModel:
-    """The model of a docnmt checkpoint or save-dir, to be written as `form`.
+    """Read the model of a docnmt checkpoint or save-dir, to be written as `form`.
 
     Raises:
-        UserError: it cannot be read, or is neither a `transformer` nor a `concat_transformer`, which alone the other
-            forms can express.
+        UserError: it cannot be read, or the other forms cannot express it, because it is neither a `transformer` nor a
+            `concat_transformer` that reads its windows as one sequence.
     """
     file = find_checkpoint(path)
     loaded = load_model(file)
@@ -133,14 +134,14 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
 
 
 def _is_one_sequence(model: object) -> TypeIs[ConcatTransformer]:
-    """Whether windows are to a model as one sentence is: positions count on, and `<brk>` stands on both sides."""
+    """Return True if a model reads a window like one sentence: positions are counted through, and both sides have `<brk>`."""
     if type(model) is not ConcatTransformer:
         return False
     return model.reading.positions == "sequence" and model.reading.source_breaks
 
 
 def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
-    """A checkpoint, and the options of its model as a `--config` for models that start from it."""
+    """Write a checkpoint, and its model's options as a `--config` file for models that start from it."""
     state = sentence.task.state()
     sections = {"task": to_dict(sentence.task.config), "model": to_dict(sentence.config)}
     header = {

@@ -1,7 +1,7 @@
-"""Which pieces of a vocabulary texts in some languages can be cut into: those whose letters are of their scripts.
+"""Selection of the pieces of a vocabulary that some languages need, by the scripts of the letters.
 
-Letters stand in Unicode with the name of their script as the first word. What belongs to none of the scripts here
-(digits, punctuation, signs, scripts of no model's language) stays.
+The Unicode name of a letter begins with the name of its script. Characters of none of the scripts here (digits,
+punctuation, signs, scripts of no model's language) are kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from docnmt.runtime.errors import UsageError
 
-#: By the code of a script, the first words of its letters' names.
+#: Code of a script → first words of the Unicode names of its letters.
 _WORDS = {
     "Latn": "LATIN", "Arab": "ARABIC", "Armn": "ARMENIAN", "Beng": "BENGALI", "Cyrl": "CYRILLIC", "Deva": "DEVANAGARI",
     "Ethi": "ETHIOPIC", "Geor": "GEORGIAN", "Grek": "GREEK", "Gujr": "GUJARATI", "Guru": "GURMUKHI",
@@ -22,7 +22,7 @@ _WORDS = {
     "Sinh": "SINHALA", "Taml": "TAMIL", "Telu": "TELUGU", "Tfng": "TIFINAGH", "Thai": "THAI", "Tibt": "TIBETAN",
 }  # fmt: skip
 _ALL = frozenset(word for words in _WORDS.values() for word in words.split())
-#: The scripts of languages whose codes do not say it; all others are written in Latin letters.
+#: The scripts of languages whose codes do not contain one; all other languages are written in Latin letters.
 _OF_LANGUAGES = {
     "am": "Ethi", "ar": "Arab", "ba": "Cyrl", "be": "Cyrl", "bg": "Cyrl", "bn": "Beng", "el": "Grek", "fa": "Arab",
     "gu": "Gujr", "he": "Hebr", "hi": "Deva", "hy": "Armn", "ja": "Jpan", "ka": "Geor", "kk": "Cyrl", "km": "Khmr",
@@ -33,7 +33,7 @@ _OF_LANGUAGES = {
 
 
 def script_of(code: str) -> str:
-    """The script of a language: `deu_Latn` says it, `ru` is known.
+    """Return the script of a language: it is part of the code `deu_Latn`, and comes from a table for `ru`.
 
     Raises:
         UsageError: the code has a script that is not known here.
@@ -46,7 +46,7 @@ def script_of(code: str) -> str:
 
 
 def readable(pieces: Collection[str], codes: Collection[str]) -> set[str]:
-    """The pieces without letters of other scripts than those of the languages and the Latin, which every text has."""
+    """Return the pieces without letters of other scripts than those of the languages, and Latin, which all texts use."""
     words = {word for code in codes for word in _WORDS[script_of(code)].split()} | {_WORDS["Latn"]}
     others = _ALL - words
     return {piece for piece in pieces if not any(_first_word(character) in others for character in piece)}

@@ -161,7 +161,7 @@ class OpenSessions:
         return session
 
     def encoding(self, session: Session) -> KeptEncoding:
-        """Return the kept encodings of a session that is translated now, and discard those of the oldest session."""
+        """Return the kept encodings of a session that is translated now; only the last `ENCODED` sessions have any."""
         kept = self._encoded.pop(session.id, None) or KeptEncoding()
         self._encoded[session.id] = kept
         if len(self._encoded) > ENCODED:
