@@ -27,7 +27,7 @@ def read_config(settings: JsonFile) -> TransformerConfig:
     """Return the model's options, except those for shared matrices, which follow from the weights.
 
     Raises:
-        UserError: a setting is missing or has another type, or docnmt cannot compute some settings; these are all named.
+        UserError: a setting is missing or has another type, or docnmt cannot compute some settings, all of them named.
     """
     problems = [
         f"'{name}' is {settings.values[name]!r}, expected {value!r}, as transformers computes it"

@@ -49,8 +49,8 @@ _OF_WEIGHTS = (
 class SentenceModel:
     """A `transformer` with its weights, its options, and the task that has its languages and tokenizers.
 
-    It can be a `concat_transformer` if it is only written: for other toolkits, this is a sentence model in which `<brk>`
-    is a word.
+    It can be a `concat_transformer` if it is only written: for other toolkits, this is a sentence model in which
+    `<brk>` is a word.
 
     Attributes:
         path: the file or folder from which it was read, for messages.
@@ -134,7 +134,7 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
 
 
 def _is_one_sequence(model: object) -> TypeIs[ConcatTransformer]:
-    """Return True if a model reads a window like one sentence: positions are counted through, and both sides have `<brk>`."""
+    """Return True if a model reads windows like sentences: as one sequence of positions, with `<brk>` on both sides."""
     if type(model) is not ConcatTransformer:
         return False
     return model.reading.positions == "sequence" and model.reading.source_breaks

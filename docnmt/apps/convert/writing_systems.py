@@ -46,7 +46,7 @@ def script_of(code: str) -> str:
 
 
 def readable(pieces: Collection[str], codes: Collection[str]) -> set[str]:
-    """Return the pieces without letters of other scripts than those of the languages, and Latin, which all texts use."""
+    """Return the pieces without letters of other scripts than Latin and those of the languages."""
     words = {word for code in codes for word in _WORDS[script_of(code)].split()} | {_WORDS["Latn"]}
     others = _ALL - words
     return {piece for piece in pieces if not any(_first_word(character) in others for character in piece)}
