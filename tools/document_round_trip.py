@@ -7,7 +7,8 @@ all letters swapped, the words reversed, and "Ja." for every sentence. Each of t
 many segments, the marks and the texts that were written. Readers that are not docnmt's then compare it with the file
 as it was: markdown-it's blocks, Python's parser of HTML, the elements of XML, msgfmt -c, the times of subtitles, the
 lines of texts. Placeholders must occur as often as before, and with swapped case the file must be the same but for case
-and white space. `--office N`: LibreOffice shows as many pages of N texts of each kind. `--show` prints what differs.
+and white space. `--office N`: with the words reversed LibreOffice shows
+as many pages of N texts of each kind. `--show` prints what differs.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ def check(path: Path, kind: str, row: Counter[str], *, office: bool) -> Iterator
     before = SKELETONS[kind](content)
     for name, function in MODELS.items():
         try:
-            messages = list(compared(document, kind, path, before, name, function, office=office and name == "swapped"))
+            messages = list(
+                compared(document, kind, path, before, name, function, office=office and name == "reversed")
+            )
         except UserError as error:
             messages = [str(error)]
         row[f"damaged by {name}" if name == "swapped" else f"by {name}"] += bool(messages)
@@ -256,6 +259,7 @@ def of_markdown(content: bytes) -> object:
             for child in token.children or [] if child.type in ("link_open", "image", "code_inline", "footnote_ref")
         ]  # fmt: skip
         code = token.content if token.type in ("fence", "code_block", "math_block") else ""
+        code = "" if re.match(r"\s*(?:!!!|\?\?\?)", code) else code  # blocks in blocks are not the plug-in's
         blocks.append((token.type, token.info if token.type == "fence" else "", code, *sorted(inside)))
     return [*blocks, *(match[1] for match in SIGN.finditer(whole))]
 

@@ -82,6 +82,9 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("srt", f"{chr(10) * N}x", f"x.srt:{N + 1}: expected a subtitle"),
     ("srt", f"{SRT}a\n{'1' * N}", "x.srt:4: a number of more than 100 digits"),
     ("srt", f"{'9' * 30}:00:00,000 --> 00:00:02,000\n", ""),
+    ("json", f'{{"a": "{"word " * 900_000}"}}', "x.json: has a paragraph of more than"),
+    ("strings", f'"a" = "{"word " * 900_000}";', "x.strings: has a paragraph of more than"),
+    ("properties", f"a={'word ' * 900_000}", "x.properties: has a paragraph of more than"),
     (
         "docx",
         word(f"<w:p><w:r><w:rPr>{'<w:b/>' * 30_000}</w:rPr>{'<w:t>a</w:t><w:br/>' * 1000}</w:r></w:p>"),

@@ -76,6 +76,7 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("md", "- [ ] Drink it.\n- [x] Boil it.\n", ["- [ ] DRINK IT.\n- [x] BOIL IT.\n"], ["Drink it.", "Boil it."]),
     ("md", "# Tea [![a](b)](x) [![c](d)](y)\n", ["# TEA [![a](b)](x) [![c](d)](y)\n"], ["Tea"]),
     ("md", '??? note Two\n\n::: tip The "red"\nTea.\n:::\n', ['::: tip THE "RED"\n'], ['The "red"', "Tea."]),
+    ("md", "![a](b)\n![c](d)<br>\nGo.\n", ["![a](b) ![c](d)<br>GO.\n"], ["Go."]),
     ("md", "See [![It runs](b.svg)](x) here.\n", ["SEE [![It runs](b.svg)](x) HERE."], ["See {0} here."]),
     ("md", "# Tea {#tea}\n\n[A](b){.c} d.\n", ["# TEA {#tea}\n\n[A](b){.c} D.\n"], ["A d."]),
     ("md", "{{< note >}}\nDrink it.\n{{< /note >}}\n", ["{{< note >}}\nDRINK IT.\n{{< /note >}}"], ["Drink it."]),
@@ -87,6 +88,8 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
      ["<p>ONE <i lang=de title=a>TWO</i> THREE.</p>"], ["One two three."]),
     ("mdx", "<Tabs>\n  <Item a={1}>\n    ```sh\n    go\n    ```\n    Go on.\n  </Item>\n</Tabs>\n",
      ["    ```sh\n    go\n    ```\n    GO ON.\n  </Item>\n</Tabs>\n"], ["Go on."]),
+    ("mdx", "<p>\n**Kind:** `a<b>` <br />\nGo on.\n</p>\n\n<ul>\n  <li>One</li>\n  <li>Two</li>\n</ul>\n",
+     ["<p>\n**KIND:** `a<b>`<br />GO ON.\n</p>\n\n<ul>\n  <li>ONE</li>\n  <li>TWO</li>"], ["One", "Two"]),
     ("mdx", "<Box>\n  <svg\n    a='b'\n  >\n    <path />\n  </svg>\n</Box>\n\nGo on.\n",
      ["<Box>\n  <svg\n    a='b'\n  >\n    <path />\n  </svg>\n</Box>\n\nGO ON.\n"], ["Go on."]),
     ("strings", '"a" = "Go\non.";\n"b" = "Go\\nby.";\n', ['"GO\nON."', '"GO\\nBY."'], ["Go", "on.", "Go", "by."]),
@@ -150,6 +153,7 @@ def test_what_is_no_text_stays_in_its_place(kind: str, source: str, stays: list[
         ("- a \\[tea\\]\n", "[tea]", "- &#91;tea\\]\n"),  # \\[tea\\] would be a formula
         ("One.\n\nTwo:\n", ": two", "\\: two\n\n\\: two\n"),  # : after a paragraph would define it
         ("Two &lt;b&gt; *x*\n", "a <b>", "a &lt;b&gt;\n"),
+        ("As of <!-- v 1 -->, it is.\n", "Ja. it", "Ja.<!-- v 1 --> it\n"),
         ("- [x] Tea _is_\n", "a.", "- [x] a.\n"),  # _._ would be text
     ],
 )

@@ -160,6 +160,7 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
     inside = _inside(marks, found.spans)
     place, last = 0, ""  # what was written last
     owed = False  # a space, before the next text
+    alone = False  # whether the last piece is a mark that stands apart
     stack: list[tuple[int, Iterator[int]]] = [(-1, iter(inside.get(-1, ())))]
     while stack:
         around, children = stack[-1]
@@ -171,15 +172,15 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
         if place < end:
             text = found.text[place:end]
             yield f" {text}" if owed and not text[0].isspace() else text
-            place, last, owed = end, text[-1], False
+            place, last, owed, alone = end, text[-1], False, False
         if number is None:
             stack.pop()
             if around >= 0:
                 yield CloseMark(around)
             continue
-        if _stands_apart(number, marks, inside) and (owed or (last and not last.isspace())):
+        if _stands_apart(number, marks, inside) and (owed or alone or (last and not last.isspace())):
             yield " "
-            last, owed = " ", False
+            last, owed, alone = " ", False, False
         if not marks[number].fixed:
             yield OpenMark(number)
             stack.append((number, iter(inside.get(number, ()))))
@@ -188,6 +189,7 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
         before, behind = found.text[max(place - 1, 0) : place], found.text[place : place + 1]
         if marks[number].apart and behind and not behind.isspace() and (before.isspace() or not before):
             owed = True
+        alone = marks[number].apart
         place = max(place, found.spans[number][1])
         last = found.text[max(place - 1, 0) : place] or last
 

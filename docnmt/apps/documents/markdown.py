@@ -47,6 +47,15 @@ def _escaped(piece: str) -> str:
     return piece.replace("\\<", "&lt;").replace("\\>", "&gt;")  # not all readers know these two with a backslash
 
 
+def _behind_a_word(place: SegmentPlace, text: Translated) -> Translated:
+    """A comment that did not begin a paragraph does not begin its translation, which all would then be HTML."""
+    word = re.match(r"\S*", text.text)
+    marks = zip(place.segment.marks, text.spans, place.raws, strict=True)
+    end = word.end() if word else 0
+    spans = ((end, end) if mark.begin and span == (0, 0) and raw[0][:2] == "<!" else span for mark, span, raw in marks)
+    return replace(text, spans=tuple(spans))
+
+
 @dataclass(frozen=True)
 class _Written(SegmentPlace):
     """A segment of Markdown and the block that it stands in: in a cell `|` is escaped, in a heading `#` at the end."""
@@ -183,6 +192,8 @@ class Markdown(Spliced):
 
     def _markup(self, place: _Written, text: Translated, always: Callable[[str], str]) -> str:
         """A translation with as few signs escaped, and as many formats, as are read again as what was meant."""
+        if not text.text[:1].isspace():
+            text = _behind_a_word(place, text)
         bare = replace(place, raws=[("", "") if raw[1].startswith(raw[0]) else raw for raw in place.raws])
         out = ""
         for each in (place, bare) if bare.raws != place.raws else (place,):  # signs of emphasis may be read as text

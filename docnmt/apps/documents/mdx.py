@@ -41,7 +41,8 @@ _COMPONENTS = re.compile(
     r"(?:</?(?!(?:pre|script|style|textarea)\b)[A-Za-z][\w.:-]*"
     r"(?:\s(?:\"[^\"]*\"|'[^']*'|[^<>\"'])*)?/?>[ \t]*)+(?=\n|\Z)"
 )
-_LOWER = re.compile(r"</?(?!mdx\d*-)[a-z]")
+#: A tag of HTML by itself whose element does not go on with text of Markdown: the whole element is HTML.
+_HTML = re.compile(r"<(?!mdx\d*-)[a-z][^\n]*\n[ \t]*(?=[<\n]|\Z)|<(?!mdx\d*-)[a-z][^\n]*\Z")
 
 
 def _components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
@@ -49,7 +50,7 @@ def _components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     begin = state.bMarks[first] + state.tShift[first]
     match = _COMPONENTS.match(state.src, begin) if state.src.startswith("<", begin) else None
     lines = match[0].count("\n") if match else 0
-    if match is None or first + lines >= last or (not lines and _LOWER.search(match[0])):
+    if match is None or first + lines >= last or (not lines and _HTML.match(state.src, begin)):
         return False
     if not silent:
         token = state.push("html_block", "", 0)
