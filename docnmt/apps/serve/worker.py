@@ -166,7 +166,8 @@ class Worker:
     def _step(self) -> None:
         """Run one step of the search.
 
-        If it fails, each request in the search is started again alone, so that only the one that caused it fails.
+        If it fails, each request in the search is started again alone, so that only the one that caused it
+        fails.
         """
         try:
             self._scheduler.step()
