@@ -98,9 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 found[str(kind)].append(path)
     print(f"| kind | {' | '.join(COLUMNS)} |\n| --- |{' ---: |' * len(COLUMNS)}")
     for kind, paths in sorted(found.items()):
-        step = max(1, len(paths) // given.at_most)
+        chosen = [paths[n * len(paths) // given.at_most] for n in range(given.at_most)]
         row = Counter[str]()
-        for number, path in enumerate(paths[::step][: given.at_most]):
+        for number, path in enumerate(chosen if len(paths) > given.at_most else paths):
             messages = list(check(path, kind, row, office=number < given.office))
             row["damaged"] += any(not message.startswith("refused") for message in messages)
             for message in messages if given.show else ():

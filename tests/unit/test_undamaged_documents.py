@@ -76,6 +76,7 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("md", "- [ ] Drink it.\n- [x] Boil it.\n", ["- [ ] DRINK IT.\n- [x] BOIL IT.\n"], ["Drink it.", "Boil it."]),
     ("md", "# Tea [![a](b)](x) [![c](d)](y)\n", ["# TEA [![a](b)](x) [![c](d)](y)\n"], ["Tea"]),
     ("md", '??? note Two\n\n::: tip The "red"\nTea.\n:::\n', ['::: tip THE "RED"\n'], ['The "red"', "Tea."]),
+    ("md", "- :sun: One\n  - :moon: Two\n", ["- :sun: ONE\n  - :moon: TWO\n"], [":sun: One", ":moon: Two"]),
     ("md", "![a](b)\n![c](d)<br>\nGo.\n", ["![a](b) ![c](d)<br>GO.\n"], ["Go."]),
     ("md", "See [![It runs](b.svg)](x) here.\n", ["SEE [![It runs](b.svg)](x) HERE."], ["See {0} here."]),
     ("md", "# Tea {#tea}\n\n[A](b){.c} d.\n", ["# TEA {#tea}\n\n[A](b){.c} D.\n"], ["A d."]),

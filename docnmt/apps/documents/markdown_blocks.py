@@ -203,7 +203,7 @@ def _shortcode(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
 def _option(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     """`:name: value` below the first line of a directive of MyST."""
-    before = _line(state, first - 1) if first else ""
+    before = state.src[state.bMarks[first - 1] : state.eMarks[first - 1]].strip(" \t>") if first else ""  # no item
     if not _OPTION.fullmatch(_line(state, first)) or not (_DIRECTIVE.fullmatch(before) or _OPTION.fullmatch(before)):
         return False
     state.line = first if silent else first + 1
