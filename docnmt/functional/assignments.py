@@ -24,8 +24,7 @@ class Assignments(NamedTuple):
 
     Fields:
         order: (A,) assignment numbers sorted by group, stable within a group; assignments that keep nothing come last.
-        begin: (G + 1,) the index in `order` where each group begins; its last entry is where those that keep nothing
-            begin.
+        begin: (G + 1,) the index in `order` where each group begins; the last entry is that of those that keep nothing.
     """
 
     order: Tensor
