@@ -203,7 +203,7 @@ class Markdown(Spliced):
                     return out
         return _BRACKET.sub(r"\1&#91;", out)
 
-    def _always_escaped(self, place: _Written) -> Callable[[str], str]:
+    def _always_escaped(self, place: SegmentPlace) -> Callable[[str], str]:
         """What escapes the signs of a text that its author escapes wherever they stand in it, needed or not."""
         written = Counter(_ESCAPE.findall(self.source[place.begin : place.end]))
         text = place.segment.text

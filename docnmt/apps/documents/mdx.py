@@ -6,18 +6,19 @@ While the file is read as Markdown, marks of HTML stand in the places of what on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 
 from docnmt.apps.documents.markdown import Markdown
+from docnmt.apps.documents.splice import SegmentPlace
 
 _FENCE = r"(?:\A|(?<=\n))[ \t>]*(?P<fence>`{3,}|~{3,})[\s\S]*?(?:\n[ \t>]*(?P=fence)[`~]*[ \t]*(?=\r?\n|\Z)|\Z)"
 _SPAN = r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\r?\n)[\s\S])*?(?<!`)(?P=ticks)(?!`)"
 _BLOCK = r"(?:\A\ufeff?|(?<=\n\n)|(?<=\n\r\n)|(?<=\n---\n)|(?<=\n---\r\n))"
-_MODULE = rf"{_BLOCK}(?P<module>(?:import|export)\b(?:[^\r\n]|\r?\n(?![ \t]*\r?\n))*)"
+_MODULE = rf"{_BLOCK}(?P<module>(?:import|export)\b(?=[\s{{*'\"])(?:[^\r\n]|\r?\n(?![ \t]*\r?\n))*)"
 _TAG = r"</?(?:(?P<name>[A-Za-z][\w.:-]*)(?=[\s/>{])|(?=>))"
 _TOKEN = re.compile(rf"{_FENCE}|{_SPAN}|{_MODULE}|(?P<tag>{_TAG})|(?P<brace>(?<!\\)\{{)")
 #: A placeholder is text, and kept as one.
@@ -77,6 +78,10 @@ class Mdx(Markdown):
             out += [source[place:begin], mark]
             place = end
         return "".join([*out, source[place:]])
+
+    def _always_escaped(self, place: SegmentPlace) -> Callable[[str], str]:
+        always = super()._always_escaped(place)
+        return lambda piece: re.sub(r"(?<!\\)<", "&lt;", always(piece))  # it begins a component, or is a mistake
 
     def _encoded(self, text: str) -> bytes:
         return super()._encoded(self._shown(text))
