@@ -323,14 +323,14 @@ def inside(element: etree._Element) -> list[tuple[str, str]]:
     return [(str(each.tag), each.get("id") or "") for each in element.iterdescendants() if each.get("mtype") != "seg"]
 
 
-def of_package(content: bytes, endings: tuple[str, ...] = (".xml",)) -> object:
-    """All parts of a package; those with these endings are XML."""
+def of_package(content: bytes) -> object:
+    """All parts of a package, those of XML by their elements."""
     found = Counter[object]()
     with zipfile.ZipFile(io.BytesIO(content)) as package:
         for name in package.namelist():
             part = package.read(name)
             try:
-                inside = of_xml(part) if name.endswith(endings) else {}
+                inside = of_xml(part) if part.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"<") else {}
             except etree.XMLSyntaxError:  # as an empty part
                 inside = {}
             if inside:
@@ -368,7 +368,7 @@ SKELETONS: dict[str, Callable[[bytes], object]] = {
     "po": of_po, "srt": of_srt, "txt": of_txt, "vtt": of_srt, "sdlxliff": of_units, "mqxliff": of_units,
     **dict.fromkeys(("pptx", "xlsx", "odp", "docm", "dotx"), of_package),
     **dict.fromkeys(("fodt", "xml", "resx"), of_xml),
-    "epub": partial(of_package, endings=(".xml", ".xhtml", ".html", ".opf", ".ncx")), **CATALOGUES,
+    "epub": of_package, **CATALOGUES,
 }  # fmt: skip
 
 
