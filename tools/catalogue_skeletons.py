@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from translate.storage.properties import javautf8file, propfile, stringsfile, stringsutf8file
 
-JSX = re.compile(r"</?[A-Za-z][^<>{}]*>|^(?:import|export)\b.*", re.MULTILINE)
+JSX = re.compile(r"</?[A-Za-z][^<>{}]*>|^(?:import|export) .*", re.MULTILINE)
 
 
 def flat(value: Any, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:  # whatever JSON and YAML hold
@@ -67,7 +67,7 @@ def of_ass(content: bytes) -> object:
 def of_mdx(content: bytes) -> object:
     """Tags without expressions, imports and exports, in whatever order; fenced code."""
     text = content.decode("utf-8", "replace")
-    return sorted(JSX.findall(text)), re.findall(r"^ *```.*?^ *```", text, re.MULTILINE | re.DOTALL)
+    return [*sorted(JSX.findall(text)), *re.findall(r"^ *```.*?^ *```", text, re.MULTILINE | re.DOTALL)]
 
 
 CATALOGUES: dict[str, Callable[[bytes], object]] = {

@@ -13,6 +13,7 @@ from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 
 from docnmt.apps.documents.markdown import Markdown
+from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace
 
 _FENCE = r"(?:\A|(?<=\n))[ \t>]*(?P<fence>`{3,}|~{3,})[\s\S]*?(?:\n[ \t>]*(?P=fence)[`~]*[ \t]*(?=\r?\n|\Z)|\Z)"
@@ -20,6 +21,8 @@ _SPAN = r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\r?\n)[\s\S])*?(?<!`)(?P=ticks)(
 _BLOCK = r"(?:\A\ufeff?|(?<=\n\n)|(?<=\n\r\n)|(?<=\n---\n)|(?<=\n---\r\n))"
 _MODULE = rf"{_BLOCK}(?P<module>(?:import|export)\b(?=[\s{{*'\"])(?:[^\r\n]|\r?\n(?![ \t]*\r?\n))*)"
 _TAG = r"</?(?:(?P<name>[A-Za-z][\w.:-]*)(?=[\s/>{])|(?=>))"
+#: Text in the first column whose first word would be one of JavaScript.
+_WOULD_BE_CODE = re.compile(r"\A[ie](?=(?:mport|xport)[\s{*'\"])")
 _TOKEN = re.compile(rf"{_FENCE}|{_SPAN}|{_MODULE}|(?P<tag>{_TAG})|(?P<brace>(?<!\\)\{{)")
 #: A placeholder is text, and kept as one.
 _PLACEHOLDER = re.compile(r"\{[\w.]+\}")
@@ -82,6 +85,12 @@ class Mdx(Markdown):
     def _always_escaped(self, place: SegmentPlace) -> Callable[[str], str]:
         always = super()._always_escaped(place)
         return lambda piece: re.sub(r"(?<!\\)<", "&lt;", always(piece))  # it begins a component, or is a mistake
+
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
+        out = super()._render(place, text)
+        if place.begin == 0 or self.source[place.begin - 1] == "\n":
+            out = _WOULD_BE_CODE.sub(lambda word: f"&#{ord(word[0])};", out)
+        return out
 
     def _encoded(self, text: str) -> bytes:
         return super()._encoded(self._shown(text))
