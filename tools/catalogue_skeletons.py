@@ -29,9 +29,14 @@ def of_json(content: bytes) -> object:
 
 
 def of_yaml(content: bytes) -> object:
-    """Keys, order and other values, by PyYAML's constructor, without tags; and what stands between all scalars."""
+    """Keys, order and other values, by PyYAML's constructor, without tags; and what stands between all scalars; nothing
+    of what PyYAML does not read."""
     source, place, between = content.decode("utf-8-sig"), 0, list[str]()
-    for event in yaml.parse(source, yaml.SafeLoader):
+    try:
+        events = list(yaml.parse(source, yaml.SafeLoader))
+    except yaml.YAMLError:
+        return None
+    for event in events:
         if isinstance(event, yaml.ScalarEvent):
             between += source[place : event.start_mark.index].split()
             place = event.end_mark.index

@@ -158,6 +158,8 @@ def different(document: DocumentFile, wanted: Translated, old: Segment, new: str
         if mark.fixed:
             free[mark.begin : mark.end] = "\0" * (mark.end - mark.begin)
     same = [NUMBERS.sub("}", OTHERS.sub("", text)).replace("''", "'").split() for text in (wanted.text, new)]
+    if document.name.endswith((".md", ".mdx")):  # code beside code needs a space between
+        same = [["".join(words)] for words in same]
     if same[0] != same[1] and not document.bilingual:
         yield f"{wanted.text!r} became {new!r}"
     there = Counter(PLACEHOLDER.findall("".join(free)))

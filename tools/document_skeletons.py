@@ -76,6 +76,8 @@ def of_xml(content: bytes) -> object:
     while waiting:
         element = waiting.pop()
         name = etree.QName(element).localname if isinstance(element.tag, str) else ""
+        if name == "pPr" and element.getprevious() is not None:  # not where properties of a paragraph may stand
+            continue
         if name not in NAMES:
             about = {key: value for key, value in element.attrib.items() if not SPOKEN.search(str(key))}
             found[str(element.tag), tuple(sorted(about.items()))] += 1

@@ -34,6 +34,8 @@ def of_markdown(content: bytes) -> object:
     front = match[0] if (match := FRONT.match(text.lstrip("\ufeff"))) else ""
     text = whole = text.removeprefix("\ufeff").removeprefix(front)
     blocks: list[object] = [front]
+    text = re.sub(r"^<!--[^\n]*-->[ \t]*(?=\n\n?:[ \t])", "term", text, flags=re.MULTILINE)  # nor this as a term
+    text = re.sub(r"^([ \t]*:[ \t]+)(?:<!--[^\n]*?-->[ \t]*)+(?=\S)", r"\1", text, flags=re.MULTILINE)
     text = re.sub(r"^([ \t]*)===[!+]? (?=\")", r"\1!!! tab ", text, flags=re.MULTILINE)  # the plug-in knows no tabs
     for token in markdown().parse(text):
         inside = [

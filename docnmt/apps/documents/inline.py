@@ -73,7 +73,7 @@ class Inline(Generic[P]):
                 continue
             for place, piece in enumerate(_SPACE.split(part)):
                 if piece and place % 2 and self._sign and not self._begun:
-                    self._add("empty", self._sign(piece), parent=-1)  # it does not follow a format into the text
+                    self._add("empty", self._sign(piece), parent=None if "\n" in piece else -1)  # it stays at the end
                 elif piece:
                     self._begun = self._begun or not place % 2
                     self._steps.append(SegmentStep("space" if place % 2 else "word", piece))

@@ -47,6 +47,8 @@ _COMPONENTS = re.compile(
 )
 #: A tag of HTML by itself whose element does not go on with text of Markdown: the whole element is HTML.
 _HTML = re.compile(r"<(?!mdx\d*-)[a-z][^\n]*\n[ \t]*(?=[<\n]|\Z)|<(?!mdx\d*-)[a-z][^\n]*\Z")
+#: … but a fence in it is Markdown.
+_FENCED = re.compile(r"(?:[ \t]*[^\s`~][^\n]*\n)+?[ \t]*(?:`{3}|~{3})")
 
 
 def _components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
@@ -54,7 +56,8 @@ def _components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     begin = state.bMarks[first] + state.tShift[first]
     match = _COMPONENTS.match(state.src, begin) if state.src.startswith("<", begin) else None
     lines = match[0].count("\n") if match else 0
-    if match is None or first + lines >= last or (not lines and _HTML.match(state.src, begin)):
+    html = not lines and _HTML.match(state.src, begin) and not _FENCED.match(state.src, begin)
+    if match is None or first + lines >= last or html:
         return False
     if not silent:
         token = state.push("html_block", "", 0)
