@@ -84,7 +84,7 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
      ["```sh\n    go\n    ```", "GO."], ["Go."]),
     ("md", "<!-- tea -->\n\n:   <!-- a --> A\n    *drink*.\n\n    !!! note\n\n        Boil it.\n",
      [":   <!-- a --> A *DRINK*.\n", "    !!! note\n\n        BOIL IT.\n"], ["A drink.", "Boil it."]),
-    ("md", "Tea\n: A\nleaf\n: Two\n", ["TEA\n: A LEAF\n: TWO\n"], ["Tea"]),
+    ("md", "One\n`tea`\n: {{<new 1>}}\n: Two\n", ["ONE\n`tea`\n: {{<new 1>}}\n: TWO\n"], ["One"]),
     ("md", "See <code>the *tea*</code>, <kbd>Go</kbd>, <b translate=no>Tea</b>.\n",
      ["SEE <code>the *tea*</code>, <kbd>Go</kbd>, <b translate=no>Tea</b>."], ["See the tea, Go, Tea."]),
     ("md", "- :sun: One\n  - :moon: Two\n", ["- :sun: ONE\n  - :moon: TWO\n"], [":sun: One", ":moon: Two"]),

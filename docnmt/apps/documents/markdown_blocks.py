@@ -41,7 +41,7 @@ TITLE = re.compile(
 ALERT = re.compile(r"\[![\w-]+\][+-]?[ \t]*")
 #: A line in a paragraph that is code.
 CODE_LINE = re.compile(
-    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-+.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]|:{3,}|:[ \t].*"
+    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-+.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]|:{3,}"
 )
 _SHORTCODE = re.compile(r"\{\{[<%]\s*((?:code|highlight|mermaid|math|katex|chart|json|gist)[\w-]*)\b.*[>%]\}\}")
 #: What begins a fence whose body is prose, in MyST; it is not read.

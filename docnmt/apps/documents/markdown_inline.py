@@ -24,6 +24,7 @@ _BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
 _ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[#.][\w:-]+|[\w:-]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s{}]+))[^{}\n]*\}")
+_DEFINES = re.compile(r"[ \t]*:[ \t]")
 #: What says that an element is not to be translated.
 _NO = re.compile(r"\stranslate\s*=\s*[\"']?no\b")
 #: Tokens that are read at once, and those that attributes may stand behind.
@@ -63,6 +64,7 @@ class _Reader:
         self.content, self.place = token.content, 0
         self.ends: dict[tuple[str, int], int] = env.get(ENDS, {})
         self.source, self.lines, self.line = source, lines, 0
+        self.defines = any(_DEFINES.match(source, line.begin, line.end) for line in lines)
         self.children = [child for child in token.children or [] if child.type != "text" or child.content]
         self.tags = _pairs(self.children)
         self.closing = set(self.tags.values())
@@ -173,9 +175,9 @@ class _Reader:
         self.inline.fixed((raw, ""), "" if name in UNSEEN else shown, UNSEEN.get(name, ""))
 
     def _apart(self) -> bool:
-        """Whether this line or the next one is code."""
+        """Whether this line or the next one is code, or the lines are terms and definitions to other readers."""
         lines = (self.source[line.begin : line.end] for line in self.lines[self.line : self.line + 2])
-        return any(CODE_LINE.fullmatch(line.strip()) for line in lines)
+        return self.defines or any(CODE_LINE.fullmatch(line.strip()) for line in lines)
 
     def _end(self, number: int, end: int) -> str:
         """How a format ends; a link that is known by its text keeps this as its name."""
