@@ -60,6 +60,12 @@ def of_pairs(*stores: Callable[[], Any]) -> Callable[[bytes], object]:  # the to
     return keys
 
 
+def of_strings(content: bytes) -> object:
+    """As pairs; the toolkit reads no key of several lines."""
+    whole = re.compile(rb'^"(?:[^"\\]|\\.)*"\s*=\s*"(?:[^"\\]|\\.)*"\s*;', re.MULTILINE | re.DOTALL)
+    return of_pairs(stringsutf8file, stringsfile)(whole.sub(lambda pair: pair[0].replace(b"\n", b"\\n"), content))
+
+
 def of_ass(content: bytes) -> object:
     """All lines, of dialogue the fields before its text, as many as the last line of `Format` says."""
     found, fields = list[object](), 9
@@ -77,5 +83,5 @@ def of_mdx(content: bytes) -> object:
 
 CATALOGUES: dict[str, Callable[[bytes], object]] = {
     "json": of_json, "yaml": of_yaml, "properties": of_pairs(javautf8file, propfile), "ass": of_ass, "mdx": of_mdx,
-    "strings": of_pairs(stringsutf8file, stringsfile),
+    "strings": of_strings,
 }  # fmt: skip

@@ -18,7 +18,7 @@ def plain(content: bytes) -> str:
     text = re.sub(r"\]\[[^\]]*\]", "]", text)  # the name of a link that was its text
     text = re.sub(r"\s+\](\([^()\s]*\))?", r"]\1 ", text)  # a space at its end stands behind it
     text = re.sub(r"(?<=\))\s(?=[,.;:])", "", text)
-    text = re.sub(r"\*\*|`", "", text)  # which of two equal words is code, and so what is bold, a model says
+    text = re.sub(r"\*\*|`|\[|\](\([^()\s]*\))?", "", text)  # which of two equal words is code or a link, a model says
     text = re.sub(r"\s*(?:<[^<>]*>\s*)+", one_space, text)
     text = re.sub(r"(?:xml:)?lang=[\"']?[\w-]+[\"']?|(?:charset|content)=[\"']?[\w-]+[\"']?", "", text)
     return " ".join(re.sub("[\\\\\u00ad\u200b\u2060\ufeff]+", "", text).split())
