@@ -14,7 +14,9 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
 FRONT = re.compile(r"\s*(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)|\{\s*\".*?\n\}\s*?\n", re.DOTALL)
-SIGN = re.compile(r"^[ \t>]*(\+[-=:][-=:+]*\+|\$\$|\[![\w-]+\]|(?:===|!!!|\?\?\?)(?= )|:::+|\[\^[^\]]+\]:)", re.MULTILINE)
+SIGN = re.compile(
+    r"^[ \t>]*(\+[-=:][-=:+]*\+|\$\$|\[![\w-]+\]|(?:===|!!!|\?\?\?)(?= )|:::+|\[\^[^\]]+\]:)", re.MULTILINE
+)
 
 
 @cache
