@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from translate.storage.properties import javautf8file, propfile, stringsfile, stringsutf8file
 
-JSX = re.compile(r"</?[A-Za-z][^<>{}]*>|^(?:import|export)\b.*", re.MULTILINE)
+JSX = re.compile(r"</?[A-Za-z][^<>{}]*>|^(?:import|export) .*", re.MULTILINE)
 
 
 def flat(value: Any, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:  # whatever JSON and YAML hold
@@ -29,9 +29,14 @@ def of_json(content: bytes) -> object:
 
 
 def of_yaml(content: bytes) -> object:
-    """Keys, order and other values, by PyYAML's constructor, without tags; and what stands between all scalars."""
+    """Keys, order and other values, by PyYAML's constructor, without tags; and what stands between all scalars; nothing
+    of what PyYAML does not read."""
     source, place, between = content.decode("utf-8-sig"), 0, list[str]()
-    for event in yaml.parse(source, yaml.SafeLoader):
+    try:
+        events = list(yaml.parse(source, yaml.SafeLoader))
+    except yaml.YAMLError:
+        return None
+    for event in events:
         if isinstance(event, yaml.ScalarEvent):
             between += source[place : event.start_mark.index].split()
             place = event.end_mark.index
@@ -55,6 +60,12 @@ def of_pairs(*stores: Callable[[], Any]) -> Callable[[bytes], object]:  # the to
     return keys
 
 
+def of_strings(content: bytes) -> object:
+    """As pairs; the toolkit reads no key of several lines."""
+    whole = re.compile(rb'^"(?:[^"\\]|\\.)*"\s*=\s*"(?:[^"\\]|\\.)*"\s*;', re.MULTILINE | re.DOTALL)
+    return of_pairs(stringsutf8file, stringsfile)(whole.sub(lambda pair: pair[0].replace(b"\n", b"\\n"), content))
+
+
 def of_ass(content: bytes) -> object:
     """All lines, of dialogue the fields before its text, as many as the last line of `Format` says."""
     found, fields = list[object](), 9
@@ -67,10 +78,10 @@ def of_ass(content: bytes) -> object:
 def of_mdx(content: bytes) -> object:
     """Tags without expressions, imports and exports, in whatever order; fenced code."""
     text = content.decode("utf-8", "replace")
-    return sorted(JSX.findall(text)), re.findall(r"^ *```.*?^ *```", text, re.MULTILINE | re.DOTALL)
+    return [*sorted(JSX.findall(text)), *re.findall(r"^ *```.*?^ *```", text, re.MULTILINE | re.DOTALL)]
 
 
 CATALOGUES: dict[str, Callable[[bytes], object]] = {
     "json": of_json, "yaml": of_yaml, "properties": of_pairs(javautf8file, propfile), "ass": of_ass, "mdx": of_mdx,
-    "strings": of_pairs(stringsutf8file, stringsfile),
+    "strings": of_strings,
 }  # fmt: skip

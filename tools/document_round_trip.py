@@ -14,29 +14,15 @@ as many pages of N texts of each kind. `--show` prints what differs.
 from __future__ import annotations
 
 import argparse
-import html
-import io
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
-import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
-from html.parser import HTMLParser
+from functools import partial
 from pathlib import Path
 
-from catalogue_skeletons import CATALOGUES
-from lxml import etree
-from markdown_it import MarkdownIt
-from mdit_py_plugins.admon import admon_plugin
-from mdit_py_plugins.attrs import attrs_plugin
-from mdit_py_plugins.container import container_plugin
-from mdit_py_plugins.deflist import deflist_plugin
-from mdit_py_plugins.dollarmath import dollarmath_plugin
-from mdit_py_plugins.footnote import footnote_plugin
+from document_skeletons import SKELETONS
+from shown_text import pages, plain
 
 from docnmt.apps.documents import ENDINGS, DocumentFile, Translated, read
 from docnmt.apps.documents.document_sentences import SegmentSentence, translated
@@ -50,35 +36,14 @@ MODELS: dict[str, Callable[[str], str]] = {
     "reversed": lambda text: " ".join(reversed(text.split())),
     "Ja": lambda text: "Ja.",
 }
-#: Kinds that are text in themselves, so that swapped case changes nothing else; those that are packages of XML.
+#: Kinds that are text in themselves, so that swapped case changes nothing else; packages of XML; messages.
 TEXTS = ("txt", "md", "html", "srt", "vtt", "strings", "mdx")
 PACKAGES = ("docx", "odt", "docm", "dotx", "odp", "pptx", "xlsx")
+MESSAGES = ("json", "yaml", "properties", "strings")
 PLACEHOLDER = re.compile(r"%\([\w.]+\)[a-z]|%[A-Za-z_]\w+%(?!\w)|%\d*\.?\d*[sdfr]|%\{\w+\}|\{\w*\}|\{\{[^{}]*\}\}")
 #: Placeholders of docnmt; tags, of which one without end may pair anew; what begins a line of dialogue if it is there.
+NUMBERS = re.compile(r"(?<=\w)\d+\}")
 OTHERS = re.compile(r"\{\d+\}|\{\\[^{}]*\}|<[^<>]*>|^[-–—]+ ?")
-#: What a translation may change in XML: runs, targets, languages, directions, the pieces of white space.
-NAMES = frozenset(
-    {
-        "r",
-        "t",
-        "rPr",
-        "lang",
-        "rtl",
-        "bidi",
-        "proofErr",
-        "lastRenderedPageBreak",
-        "softHyphen",
-        "tab",
-        "br",
-        "s",
-        "pPr",
-        "noBreakHyphen",
-        "calcPr",
-        "rPh",
-        "phoneticPr",
-    }
-) | {"target", "tuv", "seg"}
-SPOKEN = re.compile(r"lang|trgLang|language|country|writing-mode|space$")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -156,7 +121,11 @@ def compared(
     again = opened(written, kind, path)
     if len(again.segments) != len(document.segments):
         yield f"{len(document.segments)} segments became {len(again.segments)}"
-    for wanted, old, new in zip(texts, document.segments, again.segments, strict=False):
+    pairs = list(zip(texts, document.segments, strict=True))
+    if kind in MESSAGES:  # choices inside of a message of ICU may change places
+        pairs.sort(key=lambda pair: _place(pair[1], pair[0].text))
+    found = sorted(again.segments, key=lambda new: _place(new, new.text)) if kind in MESSAGES else again.segments
+    for (wanted, old), new in zip(pairs, found, strict=False):
         if old.translation is None:
             yield from different(document, wanted, old, new.translation or "" if document.bilingual else new.text)
     after = SKELETONS[kind](written)
@@ -166,6 +135,11 @@ def compared(
         yield f"more than case: {difference(plain(document.content).split(), plain(written).split())}"
     if office and kind in PACKAGES and pages(document.content, kind) != pages(written, kind):
         yield "LibreOffice shows other pages"
+
+
+def _place(segment: Segment, text: str) -> tuple[int, str]:
+    """The number of a message, and its text without the numbers of placeholders."""
+    return int(segment.units[1]), NUMBERS.sub("}", text)
 
 
 def worse(before: object, after: object) -> bool:
@@ -183,7 +157,9 @@ def different(document: DocumentFile, wanted: Translated, old: Segment, new: str
     for mark in old.marks:
         if mark.fixed:
             free[mark.begin : mark.end] = "\0" * (mark.end - mark.begin)
-    same = [OTHERS.sub("", text).split() for text in (wanted.text, new)]
+    same = [NUMBERS.sub("}", OTHERS.sub("", text)).replace("''", "'").split() for text in (wanted.text, new)]
+    if document.name.endswith((".md", ".mdx")):  # code beside code needs a space between
+        same = [["".join(words)] for words in same]
     if same[0] != same[1] and not document.bilingual:
         yield f"{wanted.text!r} became {new!r}"
     there = Counter(PLACEHOLDER.findall("".join(free)))
@@ -201,186 +177,6 @@ def difference(before: object, after: object) -> str:
     if isinstance(before, Counter) and isinstance(after, Counter):
         return f"lost {list((before - after).items())[:3]}, new {list((after - before).items())[:3]}"
     return f"{str(before)[:200]} became {str(after)[:200]}"
-
-
-def plain(content: bytes) -> str:
-    """A text without case, references, escapes of Markdown and white space; languages are not compared."""
-    text = html.unescape(decoded(content)).lower().replace("\\n", " ")
-    text = re.sub(r"\\u([0-9a-f]{4})", lambda number: chr(int(number[1], 16)), text)
-    text = re.sub(r"<!--.*?-->|\{/\*.*?\*/\}", "", text, flags=re.DOTALL)  # they do not show
-    text = re.sub(r"^[ \t>]+", "", text, flags=re.MULTILINE)  # lines of a quotation are joined
-    text = re.sub(r"\]\[[^\]]*\]", "]", text)  # the name of a link that was its text
-    text = re.sub(r"\s+\](\([^()\s]*\))?", r"]\1 ", text)  # a space at its end stands behind it
-    text = re.sub(r"(?<=\))\s(?=[,.;:])", "", text).replace("`", "")  # which of two equal words is code, a model says
-    text = re.sub(r"\s*(?:<[^<>]*>\s*)+", one_space, text)
-    text = re.sub(r"(?:xml:)?lang=[\"']?[\w-]+[\"']?|(?:charset|content)=[\"']?[\w-]+[\"']?", "", text)
-    return " ".join(re.sub("[\\\\\u00ad\u200b\u2060\ufeff]+", "", text).split())
-
-
-def decoded(content: bytes) -> str:
-    """A text in whatever encoding it is."""
-    try:
-        return content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
-    except UnicodeDecodeError:
-        return content.decode("cp1252", "replace")
-
-
-def one_space(tags: re.Match[str]) -> str:
-    """Tags in a row with at most one space around them, as browsers show them; none beside a line break."""
-    spaces = re.search(r"\s", re.sub("<[^<>]*>", "", tags[0])) is not None and "<br" not in tags[0]
-    return re.sub(r"(?<=>)\s+|\s+(?=<)", "", tags[0].strip()) + " " * spaces
-
-
-@cache
-def markdown() -> MarkdownIt:
-    """A parser of Markdown with all that its plug-ins know."""
-    made = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    made.use(deflist_plugin).use(admon_plugin).use(attrs_plugin).use(footnote_plugin, move_to_end=False)
-    made.use(dollarmath_plugin, allow_space=False, allow_digits=False)
-    return made.use(container_plugin, "any", marker=":", validate=lambda params, markup: True)
-
-
-FRONT = re.compile(r"\s*(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)|\{\s*\".*?\n\}\s*?\n", re.DOTALL)
-SIGN = re.compile(
-    r"^[ \t>]*(\+[-=:+]+\+|\+\+\+|\$\$|\[![\w-]+\]|(?:===|!!!|\?\?\?)(?= )|:::+|\[\^[^\]]+\]:)", re.MULTILINE
-)
-
-
-def of_markdown(content: bytes) -> object:
-    """Blocks in order, with code, front matter and the signs that begin lines; inside of lines links and pictures."""
-    text = content.decode("utf-8", "replace")
-    front = match[0] if (match := FRONT.match(text.lstrip("\ufeff"))) else ""
-    text = whole = text.removeprefix("\ufeff").removeprefix(front)
-    blocks: list[object] = [front]
-    text = re.sub(r"^([ \t]*)===[!+]? (?=\")", r"\1!!! tab ", text, flags=re.MULTILINE)  # the plug-in knows no tabs
-    for token in markdown().parse(text):
-        inside = [
-            (child.type, str(child.attrs.get("href") or child.attrs.get("src") or child.content))
-            for child in token.children or [] if child.type in ("link_open", "image", "code_inline", "footnote_ref")
-        ]  # fmt: skip
-        code = token.content if token.type in ("fence", "code_block", "math_block") else ""
-        code = "" if re.match(r"\s*(?:!!!|\?\?\?)", code) else code  # blocks in blocks are not the plug-in's
-        blocks.append((token.type, token.info if token.type == "fence" else "", code, *sorted(inside)))
-    return [*blocks, *(match[1] for match in SIGN.finditer(whole))]
-
-
-class Tags(HTMLParser):
-    """The tags, comments and declarations of a page, and how often."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found = Counter[object]()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Count a tag."""
-        about = [(name, value) for name, value in attrs if not SPOKEN.search(name) and name not in ("dir", "content")]
-        self.found[tag, tuple(about)] += 1
-
-    def handle_endtag(self, tag: str) -> None:
-        """Count an end."""
-        self.found["/", tag] += 1
-
-    def handle_comment(self, data: str) -> None:
-        """Count a comment."""
-        self.found["!", data] += 1
-
-
-def of_html(content: bytes) -> object:
-    """Tags, by Python's own parser."""
-    tags = Tags()
-    tags.feed(content.decode("latin-1"))
-    return tags.found
-
-
-def of_xml(content: bytes) -> object:
-    """The elements of XML with their attributes, but for what a translation makes anew."""
-    found = Counter[object]()
-    waiting = [etree.fromstring(content, etree.XMLParser(huge_tree=True, resolve_entities=False))]
-    while waiting:
-        element = waiting.pop()
-        name = etree.QName(element).localname if isinstance(element.tag, str) else ""
-        if name not in NAMES:
-            about = {key: value for key, value in element.attrib.items() if not SPOKEN.search(str(key))}
-            found[str(element.tag), tuple(sorted(about.items()))] += 1
-        waiting += [] if name in ("target", "tuv", "rPr") else list(element)
-    return found
-
-
-def of_units(content: bytes) -> object:
-    """The same, and how many targets lack an element that their source has or the other way round."""
-    found, wrong = of_xml(content), 0
-    root = etree.fromstring(content, etree.XMLParser(huge_tree=True, resolve_entities=False))
-    for target in root.iter("{*}target"):
-        around = target.getparent()
-        source = None if around is None else around.find("{*}source")
-        if source is not None and len(target):
-            wrong += Counter(inside(source)) != Counter(inside(target))
-    return found, wrong
-
-
-def inside(element: etree._Element) -> list[tuple[str, str]]:
-    """The elements in a text, but for segments."""
-    return [(str(each.tag), each.get("id") or "") for each in element.iterdescendants() if each.get("mtype") != "seg"]
-
-
-def of_package(content: bytes, endings: tuple[str, ...] = (".xml",)) -> object:
-    """All parts of a package; those with these endings are XML."""
-    found = Counter[object]()
-    with zipfile.ZipFile(io.BytesIO(content)) as package:
-        for name in package.namelist():
-            part = package.read(name)
-            try:
-                inside = of_xml(part) if name.endswith(endings) else {}
-            except etree.XMLSyntaxError:  # as an empty part
-                inside = {}
-            if inside:
-                found += Counter({(name, key): count for key, count in inside.items()})  # type: ignore[attr-defined]
-            else:
-                found[name, part] += 1
-    return found
-
-
-def of_po(content: bytes) -> object:
-    """Whether msgfmt -c takes it; a file that it refused before may be refused for the same again."""
-    if shutil.which("msgfmt") is None:
-        return frozenset[str]()
-    with tempfile.NamedTemporaryFile(suffix=".po") as file:
-        file.write(content)
-        file.flush()
-        command = ["msgfmt", "-c", "-o", "/dev/null", file.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [line for line in done.stderr.splitlines() if "warning" not in line][:-1]  # the last one counts the others
-    return frozenset(re.sub(r"^\S+?:\d+: ", "", line) for line in lines)
-
-
-def of_srt(content: bytes) -> object:
-    """Numbers and times."""
-    return re.findall(rb"^\d+\s*$|^.*-->.*$", content, re.MULTILINE)
-
-
-def of_txt(content: bytes) -> object:
-    """The indentation of each line."""
-    return [re.match(r"\s*", line)[0] for line in content.decode("utf-8", "replace").split("\n")]  # type: ignore[index]
-
-
-SKELETONS: dict[str, Callable[[bytes], object]] = {
-    "md": of_markdown, "html": of_html, "xlf": of_units, "tmx": of_xml, "docx": of_package, "odt": of_package,
-    "po": of_po, "srt": of_srt, "txt": of_txt, "vtt": of_srt, "sdlxliff": of_units, "mqxliff": of_units,
-    **dict.fromkeys(("pptx", "xlsx", "odp", "docm", "dotx"), of_package),
-    **dict.fromkeys(("fodt", "xml", "resx"), of_xml),
-    "epub": partial(of_package, endings=(".xml", ".xhtml", ".html", ".opf", ".ncx")), **CATALOGUES,
-}  # fmt: skip
-
-
-def pages(content: bytes, kind: str) -> int:
-    """How many pages LibreOffice shows; 0 if it cannot open the text."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / f"text.{kind}"
-        source.write_bytes(content)
-        command = ["soffice", f"-env:UserInstallation=file://{folder}/profile", "--headless", "--convert-to", "pdf"]
-        subprocess.run([*command, "--outdir", folder, str(source)], capture_output=True, check=False, timeout=120)
-        made = source.with_suffix(".pdf")
-        return len(re.findall(rb"/Type\s*/Page\b", made.read_bytes())) if made.exists() else 0
 
 
 def opened(content: bytes, kind: str, path: Path) -> DocumentFile:

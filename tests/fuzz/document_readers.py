@@ -28,6 +28,8 @@ def add_documents(add: Callable[..., None]) -> None:
             content = opened.read(part)
         add(f"document.{kind}/{part}", content, _part_reader(kind, part, package), 0.5)
         add(f"document.{kind}", package, _reader(kind), 0.1)
+    for kind, like in (("docm", "docx"), ("dotx", "docx"), ("odp", "odt")):
+        add(f"document.{kind}", _undated(sample_documents.content(like)), _reader(kind), 0.05)
     add("glossary.tsv", "the dog\tder Hund\nHouse\tHaus\n\nold  cat\talte Katze\n", _glossary)
 
 

@@ -47,7 +47,10 @@ HOSTILE: list[tuple[str, str | bytes]] = [
     *((kind, "a\u200e" * (N // 4)) for kind in ("txt", "md", "html")),
     ("xlf", XLF.format(f"<trans-unit><source>{('a' + chr(0x200E)) * (N // 4)}</source></trans-unit>")),
     ("md", "<b><i>" * (N // 12) + "</u>" * (N // 8)),
-    *(("md", repeated(each)) for each in ("\\(a ", "{{< code >}}\n", "$$a\n", ":::a\n", "a\n: b\n")),
+    *(
+        ("md", repeated(each))
+        for each in ("\\(a ", "{{< code >}}\n", "$$a\n", ":::a\n", "a\n: b\n", ": ", ":\t<!--", "a\n\n: b\n\n")
+    ),
     ("txt", "".join(map(repeated, ("%(a", "{{a", "<%a", "B<E<a>", ":a:`b", "``a", "%a%")))[:N]),
     ("xlf", XLF.format(f"<trans-unit><source>w</source><seg-source>{SEGMENTS}</seg-source></trans-unit>")),
     ("po", f'{PO}msgid "{repeated("%s ")}"\nmsgstr ""\n'),

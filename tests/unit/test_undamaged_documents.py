@@ -76,6 +76,17 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("md", "- [ ] Drink it.\n- [x] Boil it.\n", ["- [ ] DRINK IT.\n- [x] BOIL IT.\n"], ["Drink it.", "Boil it."]),
     ("md", "# Tea [![a](b)](x) [![c](d)](y)\n", ["# TEA [![a](b)](x) [![c](d)](y)\n"], ["Tea"]),
     ("md", '??? note Two\n\n::: tip The "red"\nTea.\n:::\n', ['::: tip THE "RED"\n'], ['The "red"', "Tea."]),
+    ("md", "Go on.\n:::\n", ["GO ON.\n:::\n"], ["Go on."]),
+    ("mdx", "A map&lt;b, C[]&gt; here.\n", ["A MAP&lt;B, C[]> HERE.\n"], []),
+    ("mdx", "Hi.\n\nexport. Then on.\n", ["HI.\n\nEXPORT. THEN ON.\n"], ["export."]),
+    ("mdx", "Go on; export\n", ["GO ON; EXPORT\n"], ["Go on; export"]),
+    ("mdx", "<div>\n  <p>\n    ```sh\n    go\n    ```\n  </p>\n</div>\n\nGo.\n",
+     ["```sh\n    go\n    ```", "GO."], ["Go."]),
+    ("md", "<!-- tea -->\n\n:   <!-- a --> A\n    *drink*.\n\n    !!! note\n\n        Boil it.\n",
+     [":   <!-- a --> A *DRINK*.\n", "    !!! note\n\n        BOIL IT.\n"], ["A drink.", "Boil it."]),
+    ("md", "One\n`tea`\n: {{<new 1>}}\n: Two\n", ["ONE\n`tea`\n: {{<new 1>}}\n: TWO\n"], ["One"]),
+    ("md", "See <code>the *tea*</code>, <kbd>Go</kbd>, <b translate=no>Tea</b>.\n",
+     ["SEE <code>the *tea*</code>, <kbd>Go</kbd>, <b translate=no>Tea</b>."], ["See the tea, Go, Tea."]),
     ("md", "- :sun: One\n  - :moon: Two\n", ["- :sun: ONE\n  - :moon: TWO\n"], [":sun: One", ":moon: Two"]),
     ("md", "![a](b)\n![c](d)<br>\nGo.\n", ["![a](b) ![c](d)<br>GO.\n"], ["Go."]),
     ("md", "See [![It runs](b.svg)](x) here.\n", ["SEE [![It runs](b.svg)](x) HERE."], ["See {0} here."]),
@@ -133,6 +144,9 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("po", entry("See :doc:`the book <b>`, ``x y`` and |z|."), ["SEE :doc:`the book <b>`, ``x y`` AND |z|."], []),
     ("po", entry("B<-x> takes I<it>, \\\\fBred\\\\fR"), ["B<-x> TAKES I<it>, \\\\fBRED\\\\fR"], []),
     ("po", entry("A {{ x|y }} and <%= z %> in {% if a %}b"), ["A {{ x|y }} AND <%= z %> IN {% if a %}B"], []),
+    ("ass", "[Events]\nDialogue: 0,0,1,A,,0,0,0,,Go\\N{\\fs8} on.", ["GO{\\fs8} ON."], ["Go on."]),
+    ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\nTea &not milk & ink\n", ["TEA &not MILK & INK"], []),
+    ("html", "<p>空，表1<i class=a></i>の b</p>", ["空，表1<i class=a></i>の B"], []),
     ("txt", "Name:     Bob  is here.  Yes.\n", ["NAME:     BOB  IS HERE.  YES.\n"], ["Name:"]),
 ]  # fmt: skip
 
@@ -160,6 +174,21 @@ def test_what_is_no_text_stays_in_its_place(kind: str, source: str, stays: list[
 )
 def test_what_would_be_markup_is_written_as_text(source: str, answer: str, written: str) -> None:
     assert translate(document("md", source), Model(lambda text: answer)).decode() == written
+
+
+def test_a_word_of_javascript_that_begins_a_paragraph_of_mdx_is_a_word() -> None:
+    def backwards(text: str) -> str:
+        return " ".join(reversed(text.split()))
+
+    assert translate(document("mdx", "Then export\n"), Model(backwards)) == b"&#101;xport Then\n"
+    assert translate(document("mdx", "- then import\n"), Model(backwards)) == b"- import then\n"
+
+
+def test_white_space_that_begins_a_paragraph_does_not_follow_its_format() -> None:
+    link = "".join(f"<w:r>{text(words)}</w:r>" for words in ("  ", "red "))
+    body = f"<w:p><w:hyperlink>{link}</w:hyperlink><w:r>{text('tea')}</w:r></w:p>"
+    written = document("docx", translate(document("docx", word(body)), Model(lambda words: "tea red")))
+    assert written.segments[0].text == "tea red"
 
 
 def test_forms_in_any_order_are_all_written() -> None:

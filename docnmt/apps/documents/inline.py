@@ -73,7 +73,7 @@ class Inline(Generic[P]):
                 continue
             for place, piece in enumerate(_SPACE.split(part)):
                 if piece and place % 2 and self._sign and not self._begun:
-                    self.sign(piece)
+                    self._add("empty", self._sign(piece), parent=None if "\n" in piece else -1)  # it stays at the end
                 elif piece:
                     self._begun = self._begun or not place % 2
                     self._steps.append(SegmentStep("space" if place % 2 else "word", piece))
@@ -120,10 +120,11 @@ class Inline(Generic[P]):
         text, marks = Build(with_placeholders(self._steps), self._parents).found()
         return Segment(text, marks, translation, units, flags)
 
-    def _add(self, kind: str, payload: P, text: str = "", seen: str = "") -> int:
+    def _add(self, kind: str, payload: P, text: str = "", seen: str = "", parent: int | None = None) -> int:
         number = len(self.payloads)
         self.payloads.append(payload)
-        self._parents.append(self._open[-1] if self._open else -1)
+        around = self._open[-1] if self._open else -1
+        self._parents.append(around if parent is None else parent)
         self._steps.append(SegmentStep(kind, text, number, seen))
         return number
 

@@ -37,14 +37,17 @@ _TITLED = frozenset({"container_colons", "container_slashes", "indented"})
 _NUMBERED = re.compile(r"\{\d+\}")
 
 
+#: Codes of site generators, which markup does not end.
+_TEMPLATE = re.compile(r"(\{\{[^{}\n]*\}\}|\{%[^{}\n]*%\})")
 #: A sign that nothing requires to be escaped, and is.
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def _escaped(piece: str) -> str:
-    """Text that is no markup, also where it begins a line, as behind a hard break."""
-    piece = _RISKY_START.sub(r"\1\\\2", _RISKY.sub(r"\\\1", piece))
-    return piece.replace("\\<", "&lt;").replace("\\>", "&gt;")  # not all readers know these two with a backslash
+    """Text that is no markup, also where it begins a line, as behind a hard break; templates stay as they are."""
+    parts = _TEMPLATE.split(piece)
+    parts[::2] = [_RISKY.sub(r"\\\1", part).replace("\\<", "&lt;").replace("\\>", "&gt;") for part in parts[::2]]
+    return _RISKY_START.sub(r"\1\\\2", "".join(parts))  # above: not all readers know < and > with a backslash
 
 
 def _behind_a_word(place: SegmentPlace, text: Translated) -> Translated:
@@ -203,7 +206,7 @@ class Markdown(Spliced):
                     return out
         return _BRACKET.sub(r"\1&#91;", out)
 
-    def _always_escaped(self, place: _Written) -> Callable[[str], str]:
+    def _always_escaped(self, place: SegmentPlace) -> Callable[[str], str]:
         """What escapes the signs of a text that its author escapes wherever they stand in it, needed or not."""
         written = Counter(_ESCAPE.findall(self.source[place.begin : place.end]))
         text = place.segment.text

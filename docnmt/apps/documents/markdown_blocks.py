@@ -41,12 +41,14 @@ TITLE = re.compile(
 ALERT = re.compile(r"\[![\w-]+\][+-]?[ \t]*")
 #: A line in a paragraph that is code.
 CODE_LINE = re.compile(
-    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-+.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]"
+    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-+.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]|:{3,}"
 )
 _SHORTCODE = re.compile(r"\{\{[<%]\s*((?:code|highlight|mermaid|math|katex|chart|json|gist)[\w-]*)\b.*[>%]\}\}")
 #: What begins a fence whose body is prose, in MyST; it is not read.
 PROSE = re.compile(rf"\{{(?:{_KINDS})\}}")
 _INDENTED = re.compile(r'(?:!!!|\?\?\?\+?)[ \t]*[\w-].*|={3}[!+]?[ \t]+"[^"]*"[ \t]*')
+#: What begins a definition, and comments before its text.
+_DEFINES = re.compile(r":[ \t]+(?:<!--.*?-->[ \t]*)*(?=\S)")
 _OPTION = re.compile(r":[\w-]+:(?:[ \t].*)?")
 _DIRECTIVE = re.compile(r":{3,}\{.*")
 _GRID = re.compile(r"\+(?:[-=:]+\+)+[ \t]*")
@@ -75,6 +77,7 @@ def parser() -> MarkdownIt:
     rules = {"shortcode": _shortcode, "indented": _indented, "option": _option, "grid": _grid, "tex": _tex}
     for name, rule in rules.items():
         made.block.ruler.before("fence", name, rule, _ALWAYS)
+    made.block.ruler.before("deflist", "definition", _definition)
     made.block.ruler.after("table", "line_block", _line_block)
     made.core.ruler.at("inline", _inline)
     made.inline.ruler.before("link", "note", _ending(_note))
@@ -172,18 +175,39 @@ def _indented(state: StateBlock, first: int, last: int, silent: bool) -> bool:
         return False
     if silent:
         return True
-    indent, line = state.sCount[first] + 4, first + 1
+    _body(state, "indented", (first, first + 1, last), state.sCount[first] + 4)
+    return True
+
+
+def _definition(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """What defines a term that is no text, such as a comment that becomes one: `:   text`, whose body is indented."""
+    match = _DEFINES.match(_line(state, first))
+    if match is None:
+        return False
+    if silent:
+        return True
+    before = state.bMarks[first], state.tShift[first], state.sCount[first]
+    indent = before[2] + 4
+    state.bMarks[first], state.tShift[first], state.sCount[first] = sum(before[:2]) + match.end(), 0, indent
+    _body(state, "definition", (first, first, last), indent)
+    state.bMarks[first], state.tShift[first], state.sCount[first] = before
+    return True
+
+
+def _body(state: StateBlock, name: str, lines: tuple[int, int, int], indent: int) -> None:
+    """A block: its first line, the first of its body, and a line behind it; the lines of its body are indented."""
+    first, begin, last = lines
+    line = first + 1
     while line < last and (state.isEmpty(line) or state.sCount[line] >= indent):
         line += 1
-    token = state.push("indented_open", "div", 1)
+    token = state.push(f"{name}_open", "div", 1)
     token.map, token.block = [first, line], True
     before = state.parentType, state.lineMax, state.blkIndent
-    state.parentType, state.lineMax, state.blkIndent = "indented", line, indent
-    state.md.block.tokenize(state, first + 1, line)
+    state.parentType, state.lineMax, state.blkIndent = name, line, indent
+    state.md.block.tokenize(state, begin, line)
     state.parentType, state.lineMax, state.blkIndent = before
-    state.push("indented_close", "div", -1)
+    state.push(f"{name}_close", "div", -1)
     state.line = line
-    return True
 
 
 def _shortcode(state: StateBlock, first: int, last: int, silent: bool) -> bool:

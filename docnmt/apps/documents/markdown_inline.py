@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from markdown_it.token import Token
 
 from docnmt.apps.documents.begin_and_end import DEEPEST, matched
+from docnmt.apps.documents.html_elements import FIXED, UNSEEN
 from docnmt.apps.documents.html_tokens import VOID
 from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.markdown_blocks import CODE_LINE, ENDS
@@ -23,6 +24,9 @@ _BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
 _ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[#.][\w:-]+|[\w:-]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s{}]+))[^{}\n]*\}")
+_DEFINES = re.compile(r"[ \t]*:[ \t]")
+#: What says that an element is not to be translated.
+_NO = re.compile(r"\stranslate\s*=\s*[\"']?no\b")
 #: Tokens that are read at once, and those that attributes may stand behind.
 _AT_ONCE = frozenset({"image", "math_inline", "math_inline_double", "footnote_ref"})
 _ATTRIBUTED = frozenset({"image", "code_inline", "link_close", "strong_close", "em_close"})
@@ -60,6 +64,7 @@ class _Reader:
         self.content, self.place = token.content, 0
         self.ends: dict[tuple[str, int], int] = env.get(ENDS, {})
         self.source, self.lines, self.line = source, lines, 0
+        self.defines = any(_DEFINES.match(source, line.begin, line.end) for line in lines)
         self.children = [child for child in token.children or [] if child.type != "text" or child.content]
         self.tags = _pairs(self.children)
         self.closing = set(self.tags.values())
@@ -150,6 +155,9 @@ class _Reader:
             self.inline.open((raw, self._end(number, end)))
         elif child.nesting < 0 or number in self.closing:
             self.inline.close()
+        elif number in self.tags and (_name(child) in FIXED or _NO.search(child.content)):
+            after = self.tags[number] + 1
+            self._fixed(_name(child), number, after)
         elif number in self.tags:
             self.inline.open((raw, self.raws[self.tags[number]]))
         elif child.type == "html_inline" and _name(child) == "br":
@@ -159,10 +167,17 @@ class _Reader:
         self.line += sum(each.count("\n") for each in self.raws[number:after])
         return after
 
+    def _fixed(self, name: str, number: int, after: int) -> None:
+        """An element of HTML that is not translated."""
+        inside = (each for each in self.children[number:after] if each.type != "html_inline")
+        shown = "".join(" " if each.type == "softbreak" else each.content for each in inside)
+        raw = "".join(self.raws[number:after]).replace("\n", " ")
+        self.inline.fixed((raw, ""), "" if name in UNSEEN else shown, UNSEEN.get(name, ""))
+
     def _apart(self) -> bool:
-        """Whether this line or the next one is code."""
+        """Whether this line or the next one is code, or the lines are terms and definitions to other readers."""
         lines = (self.source[line.begin : line.end] for line in self.lines[self.line : self.line + 2])
-        return any(CODE_LINE.fullmatch(line.strip()) for line in lines)
+        return self.defines or any(CODE_LINE.fullmatch(line.strip()) for line in lines)
 
     def _end(self, number: int, end: int) -> str:
         """How a format ends; a link that is known by its text keeps this as its name."""

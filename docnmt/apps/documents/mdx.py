@@ -6,19 +6,23 @@ While the file is read as Markdown, marks of HTML stand in the places of what on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 
 from docnmt.apps.documents.markdown import Markdown
+from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.splice import SegmentPlace
 
 _FENCE = r"(?:\A|(?<=\n))[ \t>]*(?P<fence>`{3,}|~{3,})[\s\S]*?(?:\n[ \t>]*(?P=fence)[`~]*[ \t]*(?=\r?\n|\Z)|\Z)"
 _SPAN = r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\r?\n)[\s\S])*?(?<!`)(?P=ticks)(?!`)"
 _BLOCK = r"(?:\A\ufeff?|(?<=\n\n)|(?<=\n\r\n)|(?<=\n---\n)|(?<=\n---\r\n))"
-_MODULE = rf"{_BLOCK}(?P<module>(?:import|export)\b(?:[^\r\n]|\r?\n(?![ \t]*\r?\n))*)"
+_MODULE = rf"{_BLOCK}(?P<module>(?:import|export)\b(?=[\s{{*'\"])(?:[^\r\n]|\r?\n(?![ \t]*\r?\n))*)"
 _TAG = r"</?(?:(?P<name>[A-Za-z][\w.:-]*)(?=[\s/>{])|(?=>))"
+#: Text in the first column whose first word would be one of JavaScript.
+_WOULD_BE_CODE = re.compile(r"\A[ie](?=(?:mport|xport)[\s{*'\"])")
 _TOKEN = re.compile(rf"{_FENCE}|{_SPAN}|{_MODULE}|(?P<tag>{_TAG})|(?P<brace>(?<!\\)\{{)")
 #: A placeholder is text, and kept as one.
 _PLACEHOLDER = re.compile(r"\{[\w.]+\}")
@@ -43,6 +47,8 @@ _COMPONENTS = re.compile(
 )
 #: A tag of HTML by itself whose element does not go on with text of Markdown: the whole element is HTML.
 _HTML = re.compile(r"<(?!mdx\d*-)[a-z][^\n]*\n[ \t]*(?=[<\n]|\Z)|<(?!mdx\d*-)[a-z][^\n]*\Z")
+#: … but a fence in it is Markdown.
+_FENCED = re.compile(r"(?:[ \t]*[^\s`~][^\n]*\n)+?[ \t]*(?:`{3}|~{3})")
 
 
 def _components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
@@ -50,7 +56,8 @@ def _components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     begin = state.bMarks[first] + state.tShift[first]
     match = _COMPONENTS.match(state.src, begin) if state.src.startswith("<", begin) else None
     lines = match[0].count("\n") if match else 0
-    if match is None or first + lines >= last or (not lines and _HTML.match(state.src, begin)):
+    html = not lines and _HTML.match(state.src, begin) and not _FENCED.match(state.src, begin)
+    if match is None or first + lines >= last or html:
         return False
     if not silent:
         token = state.push("html_block", "", 0)
@@ -77,6 +84,16 @@ class Mdx(Markdown):
             out += [source[place:begin], mark]
             place = end
         return "".join([*out, source[place:]])
+
+    def _always_escaped(self, place: SegmentPlace) -> Callable[[str], str]:
+        always = super()._always_escaped(place)
+        return lambda piece: re.sub(r"(?<!\\)<", "&lt;", always(piece))  # it begins a component, or is a mistake
+
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
+        out = super()._render(place, text)
+        if place.begin == 0 or self.source[place.begin - 1] == "\n":
+            out = _WOULD_BE_CODE.sub(lambda word: f"&#{ord(word[0])};", out)
+        return out
 
     def _encoded(self, text: str) -> bytes:
         return super()._encoded(self._shown(text))

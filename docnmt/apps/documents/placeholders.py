@@ -51,7 +51,7 @@ _MARKUP = r"""
     | \{:?[ \t]*(?:[\#.]|[\w:-]+=)[^{}\n]{0,200}\}                 # {#name .class} behind a heading
     | \{\\[^{}]*\}                                             # {\an8} of subtitles
     | (?<![\w-])(?:--[A-Za-z][\w-]+|-[A-Za-z])(?![\w-])         # options of commands
-    | &[A-Za-z][\w.]*; | &\#\w+;
+    | &[A-Za-z][\w.]*; | &\#\w+; | (?<!\w)&(?:amp|copy|[gl]t|nbsp|not|quot|reg)(?!\w)    # browsers take these, too
 """
 _NAMES = r"""
     (?<![\w:/.@\\]):[a-z_][a-z0-9_]+:? (?![\w:])                 # :attribute :smile:

@@ -96,7 +96,11 @@ class _Sides:
         return len(one) == len(other) and one.casefold() == other.casefold()
 
     def _place(self, at: int, after: int) -> int:
-        """Where something stands that stood at a place of the source, before the word `after`."""
+        """Where something stands that stood at a place of the source, in or before the word `after`."""
+        if after < len(self.here) and self.here[after][0] < at:
+            for word in self.partners.get(after, ()):
+                if self._like(after, word):
+                    return self.there[word][0] + at - self.here[after][0]
         if after == 0:
             return 0
         if after == len(self.here):

@@ -80,9 +80,11 @@ class Subtitles(Spliced):
 
 
 def _leads(text: str) -> Iterator[tuple[int, int]]:
-    """Codes and dashes at the beginnings of lines, which stay there."""
+    """Codes and dashes at the beginnings of lines, which stay there, with the space behind them; a code alone, before a
+    line that does not stay one, leaves its space to the text."""
     for begin in _BEGIN.finditer(text):
-        yield from (lead.span() for lead in _LEAD.finditer(text, *begin.span()) if lead[1])
+        alone = begin.start() > 0 and not _ANOTHER.match(text, begin.start())
+        yield from (lead.span(alone) for lead in _LEAD.finditer(text, *begin.span()) if lead[1])
 
 
 def besides(spans: list[tuple[int, int]], pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
