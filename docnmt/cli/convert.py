@@ -20,7 +20,7 @@ hf-marian    a folder of Hugging Face transformers' MarianMTModel and MarianToke
 ctranslate2  a folder for CTranslate2's Translator, written only (pip install 'docnmt[convert]')
 hub-folder   a checkpoint with a card, to be uploaded to the Hugging Face hub; of document models, too
 
-Folders of M2M100 and NLLB, models of many languages, are read only. Both models compute the same numbers. Document
+Folders of M2M100, NLLB and mBART-50, models of many languages, are read only. Both models compute the same numbers. Document
 models have no counterpart in the other toolkits and are refused there.""",
     """
 docnmt-convert opus-mt-en-de models/opus --to docnmt

@@ -15,7 +15,7 @@ class ConvertConfig:
 
     input: str = option(
         dataclasses.MISSING,
-        "a Hugging Face folder of Marian, M2M100 or NLLB, or a docnmt checkpoint or --save-dir",
+        "a Hugging Face folder of Marian, M2M100, NLLB or mBART-50, or a docnmt checkpoint or --save-dir",
         positional=True,
         metavar="IN",
     )
@@ -31,7 +31,7 @@ class ConvertConfig:
     target_lang: str | None = option(None, "the target language likewise [the last]", metavar="TGT", aliases=("-t",))
     languages: tuple[str, ...] = option(
         (),
-        "of M2M100 and NLLB: keep only the entries of the vocabulary that these languages need, by their scripts; "
+        "of M2M100, NLLB and mBART-50: keep only the entries of the vocabulary that these languages need, by their scripts; "
         "CODE=NAME: under another name, as the files of your data end [all]",
         metavar="CODE[=NAME]",
     )

@@ -71,15 +71,17 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
         config.heads,
         pre_norm=config.norm == "pre",
         activation=getattr(specs.common_spec.Activation, _ACTIVATIONS[config.activation]),
+        layernorm_embedding=config.norm_embeddings,
     )
     model, own = sentence.model, unique_state(sentence.model)
     for name, stack, table in (("encoder", model.encoder, _ENCODER_LAYER), ("decoder", model.decoder, _DECODER_LAYER)):
         _set_inputs(getattr(spec, name), stack)
         parts = {f"{name}/layer_norm": f"{name}.norm"} if config.norm == "pre" else {}
+        parts |= {f"{name}/layernorm_embedding": f"{name}.embedding.norm"} if config.norm_embeddings else {}
         for n in range(len(stack.layers)):
             parts |= {f"{name}/layer_{n}/{part}": f"{name}.layers.{n}.{module}" for part, module in table.items()}
         for part, module in parts.items():
-            kinds = ("gamma", "beta") if part.endswith("layer_norm") else ("weight", "bias")
+            kinds = ("gamma", "beta") if part.endswith(("layer_norm", "layernorm_embedding")) else ("weight", "bias")
             for kind, parameter in zip(kinds, ("weight", "bias"), strict=True):
                 setattr(specs.model_spec.index_spec(spec, part), kind, own[f"{module}.{parameter}"])
     spec.decoder.projection.weight, spec.decoder.projection.bias = _projection(sentence)

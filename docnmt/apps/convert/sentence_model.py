@@ -42,7 +42,10 @@ _OF_WEIGHTS = (
     "scale_embeddings",
     "position_fusion",
     "sinusoids",
+    "norm_embeddings",
 )
+#: More of them, of models with learned positions.
+_OF_TABLES = ("position", "max_positions", "share_positions")
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +162,8 @@ def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
     }
     tensors = {f"model.{name}": tensor for name, tensor in unique_state(sentence.model).items()}
     save_checkpoint(folder / BEST, header, tensors | state.tensors)
-    options = {name.replace("_", "-"): getattr(sentence.config, name) for name in _OF_WEIGHTS}
+    names = (*_OF_WEIGHTS, *(_OF_TABLES if sentence.config.position == "learned" else ()))
+    options = {name.replace("_", "-"): getattr(sentence.config, name) for name in names}
     head = (
         "# what a model needs that starts from this one: docnmt-train DATA --config FILE --finetune-from-model FOLDER\n"
     )

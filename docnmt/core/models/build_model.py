@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 import torch
@@ -99,9 +100,12 @@ class DocumentContext:
 
 
 def embeddings(
-    config: TransformerConfig, task: Vocabularies, position: Position
+    config: TransformerConfig, task: Vocabularies, positions: tuple[Position, Position]
 ) -> tuple[Embedding, Embedding, nn.Linear]:
     """Build the source and target embeddings and the output layer; the configuration says which matrices are shared.
+
+    Args:
+        positions: of source and target, which may be one object.
 
     Raises:
         UsageError: shared embeddings were requested and the vocabularies differ.
@@ -124,14 +128,16 @@ def embeddings(
     if config.output_bias:
         output.bias = nn.Parameter(torch.zeros(task.target_vocabulary_size))
 
-    def embedding(tokens: nn.Embedding) -> Embedding:
-        """Build the embedding of one side, with the positions and a fusion of its own."""
+    def embedding(tokens: nn.Embedding, position: Position) -> Embedding:
+        """Build the embedding of one side, with its positions and a fusion and norm of its own."""
         own = FUSIONS.options(config.position_fusion, config)
         fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
+        norm = nn.LayerNorm(width) if config.norm_embeddings else None
         scale = None if config.scale_embeddings else 1.0
-        return Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout, scale=scale)
+        parts = {"tokens": tokens, "position": position.input, "fusion": fusion, "norm": norm}
+        return Embedding(**parts, dropout=config.dropout, scale=scale)
 
-    return embedding(source), embedding(target), output
+    return embedding(source, positions[0]), embedding(target, positions[1]), output
 
 
 def encoder_decoder(
@@ -148,10 +154,10 @@ def encoder_decoder(
     assert reading is not None
     lengths = {"max_distance": config.horizon or 16, "max_positions": config.max_positions}
     options = POSITIONS.options(config.position, config)
-    position = build_position(
-        config.position, config.embed_dim, options=options, sinusoids=config.sinusoids, **lengths, **position_settings
-    )
-    source, target, output = embeddings(config, task, position)
+    build = partial(build_position, config.position, config.embed_dim, options=options, sinusoids=config.sinusoids)
+    position = build(**lengths, **position_settings)
+    of_target = position if config.share_positions else build(**lengths, **position_settings)
+    source, target, output = embeddings(config, task, (position, of_target))
     in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
     in_decoder = context if context is not None and context.config.context_sides != "encoder" else None
     own_text = context if reading.own_text else None
