@@ -246,21 +246,25 @@ def test_a_service_translates_into_the_language_of_each_request(tmp_path: Path) 
         assert answer.json() == {"documents": [[each.text for each in expected]]}
 
 
+@pytest.mark.parametrize(
+    ("family", "codes"),
+    [("nllb", ("zho_Hans", "eng_Latn", "fra_Latn")), ("mbart50", ("zh_CN", "en_XX", "fr_XX"))],
+)
 def test_data_is_tagged_and_documents_are_learned_from_the_same_start(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], family: str, codes: tuple[str, str, str]
 ) -> None:
     """In another direction than the conversion's, and with subwords drawn anew."""
-    models.write(tmp_path / "theirs", family="nllb", kind="unigram")
+    models.write(tmp_path / "theirs", family=family, kind="unigram")
     own, data, text = tmp_path / "own", tmp_path / "data", ParallelText(tmp_path)
     words = [str(tmp_path / "theirs"), str(own), "--to", "docnmt"]
-    assert convert([*words, "--languages", "zho_Hans", "eng_Latn=en", "fra_Latn=de"]) == 0
+    assert convert([*words, "--languages", codes[0], f"{codes[1]}=en", f"{codes[2]}=de"]) == 0
     files = [f"--trainpref={text.path('train')}", f"--validpref={text.path('dev')}", f"--destdir={data}"]
     assert preprocess(["-s", "en", "-t", "de", *files, f"--srcdict={own}"]) == 0
     corpus = ParallelCorpus.open(data, "train")
     task: Any = load_model(own).task.between("en", "de")  # type: ignore[attr-defined]
-    assert task.source_tokenizer.pieces([corpus.source[0][0]]) == ["eng_Latn"]
+    assert task.source_tokenizer.pieces([corpus.source[0][0]]) == [codes[1]]
     assert corpus.target is not None
-    assert task.target_tokenizer.pieces([corpus.target[0][0]]) == ["fra_Latn"]
+    assert task.target_tokenizer.pieces([corpus.target[0][0]]) == [codes[2]]
     start = ["--config", str(own / "model.yaml"), "--finetune-from-model", str(own), "--max-tokens", "500"]
     for arch, more in (("transformer", ["--subword-sampling", "0.3"]), ("cond_transformer", [])):
         run = ["--arch", arch, "--save-dir", str(tmp_path / arch), "--max-update", "1", "--lr", "1e-20"]
@@ -313,6 +317,14 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "m/sentencepiece.bpe.model").write_bytes(b"no")
     (tmp_path / "m/model.safetensors").write_bytes(b"no")
     assert "sentencepiece.bpe.model" in refused()
+
+
+def test_the_first_mbart_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its tags are at the end of texts."""
+    models.write(tmp_path / "theirs", family="mbart50", kind="unigram")
+    (tmp_path / "theirs" / "tokenizer_config.json").write_text('{"tokenizer_class": "MBartTokenizer"}')
+    assert convert([str(tmp_path / "theirs"), str(tmp_path / "out"), "--to", "docnmt"]) == 1
+    assert "tokenizer_class" in one_line(capsys)
 
 
 def test_marian_is_refused_before_weights_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ the reference: forms of address (--address), repeated terms (lexical consistency
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -59,13 +60,13 @@ class Client:
     def __init__(self, server: Server) -> None:
         server.start()
         self.server = server
-        self.connection = HTTPConnection("127.0.0.1", server.port, timeout=600)
 
     def ask(self, method: str, path: str, body: object) -> Any:  # JSON
         """The answer to one request."""
-        self.connection.request(method, path, json.dumps(body), {"content-type": "application/json"})
-        answer = self.connection.getresponse()
-        content = json.loads(answer.read())
+        with contextlib.closing(HTTPConnection("127.0.0.1", self.server.port, timeout=600)) as connection:
+            connection.request(method, path, json.dumps(body), {"content-type": "application/json"})
+            answer = connection.getresponse()
+            content = json.loads(answer.read())
         if answer.status >= 300:
             sys.exit(f"{method} {path}: {answer.status}: {content}")
         return content
