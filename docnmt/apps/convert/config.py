@@ -20,7 +20,7 @@ class ConvertConfig:
         metavar="IN",
     )
     output: str = option(dataclasses.MISSING, "the folder to write", positional=True, metavar="OUT")
-    to: Literal["docnmt", "hf-marian", "ctranslate2", "hub-folder"] = option(dataclasses.MISSING, "the form to write")
+    to: Literal["docnmt", "hf-marian", "ctranslate2", "onnx", "hub-folder"] = option(dataclasses.MISSING, "the form to write")
     source_lang: str | None = option(
         None,
         "of a Hugging Face folder: the source language, as the files of your data end [that of "

@@ -13,6 +13,7 @@ from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian import read_marian, write_marian
 from docnmt.apps.convert.multilingual import KINDS as MULTILINGUAL
 from docnmt.apps.convert.multilingual import read_multilingual
+from docnmt.apps.convert.onnx_graphs import require_onnx, write_onnx
 from docnmt.apps.convert.pretrained_folder import CONFIG
 from docnmt.apps.convert.sentence_model import OPTIONS, SentenceModel, read_checkpoint, write_checkpoint
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
@@ -28,6 +29,7 @@ _WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
     "docnmt": write_checkpoint,
     "hf-marian": write_marian,
     "ctranslate2": write_ctranslate2,
+    "onnx": write_onnx,
     "hub-folder": write_checkpoint,
 }
 
@@ -80,6 +82,8 @@ def _check_output(source: Path, folder: Path, config: ConvertConfig) -> None:
         raise UsageError(f"{folder}: would take the place of {source}, which is read; give another folder")
     if config.to == "ctranslate2":
         require_ctranslate2()
+    if config.to == "onnx":
+        require_onnx()
 
 
 def _kind(source: Path, config: ConvertConfig) -> str:

@@ -13,6 +13,7 @@ from typing_extensions import TypeIs
 
 from docnmt.apps.convert import marian_weights as weights
 from docnmt.core.data.directions import known_languages
+from docnmt.core.data.preparation import Preparation
 from docnmt.core.models.architectures import ConcatTransformer, Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.translation_model import is_translation_model
@@ -26,6 +27,8 @@ from docnmt.runtime.files import BEST, find_checkpoint, write_text
 
 #: The model's options as a `--config` file; the name is not config.yaml, because no training run has this folder.
 OPTIONS = "model.yaml"
+#: The SentencePiece models of source and target in a folder for another toolkit.
+PIECES = ("source.spm", "target.spm")
 #: The options that a model needs to start from this one; positions may have more levels, all others may differ.
 _OF_WEIGHTS = (
     "encoder_layers",
@@ -106,6 +109,13 @@ def built(
     model = Transformer.build(config, task).eval()
     load_state(model, own, folder)
     return SentenceModel(folder, model, config, task)
+
+
+def write_pieces(sentence: SentenceModel, folder: Path) -> None:
+    """Write the SentencePiece models as source.spm and target.spm, for toolkits that cut texts by themselves."""
+    sides = (sentence.task.source_tokenizer, sentence.task.target_tokenizer)
+    for name, tokenizer in zip(PIECES, sides, strict=True):
+        (folder / name).write_bytes(tokenizer.prepared(Preparation()).to_bytes())
 
 
 def read_checkpoint(path: Path, form: str) -> SentenceModel:
