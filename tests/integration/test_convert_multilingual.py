@@ -1,4 +1,4 @@
-"""docnmt-convert of M2M100, NLLB and mBART-50: the numbers of transformers and ours are the same, in several directions.
+"""docnmt-convert of M2M100, NLLB and mBART-50: transformers' numbers and ours are the same, in several directions.
 
 The models have random weights and several shapes. Transformers searches by docnmt's algorithm.
 """

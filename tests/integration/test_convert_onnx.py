@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 import small_system
 import torch
-
 
 from docnmt.cli.convert import main as convert
 from docnmt.core.batching.collate import collate
@@ -86,14 +84,14 @@ class System:
 
 
 @pytest.fixture(scope="module", params=SHAPES, ids=str)
-def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
     settings, folder = {"arch": "transformer", **request.param}, tmp_path_factory.mktemp("system")
     path = small_system.random_checkpoint(folder / "own.safetensors", settings.pop("arch"), **settings)
     log = logging.getLogger("torch.__trace")  # of which the exporter writes much, and pytest would keep it
     before, log.propagate = log.propagate, False
     assert convert([str(path), str(folder / "other"), "--to", "onnx"]) == 0
     log.propagate = before
-    yield System(load_model(path), folder / "other", settings.get("target_window", 1))
+    return System(load_model(path), folder / "other", settings.get("target_window", 1))
 
 
 def joined(tokenizer: Any, windows: list[list[str]]) -> list[list[int]]:

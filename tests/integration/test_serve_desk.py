@@ -88,7 +88,9 @@ class Held:
 
     def __init__(self, page: Any, address: str, method: str) -> None:  # noqa: F811
         self.page, self.address, self.waiting = page, address, list[Any]()
-        page.route(address, lambda route: self.waiting.append(route) if route.request.method == method else route.continue_())
+        page.route(
+            address, lambda route: self.waiting.append(route) if route.request.method == method else route.continue_()
+        )
 
     def let_go(self) -> None:
         """The first of them, and all that come later."""

@@ -1,4 +1,4 @@
-"""Hugging Face folders of M2M100, NLLB and mBART-50 with random weights, made here, and what transformers does with them."""
+"""Hugging Face folders of M2M100, NLLB and mBART-50 with random weights, and what transformers does with them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _DECODER_LAYER = {
 }
 #: The longest text in CTranslate2 and ONNX, in subwords: rows of the table of positions. docnmt has no such limit.
 POSITIONS = 1024
-#: The bias of entries that are never written: CTranslate2 and ONNX have no list of them. The value fits into 16-bit types.
+#: The bias of entries that are never written: CTranslate2 and ONNX have no list of them. It fits into 16-bit types.
 NEVER = -1e4
 
 

@@ -1,7 +1,7 @@
 """Reading of folders of transformers' models of many languages: M2M100, NLLB and mBART-50.
 
-A text begins with the tag of its language (`__fr__`, `fra_Latn`, `fr_XX`) on both sides. docnmt's tokenizers put it there
-(`docnmt.core.data.preparation`), and the search writes it first.
+A text begins with the tag of its language (`__fr__`, `fra_Latn`, `fr_XX`) on both sides. docnmt's tokenizers put it
+there (`docnmt.core.data.preparation`), and the search writes it first.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def _mbart_config(settings: JsonFile, tokens: JsonFile) -> TransformerConfig:
         UserError: as for `_config`, or the tokenizer is not mBART-50's.
     """
     if not (kind := tokenizer_class(settings, tokens)).startswith("MBart50"):
-        raise UserError(f"{tokens.path}: 'tokenizer_class' is '{kind}', expected MBart50Tokenizer; only mBART-50 is read")
+        raise UserError(
+            f"{tokens.path}: 'tokenizer_class' is '{kind}', expected MBart50Tokenizer; only mBART-50 is read"
+        )
     return replace(
         read_layers(settings, default="gelu"),
         norm="pre",

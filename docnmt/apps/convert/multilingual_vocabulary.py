@@ -1,8 +1,8 @@
 """The vocabulary of an M2M100, NLLB or mBART-50 folder: pieces, tags of languages, and the row of each in the matrices.
 
-M2M100 has a table, vocab.json. NLLB and mBART-50 have fairseq's numbering: four special entries, then SentencePiece's pieces from its
-fourth on, each in the row after its SentencePiece number, then the tags. If no file has the rows of the tags, they
-follow the pieces in the order in which a file lists them.
+M2M100 has a table, vocab.json. NLLB and mBART-50 have fairseq's numbering: four special entries, then SentencePiece's
+pieces from its fourth on, each in the row after its SentencePiece number, then the tags. If no file has the rows of the
+tags, they follow the pieces in the order in which a file lists them.
 """
 
 from __future__ import annotations

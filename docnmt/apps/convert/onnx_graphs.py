@@ -74,7 +74,11 @@ def write_onnx(sentence: SentenceModel, folder: Path) -> None:
 
 
 def _export(
-    graph: nn.Module, path: Path, inputs: dict[str, Tensor], outputs: tuple[str, ...], sizes: dict[str, dict[int, object]]
+    graph: nn.Module,
+    path: Path,
+    inputs: dict[str, Tensor],
+    outputs: tuple[str, ...],
+    sizes: dict[str, dict[int, object]],
 ) -> None:
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of parts that nothing here needs
     with warnings.catch_warnings():

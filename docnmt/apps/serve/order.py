@@ -22,8 +22,8 @@ Ending = Literal["done", "failed", "late"]
 RequestEvent = tuple[int, Translation] | Ending
 
 
-#: The number of states of one document's source whose encodings are kept. A segment that is confirmed by one sentence is
-#: one sentence, too, and may be several when its confirmation is taken back.
+#: The number of states of one document's source whose encodings are kept: a segment that is confirmed by one sentence
+#: is one sentence, too, and may be several when its confirmation is taken back.
 _STATES = 2
 
 

@@ -84,8 +84,8 @@ class TrainingConfig:
     )
     finetune_freeze: tuple[str, ...] = option(
         (),
-        "parameters that keep their values, by patterns of names as docnmt-inspect lists them, as 'encoder.*': they need "
-        "no memory for gradients and moments",
+        "parameters that keep their values, by patterns of their names, as 'encoder.*' (docnmt-inspect lists "
+        "modules): they need no memory for gradients and moments",
         metavar="PATTERN",
         needs="finetune_from_model",
     )
