@@ -87,16 +87,20 @@ class Held:
     """Requests of a kind that wait until they are let go."""
 
     def __init__(self, page: Any, address: str, method: str) -> None:  # noqa: F811
-        self.page, self.address, self.waiting = page, address, list[Any]()
-        page.route(
-            address, lambda route: self.waiting.append(route) if route.request.method == method else route.continue_()
-        )
+        self.page, self.method, self.open, self.waiting = page, method, False, list[Any]()
+        page.route(address, self.take)
+
+    def take(self, route: Any) -> None:
+        if self.open or route.request.method != self.method:
+            route.continue_()
+        else:
+            self.waiting.append(route)
 
     def let_go(self) -> None:
         """The first of them, and all that come later."""
         while not self.waiting:
             self.page.wait_for_timeout(10)
-        self.page.unroute(self.address)
+        self.open = True
         self.waiting[0].continue_()
 
 

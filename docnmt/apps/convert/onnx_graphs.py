@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from docnmt.apps.convert.ctranslate import attention_problems, position_table, projection
 from docnmt.apps.convert.sentence_model import SentenceModel, write_pieces
 from docnmt.core.models.encoder_decoder import Stack
+from docnmt.modules.fusion import Fusion
 from docnmt.modules.layers import Layer
 from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
 from docnmt.runtime.errors import UserError
@@ -96,16 +97,18 @@ class Inputs(nn.Module):
 
     def __init__(self, stack: Stack) -> None:
         super().__init__()
-        self.embedding = stack.embedding
+        self.embedding, self.fusion = stack.embedding, cast("Fusion | None", stack.embedding.fusion)
         self.register_buffer("table", position_table(stack))
 
     def forward(self, tokens: Tensor, first: int) -> Tensor:
         """tokens (B, L), of which the first stands in this place → (B, L, d)."""
         x: Tensor = self.embedding.tokens(tokens) * self.embedding.scale
-        if self.embedding.fusion is not None:
+        if self.fusion is not None:
             places = self.table.narrow(0, first, tokens.shape[1])
-            x = self.embedding.fusion.combine(x, places.expand_as(x), None)
-        return x if self.embedding.norm is None else self.embedding.norm(x)
+            x = self.fusion.combine(x, places.expand_as(x), None)
+        if self.embedding.norm is not None:
+            x = self.embedding.norm(x)
+        return x
 
 
 class EncoderGraph(nn.Module):
@@ -169,13 +172,14 @@ def _through(layer: Layer, x: Tensor, attend: Mapping[str, Callable[[Tensor], Te
     """Return x (B, L, d) behind a layer, given how its attentions read."""
     for block in layer.blocks:
         residual = layer.residual(block)
-        x = residual.leave(x, attend.get(block[0], layer.sublayer(block[0]))(residual.enter(x)))
+        read = residual.enter(x)
+        x = residual.leave(x, attend[block[0]](read) if block[0] in attend else layer.sublayer(block[0])(read))
     return x
 
 
 def _heads(x: Tensor, parts: int, heads: int) -> Tensor:
     """(B, L, parts · h · d_h) → (parts, B, h, L, d_h)."""
-    return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
+    return x.view(*x.shape[:-1], parts, heads, -1).permute(2, 0, 3, 1, 4)
 
 
 def _mixed(output: nn.Linear, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

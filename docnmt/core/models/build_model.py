@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 import torch
@@ -134,8 +133,9 @@ def embeddings(
         fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
         norm = nn.LayerNorm(width) if config.norm_embeddings else None
         scale = None if config.scale_embeddings else 1.0
-        parts = {"tokens": tokens, "position": position.input, "fusion": fusion, "norm": norm}
-        return Embedding(**parts, dropout=config.dropout, scale=scale)
+        return Embedding(
+            tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout, scale=scale, norm=norm
+        )
 
     return embedding(source, positions[0]), embedding(target, positions[1]), output
 
@@ -152,11 +152,16 @@ def encoder_decoder(
     if context is not None:
         reading, position_settings = context.config.reading, context.config.position_settings
     assert reading is not None
-    lengths = {"max_distance": config.horizon or 16, "max_positions": config.max_positions}
-    options = POSITIONS.options(config.position, config)
-    build = partial(build_position, config.position, config.embed_dim, options=options, sinusoids=config.sinusoids)
-    position = build(**lengths, **position_settings)
-    of_target = position if config.share_positions else build(**lengths, **position_settings)
+
+    def build() -> Position:
+        return build_position(
+            config.position, config.embed_dim, options=POSITIONS.options(config.position, config),
+            sinusoids=config.sinusoids, max_distance=config.horizon or 16, max_positions=config.max_positions,
+            **position_settings,
+        )  # fmt: skip
+
+    position = build()
+    of_target = position if config.share_positions else build()
     source, target, output = embeddings(config, task, (position, of_target))
     in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
     in_decoder = context if context is not None and context.config.context_sides != "encoder" else None
