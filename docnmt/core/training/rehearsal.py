@@ -35,7 +35,7 @@ class Rehearsal:
 
 
 def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
-    """Train on a few batches of all sizes and on the largest; validate on the largest. Writing a checkpoint copies nothing.
+    """Train on a few batches of all sizes and on the largest; validate on the largest. To write a file copies nothing.
 
     The model is changed: use this only for a run that never begins. Memory must suffice (`probe`).
     """
