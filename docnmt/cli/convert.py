@@ -18,10 +18,12 @@ docnmt       a folder with a checkpoint, which docnmt-translate, docnmt-train --
 hf-marian    a folder of Hugging Face transformers' MarianMTModel and MarianTokenizer, as OPUS-MT's models are
              (weights in model.safetensors; pickles are not opened)
 ctranslate2  a folder for CTranslate2's Translator, written only (pip install 'docnmt[convert]')
+onnx         two graphs, encoder.onnx and step.onnx, for onnxruntime and others, written only
+             (pip install 'docnmt[onnx]')
 hub-folder   a checkpoint with a card, to be uploaded to the Hugging Face hub; of document models, too
 
-Folders of M2M100 and NLLB, models of many languages, are read only. Both models compute the same numbers. Document
-models have no counterpart in the other toolkits and are refused there.""",
+Folders of M2M100, NLLB and mBART-50, models of many languages, are read only. Both models compute the same numbers.
+Document models have no counterpart in the other toolkits and are refused there.""",
     """
 docnmt-convert opus-mt-en-de models/opus --to docnmt
 docnmt-convert nllb-200 models/nllb --to docnmt --languages eng_Latn=en deu_Latn=de

@@ -11,13 +11,13 @@ from docnmt.modules.positions.position_tables import Indexed
 
 
 class Embedding(nn.Module):
-    """dropout(fusion(sE, P)): token embeddings fused with an encoding of their positions.
+    """dropout(norm(fusion(sE, P))): token embeddings fused with an encoding of their positions.
 
     Args:
         tokens: the embedding matrix; may be shared with other embeddings and the output layer.
         position: (T, 4) positions → (T, d), or None for families that act inside attention and for no position.
         fusion: how both are joined; needed when there is a position.
-        scale: s; √d when None.
+        scale: s; √d when None. norm: applied to the result; None for none.
     """
 
     def __init__(
@@ -28,11 +28,12 @@ class Embedding(nn.Module):
         fusion: nn.Module | None,
         dropout: float,
         scale: float | None = None,
+        norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
         if (position is None) != (fusion is None):
             raise ValueError("an embedding has both a position and its fusion, or neither")
-        self.tokens, self.position, self.fusion = tokens, position, fusion
+        self.tokens, self.position, self.fusion, self.norm = tokens, position, fusion, norm
         self.dropout = nn.Dropout(dropout)
         self.scale = tokens.embedding_dim**0.5 if scale is None else scale
 
@@ -48,6 +49,8 @@ class Embedding(nn.Module):
         if self.position is not None and self.fusion is not None:
             known = (highest,) if isinstance(self.position, Indexed) else ()
             x = self.fusion(x, self.position(positions, *known).to(x.dtype), offsets)
+        if self.norm is not None:
+            x = self.norm(x)
         dropped: Tensor = self.dropout(x)
         return dropped
 

@@ -35,6 +35,7 @@ SHAPES: list[dict[str, Any]] = [
     {"position": "rope_input", "separate": True, "share_embeddings": False},
     {"position_fusion": "concat"},
     {"position": "multi_level", "scale_embeddings": False, "tie_output": False},
+    {"position": "learned", "share_positions": False, "norm_embeddings": True},
 ]
 
 

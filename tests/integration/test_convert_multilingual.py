@@ -1,4 +1,4 @@
-"""docnmt-convert of M2M100 and NLLB: the numbers of transformers and ours are the same, in several directions.
+"""docnmt-convert of M2M100, NLLB and mBART-50: transformers' numbers and ours are the same, in several directions.
 
 The models have random weights and several shapes. Transformers searches by docnmt's algorithm.
 """
@@ -34,7 +34,13 @@ from docnmt.core.search.translate_corpus import translate_corpus  # noqa: E402
 from docnmt.core.tasks.document_translation import DocumentTranslation  # noqa: E402
 from docnmt.core.training.load_model import LoadedModel, load_model  # noqa: E402
 
-SOURCES, TARGETS = models.sentences(60, seed=5), models.sentences(60, seed=6)
+SOURCES, TARGETS = models.sentences(200, seed=5), models.sentences(200, seed=6)
+#: Two directions of each family of models.
+DIRECTIONS = {
+    "m2m100": [("en", "fr"), ("ru", "de")],
+    "nllb": [models.CODES[:2], models.CODES[2:0:-1]],
+    "mbart50": [("en_XX", "fr_XX"), ("ru_RU", "de_DE")],
+}
 LIMIT = 12  # subwords of a translation, its tag not counted
 
 
@@ -43,7 +49,17 @@ class System:
     """A folder and what docnmt makes of it."""
 
     folder: Path
-    pairs: list[tuple[str, str]]
+    family: str
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Two directions."""
+        return DIRECTIONS[self.family]
+
+    @property
+    def sources(self) -> list[str]:
+        """What is translated: in later sentences M2M100 and NLLB write `<pad>`, which has no position there."""
+        return SOURCES if self.family == "mbart50" else SOURCES[:60]
 
     @cached_property
     def theirs(self) -> Any:
@@ -65,8 +81,7 @@ def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder, shape = tmp_path_factory.mktemp("system"), models.SHAPES[request.param]
     models.write(folder / "theirs", **shape)
     assert convert([str(folder / "theirs"), str(folder / "own"), "--to", "docnmt"]) == 0
-    names = [("en", "fr"), ("ru", "de")] if shape["family"] == "m2m100" else [models.CODES[:2], models.CODES[2:0:-1]]
-    return System(folder, names)
+    return System(folder, shape["family"])
 
 
 def columns(theirs: Any, names: list[str]) -> list[int]:
@@ -113,12 +128,12 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
     for pair in system.pairs:
         ours = system.between(*pair)
         task: Any = ours.task
-        corpus = ParallelCorpus.from_lines([SOURCES], task.source_tokenizer)
+        corpus = ParallelCorpus.from_lines([system.sources], task.source_tokenizer)
         search = BeamSearchConfig(beam=beam, max_len_a=0, max_len_b=LIMIT, min_len=0)
         found = [each.nbest[0] for each in translate_corpus([ours.model], task, corpus, GenerationConfig(), search)]
         names = task.target_tokenizer.vocabulary()
         there = dict(zip(names, columns(system.theirs, names), strict=True))
-        rows, scores = system.theirs.translate(SOURCES, beam, LIMIT)
+        rows, scores = system.theirs.translate(system.sources, beam, LIMIT)
         assert [[*(there[piece] for piece in each.pieces), 2] for each in found] == rows
         special = [each for each in names if "_" in each or each.startswith(("madeup", "<"))]  # they leave other traces
         plain = [n for n, each in enumerate(found) if not {*each.pieces[1:]} & {*special}]
@@ -132,7 +147,8 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
     assert [each[1:] for each in written[0]] != [each[1:] for each in written[1]]  # the languages matter
 
 
-PAIR = {"m2m100": ("ru", "de"), "nllb": ("rus_Cyrl", "fra_Latn")}
+PAIR = {"m2m100": ("ru", "de"), "nllb": ("rus_Cyrl", "fra_Latn"), "mbart50": ("ru_RU", "de_DE")}
+ENGLISH = {"m2m100": "en", "nllb": "eng_Latn", "mbart50": "en_XX"}
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -145,9 +161,10 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_vocabulary_of_two_languages_gives_the_same_logits(tmp_path: Path, family: str) -> None:
     """Latin letters stay, Cyrillic ones only where a language has them."""
     source, target = PAIR[family]
-    models.write(tmp_path / "theirs", family=family, shards="20KB")
+    kind = "unigram" if family == "mbart50" else "bpe"
+    models.write(tmp_path / "theirs", family=family, kind=kind, shards="20KB")
     assert len(list((tmp_path / "theirs").glob("model-*.safetensors"))) > 1
-    kept = {"both": [source, f"{target}=xy"], "latin": [target, "en" if family == "m2m100" else "eng_Latn"]}
+    kept = {"both": [source, f"{target}=xy"], "latin": [target, ENGLISH[family]]}
     for name, languages in kept.items():
         words = [str(tmp_path / "theirs"), str(tmp_path / name), "--to", "docnmt", "--languages", *languages]
         assert convert(words) == 0
@@ -229,21 +246,25 @@ def test_a_service_translates_into_the_language_of_each_request(tmp_path: Path) 
         assert answer.json() == {"documents": [[each.text for each in expected]]}
 
 
+@pytest.mark.parametrize(
+    ("family", "codes"),
+    [("nllb", ("zho_Hans", "eng_Latn", "fra_Latn")), ("mbart50", ("zh_CN", "en_XX", "fr_XX"))],
+)
 def test_data_is_tagged_and_documents_are_learned_from_the_same_start(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], family: str, codes: tuple[str, str, str]
 ) -> None:
     """In another direction than the conversion's, and with subwords drawn anew."""
-    models.write(tmp_path / "theirs", family="nllb", kind="unigram")
+    models.write(tmp_path / "theirs", family=family, kind="unigram")
     own, data, text = tmp_path / "own", tmp_path / "data", ParallelText(tmp_path)
     words = [str(tmp_path / "theirs"), str(own), "--to", "docnmt"]
-    assert convert([*words, "--languages", "zho_Hans", "eng_Latn=en", "fra_Latn=de"]) == 0
+    assert convert([*words, "--languages", codes[0], f"{codes[1]}=en", f"{codes[2]}=de"]) == 0
     files = [f"--trainpref={text.path('train')}", f"--validpref={text.path('dev')}", f"--destdir={data}"]
     assert preprocess(["-s", "en", "-t", "de", *files, f"--srcdict={own}"]) == 0
     corpus = ParallelCorpus.open(data, "train")
     task: Any = load_model(own).task.between("en", "de")  # type: ignore[attr-defined]
-    assert task.source_tokenizer.pieces([corpus.source[0][0]]) == ["eng_Latn"]
+    assert task.source_tokenizer.pieces([corpus.source[0][0]]) == [codes[1]]
     assert corpus.target is not None
-    assert task.target_tokenizer.pieces([corpus.target[0][0]]) == ["fra_Latn"]
+    assert task.target_tokenizer.pieces([corpus.target[0][0]]) == [codes[2]]
     start = ["--config", str(own / "model.yaml"), "--finetune-from-model", str(own), "--max-tokens", "500"]
     for arch, more in (("transformer", ["--subword-sampling", "0.3"]), ("cond_transformer", [])):
         run = ["--arch", arch, "--save-dir", str(tmp_path / arch), "--max-update", "1", "--lr", "1e-20"]
@@ -296,6 +317,14 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "m/sentencepiece.bpe.model").write_bytes(b"no")
     (tmp_path / "m/model.safetensors").write_bytes(b"no")
     assert "sentencepiece.bpe.model" in refused()
+
+
+def test_the_first_mbart_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its tags are at the end of texts."""
+    models.write(tmp_path / "theirs", family="mbart50", kind="unigram")
+    (tmp_path / "theirs" / "tokenizer_config.json").write_text('{"tokenizer_class": "MBartTokenizer"}')
+    assert convert([str(tmp_path / "theirs"), str(tmp_path / "out"), "--to", "docnmt"]) == 1
+    assert "tokenizer_class" in one_line(capsys)
 
 
 def test_marian_is_refused_before_weights_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -257,6 +257,8 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: P
                 assert run(command.words[: command.words.index("<")]) == 2, command
             elif "ctranslate2" in command.words and find_spec("ctranslate2") is None:
                 pytest.skip(f"{command}: needs ctranslate2")
+            elif "onnx" in command.words and find_spec("onnxscript") is None:
+                pytest.skip(f"{command}: needs docnmt[onnx]")
             elif command.words[0] in SCRIPTS:
                 assert run(small(command)) == 0, command
             elif command.words[0] in ("mkdir", "cp"):

@@ -296,6 +296,32 @@ def test_old_parts_learn_at_a_share_of_the_rate(data: Path, tmp_path: Path) -> N
     assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
 
 
+def test_frozen_parameters_keep_their_values(
+    data: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The others learn as if they were alone, and a resumed run is the whole one; they have no moments."""
+    basic = [str(data), *SMALL.split(), "--arch", "transformer", "--max-tokens", "150"]
+    assert train([*basic, "--save-dir", str(tmp_path / "old"), "--max-update", "2"]) == 0
+    frozen = [*basic, "--finetune-from-model", str(tmp_path / "old"), "--finetune-freeze", "encoder.*", "*.norm.*"]
+    for run, limits in (("whole", ["4"]), ("parts", ["2", "4"])):
+        for limit in limits:
+            assert train([*frozen, "--save-dir", str(tmp_path / run), "--max-update", limit]) == 0
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+    old, new = (load_checkpoint(tmp_path / run / LAST) for run in ("old", "whole"))
+    stays = {name for name in old.group("model") if name.startswith("encoder.") or ".norm." in name}
+    moved = {name for name, tensor in new.group("model").items() if not torch.equal(tensor, old.group("model")[name])}
+    assert moved == set(old.group("model")) - stays
+    moments = {name.split(".", 2)[2] for name in new.tensors if name.startswith("optimizer.")}
+    assert moments == moved
+    capsys.readouterr()
+    for patterns in (["nothing*"], ["*"]):
+        command = [*frozen[:-2], *patterns, "--save-dir", str(tmp_path / "new"), "--max-update", "1"]
+        assert train(command) == 2
+        assert f"--finetune-freeze {patterns[0]}" in capsys.readouterr().err
+
+
 def test_of_a_sentence_model_all_is_old(data: Path, tmp_path: Path) -> None:  # noqa: F811
     """Two routes: a share of the rate, and the rate that it is."""
     basic = [str(data), *SMALL.split(), "--arch", "transformer", "--max-tokens", "150"]

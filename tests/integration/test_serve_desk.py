@@ -70,8 +70,8 @@ def test_the_desk_by_keyboard(page: Any, service: Served) -> None:  # noqa: F811
     assert faint(page) == []
     picture(page, "desk")
     page.keyboard.press("Control+Enter")
-    page.keyboard.press("Control+a")
     playwright.expect(fields.nth(2)).to_be_focused()
+    page.keyboard.press("Control+a")
     page.keyboard.insert_text("of a person")  # while the others are translated again
     page.keyboard.press("Control+Enter")
     playwright.expect(page.get_by_role("status")).to_contain_text("All segments are confirmed")
@@ -81,6 +81,74 @@ def test_the_desk_by_keyboard(page: Any, service: Served) -> None:  # noqa: F811
     assert page.locator(".target .sentence").all_text_contents() == ["the river walks", expected[0], "of a person"]
     with service.client() as client:
         assert client.get("/sessions").json()["sessions"] == 0
+
+
+class Held:
+    """Requests of a kind that wait until they are let go."""
+
+    def __init__(self, page: Any, address: str, method: str) -> None:  # noqa: F811
+        self.page, self.method, self.open, self.waiting = page, method, False, list[Any]()
+        page.route(address, self.take)
+
+    def take(self, route: Any) -> None:
+        if self.open or route.request.method != self.method:
+            route.continue_()
+        else:
+            self.waiting.append(route)
+
+    def let_go(self) -> None:
+        """The first of them, and all that come later."""
+        while not self.waiting:
+            self.page.wait_for_timeout(10)
+        self.open = True
+        self.waiting[0].continue_()
+
+
+@pytest.mark.parametrize("chosen", ["all", "part"])
+def test_what_comes_late_takes_nothing_from_the_person(page: Any, service: Served, chosen: str) -> None:  # noqa: F811
+    translate(page)
+    page.get_by_role("button", name="Edit").click()
+    fields, states = page.locator("#segments textarea"), page.locator("#segments .state")
+    playwright.expect(fields.first).to_be_focused()
+    drafts = [field.input_value() for field in fields.all()]
+    expected = again(service, "the river walks")
+    assert expected[0] != drafts[1]
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("the river walks")
+    late = Held(page, "**/translate", "POST")
+    page.keyboard.press("Control+Enter")
+    playwright.expect(fields.nth(1)).to_be_focused()
+    page.keyboard.press("Control+a" if chosen == "all" else "Control+Shift+End")
+    if chosen == "part":
+        fields.nth(1).evaluate("field => field.setSelectionRange(1, 3)")
+    late.let_go()
+    playwright.expect(page.get_by_role("status")).to_contain_text("2 segments were translated again", timeout=30_000)
+    assert fields.nth(1).input_value() == (expected[0] if chosen == "all" else drafts[1])
+    page.keyboard.insert_text("X")
+    typed = "X" if chosen == "all" else f"{drafts[1][:1]}X{drafts[1][3:]}"
+    assert fields.nth(1).input_value() == typed
+    playwright.expect(states.nth(1)).to_have_text("edited")
+    assert fields.nth(2).input_value() == expected[1]
+
+
+def test_what_is_being_confirmed_stays(page: Any, service: Served) -> None:  # noqa: F811
+    translate(page)
+    page.get_by_role("button", name="Edit").click()
+    fields, states = page.locator("#segments textarea"), page.locator("#segments .state")
+    draft = fields.nth(1).input_value()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("the river walks")
+    late = Held(page, "**/translate", "POST")
+    page.keyboard.press("Control+Enter")
+    playwright.expect(fields.nth(1)).to_be_focused()
+    confirming = Held(page, "**/segments/1", "PUT")
+    page.keyboard.press("Control+Enter")
+    late.let_go()
+    playwright.expect(page.get_by_role("status")).to_contain_text("2 segments were translated again", timeout=30_000)
+    assert fields.nth(1).input_value() == draft
+    confirming.let_go()
+    playwright.expect(states.nth(1)).to_have_text("confirmed")
+    assert fields.nth(1).input_value() == draft
 
 
 def test_a_desk_that_was_forgotten_says_so(page: Any, service: Served) -> None:  # noqa: F811

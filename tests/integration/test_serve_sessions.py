@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import subprocess
+import sys
 import time
 import weakref
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from docnmt.apps.serve.session import OpenSessions, SessionSegment
 from docnmt.apps.serve.worker import Models
 from docnmt.core.search import group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.translate_corpus import translate_corpus
 
 SOURCE = ["the cat.", "a dog sees it.", "it walks.", "the old tree.", "he sleeps."]
@@ -217,3 +220,46 @@ def test_an_open_document_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> No
     whole = client.post("/translate", json={"text": "\n".join(["the river.", *SOURCE])}).json()["text"]
     assert found == whole.split("\n")[5]
     client.service.worker.stop()
+
+
+def test_what_is_confirmed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when a segment is two sentences in turn with one, because its translation is one."""
+    used = models("hier_cond_transformer_tiny", target_context="conditional")
+    client, calls = started(used), list[tuple[int, ...]]()
+    remember = Ensemble.remember
+
+    def counted(self: Ensemble, memories: Any, sentences: Any, tokens: Any, *, given: bool) -> Any:
+        calls.append(tuple(tokens))
+        return remember(self, memories, sentences, tokens, given=given)
+
+    monkeypatch.setattr(Ensemble, "remember", counted)
+    segments = [{"source": text, "translation": f"the river {n}"} for n, text in enumerate(["a cat. a dog.", *SOURCE])]
+    address = f"/sessions/{client.post('/sessions', json={'segments': segments}).json()['session']}"
+
+    def translated(number: int) -> str:
+        """As if it had never been confirmed."""
+        client.put(f"{address}/segments/{number}", json={"confirmed": False})
+        (found,) = client.post(f"{address}/translate", json={"segments": [number]}).json()["segments"]
+        client.put(f"{address}/segments/{number}", json={"translation": segments[number]["translation"]})
+        return str(found["translation"])
+
+    first = [translated(number) for number in range(6)]
+    calls.clear()
+    assert [translated(number) for number in range(6)] == first
+    assert len(calls) <= 2 * 6  # what was written, and what was confirmed in its place
+    client.service.worker.stop()
+
+
+def test_the_bench_of_sessions_prints_times_and_scores(tmp_path: Path) -> None:
+    path = small_system.save(tmp_path / "m.safetensors", "hier_cond_transformer_tiny", target_context="conditional")
+    (tmp_path / "a.en").write_text("The dog sees you.\nA cat finds you.\n\nYou walk.\n", encoding="utf-8")
+    (tmp_path / "a.de").write_text("the river\nSie\n\ndu\n", encoding="utf-8")
+    command = [sys.executable, str(Path(__file__).parents[2] / "tools/bench/sessions.py"), "--path", str(path)]
+    command += ["--text", str(tmp_path / "a.en"), "--ref", str(tmp_path / "a.de"), "--segments", "3"]
+    done = subprocess.run([*command, "--", "--beam", "2"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("|")]
+    assert [row[:2] for row in rows[2:5]] == [
+        ["in a session, its first", "1"], ["in a session, later ones", "2"], ["alone, the same model", "3"]
+    ]  # fmt: skip
+    assert [row[0] for row in rows[7:]] == ["in a session", "alone, the same model", "the reference"]

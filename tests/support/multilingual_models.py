@@ -1,4 +1,4 @@
-"""Hugging Face folders of M2M100 and NLLB with random weights, made here, and what transformers does with them."""
+"""Hugging Face folders of M2M100, NLLB and mBART-50 with random weights, and what transformers does with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import marian_models
 import numpy as np
 import sentencepiece
 import torch
-from transformers import M2M100Config, M2M100ForConditionalGeneration, M2M100Tokenizer, NllbTokenizer
+from transformers import (
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    M2M100Tokenizer,
+    MBart50Tokenizer,
+    MBartConfig,
+    MBartForConditionalGeneration,
+    NllbTokenizer,
+)
 
 #: The languages of the NLLB folders here. M2M100's tokenizer brings its own.
 CODES = ("eng_Latn", "fra_Latn", "rus_Cyrl", "zho_Hans", "deu_Latn")
@@ -23,6 +31,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "NLLB": {"family": "nllb"},
     "NLLB, own output": {"family": "nllb", "tie_word_embeddings": False, "seed": 4, "activation_function": "gelu",
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2},
+    "mBART-50": {"family": "mbart50", "kind": "unigram", "scale_embedding": True},
+    "mBART-50, deeper, unscaled, own output, bias": {"family": "mbart50", "kind": "unigram", "encoder_layers": 1,
+                         "decoder_layers": 2, "d_model": 48, "seed": 5, "tie_word_embeddings": False,
+                         "activation_function": "relu", "bias": True},
 }  # fmt: skip
 
 
@@ -46,13 +58,14 @@ def spm(path: Path, kind: str) -> list[str]:
 
 
 def write(
-    folder: Path, *, family: str, kind: str = "bpe", seed: int = 0, shards: str | None = None, **more: Any
-) -> None:
+    folder: Path, *, family: str, kind: str = "bpe", seed: int = 0, shards: str | None = None, bias: bool = False,
+    **more: Any,
+) -> None:  # fmt: skip
     """A folder with a random model whose translations depend on what they translate.
 
     Args:
-        family: m2m100 or nllb. kind: of the SentencePiece model. shards: the most bytes of a file of weights.
-        more: settings of the `M2M100Config`.
+        family: m2m100, nllb or mbart50. kind: of the SentencePiece model. shards: the most bytes of a file of weights.
+        bias: of the output, at random. more: settings of the model's configuration.
     """
     folder.mkdir(parents=True)
     pieces = spm(folder / "sentencepiece.bpe.model", kind)
@@ -63,6 +76,9 @@ def write(
         (folder / "vocab.json").write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
         names: dict[str, Any] = {"tokenizer_class": "M2M100Tokenizer", "src_lang": "en", "tgt_lang": "fr"}
         size += 100 + 8  # languages, and entries that stand for nothing
+    elif family == "mbart50":
+        names = {"tokenizer_class": "MBart50Tokenizer", "src_lang": "en_XX", "tgt_lang": "fr_XX"}
+        size += 52 + 1  # languages, and <mask>
     else:
         names = {"tokenizer_class": "NllbTokenizer", "src_lang": "eng_Latn", "tgt_lang": "fra_Latn"}
         rows = [*CODES, "<mask>"]
@@ -77,8 +93,13 @@ def write(
         **more,
     }  # fmt: skip
     torch.manual_seed(seed)
-    model = M2M100ForConditionalGeneration(M2M100Config(**values)).eval()
+    if family == "mbart50":
+        model = MBartForConditionalGeneration(MBartConfig(**values, decoder_start_token_id=2)).eval()
+    else:
+        model = M2M100ForConditionalGeneration(M2M100Config(**values)).eval()
     with torch.no_grad():
+        if bias:
+            model.final_logits_bias.normal_()
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
         for layer in model.model.decoder.layers:
@@ -91,9 +112,11 @@ class Loaded:
     """A folder as transformers loads it."""
 
     def __init__(self, folder: Path) -> None:
-        kind = M2M100Tokenizer if (folder / "vocab.json").exists() else NllbTokenizer
-        self.tokenizer = kind.from_pretrained(folder)
-        self.model = M2M100ForConditionalGeneration.from_pretrained(folder).eval()
+        named = json.loads((folder / "tokenizer_config.json").read_text())["tokenizer_class"]
+        kinds = {kind.__name__: kind for kind in (M2M100Tokenizer, NllbTokenizer, MBart50Tokenizer)}
+        self.tokenizer = kinds[named].from_pretrained(folder)
+        model = MBartForConditionalGeneration if named == "MBart50Tokenizer" else M2M100ForConditionalGeneration
+        self.model = model.from_pretrained(folder).eval()
 
     def languages(self, source: str, target: str) -> None:
         """Translate between these from now on."""

@@ -15,12 +15,14 @@ class ConvertConfig:
 
     input: str = option(
         dataclasses.MISSING,
-        "a Hugging Face folder of Marian, M2M100 or NLLB, or a docnmt checkpoint or --save-dir",
+        "a Hugging Face folder of Marian, M2M100, NLLB or mBART-50, or a docnmt checkpoint or --save-dir",
         positional=True,
         metavar="IN",
     )
     output: str = option(dataclasses.MISSING, "the folder to write", positional=True, metavar="OUT")
-    to: Literal["docnmt", "hf-marian", "ctranslate2", "hub-folder"] = option(dataclasses.MISSING, "the form to write")
+    to: Literal["docnmt", "hf-marian", "ctranslate2", "onnx", "hub-folder"] = option(
+        dataclasses.MISSING, "the form to write"
+    )
     source_lang: str | None = option(
         None,
         "of a Hugging Face folder: the source language, as the files of your data end [that of "
@@ -31,8 +33,8 @@ class ConvertConfig:
     target_lang: str | None = option(None, "the target language likewise [the last]", metavar="TGT", aliases=("-t",))
     languages: tuple[str, ...] = option(
         (),
-        "of M2M100 and NLLB: keep only the entries of the vocabulary that these languages need, by their scripts; "
-        "CODE=NAME: under another name, as the files of your data end [all]",
+        "of M2M100, NLLB and mBART-50: keep only the entries of the vocabulary that these languages need, by their "
+        "scripts; CODE=NAME: under another name, as the files of your data end [all]",
         metavar="CODE[=NAME]",
     )
     overwrite: bool = option(False, "replace OUT if docnmt-convert wrote it")

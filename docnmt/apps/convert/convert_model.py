@@ -11,8 +11,9 @@ from docnmt.apps.convert.ctranslate import require_ctranslate2, write_ctranslate
 from docnmt.apps.convert.hub_folder import describe_for_hub
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian import read_marian, write_marian
-from docnmt.apps.convert.multilingual import KIND as MULTILINGUAL
+from docnmt.apps.convert.multilingual import KINDS as MULTILINGUAL
 from docnmt.apps.convert.multilingual import read_multilingual
+from docnmt.apps.convert.onnx_graphs import require_onnx, write_onnx
 from docnmt.apps.convert.pretrained_folder import CONFIG
 from docnmt.apps.convert.sentence_model import OPTIONS, SentenceModel, read_checkpoint, write_checkpoint
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
@@ -28,6 +29,7 @@ _WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
     "docnmt": write_checkpoint,
     "hf-marian": write_marian,
     "ctranslate2": write_ctranslate2,
+    "onnx": write_onnx,
     "hub-folder": write_checkpoint,
 }
 
@@ -80,6 +82,8 @@ def _check_output(source: Path, folder: Path, config: ConvertConfig) -> None:
         raise UsageError(f"{folder}: would take the place of {source}, which is read; give another folder")
     if config.to == "ctranslate2":
         require_ctranslate2()
+    if config.to == "onnx":
+        require_onnx()
 
 
 def _kind(source: Path, config: ConvertConfig) -> str:
@@ -93,7 +97,7 @@ def _kind(source: Path, config: ConvertConfig) -> str:
     if source.is_file() and (source.suffix == ".json" or (source.parent / CONFIG).is_file()):
         raise UserError(f"{source}: is one file of a folder; give the folder, {source.resolve().parent}")
     is_folder = (source / CONFIG).is_file()
-    for name, model in (("source.spm", "a Marian"), ("sentencepiece.bpe.model", "an M2M100 or NLLB")):
+    for name, model in (("source.spm", "a Marian"), ("sentencepiece.bpe.model", "an M2M100, NLLB or mBART-50")):
         if not is_folder and (source / name).is_file():
             raise UserError(f"{source / CONFIG}: no such file; a folder of {model} model has one")
     kind = str(JsonFile(source / CONFIG).values.get("model_type")) if is_folder else _DOCNMT
@@ -102,11 +106,11 @@ def _kind(source: Path, config: ConvertConfig) -> str:
     problems = []
     if config.to == {"marian": "hf-marian"}.get(kind, kind):
         problems.append(f"--to {config.to}: {source} is in this form already")
-    if config.to == "hf-marian" and kind == MULTILINGUAL:
-        why = "norms its layers before and counts positions otherwise"
-        problems.append(f"--to hf-marian: {source} is M2M100 or NLLB, which {why}; take docnmt or ctranslate2")
-    if config.languages and kind != MULTILINGUAL:
-        problems.append(f"--languages is for M2M100 and NLLB; {source} is none")
+    if config.to == "hf-marian" and kind in MULTILINGUAL:
+        why = "norms its layers before and has other positions"
+        problems.append(f"--to hf-marian: {source} is {MULTILINGUAL[kind]}, which {why}; take docnmt or ctranslate2")
+    if config.languages and kind not in MULTILINGUAL:
+        problems.append(f"--languages is for M2M100, NLLB and mBART-50; {source} is none")
     given = {"--source-lang": config.source_lang, "--target-lang": config.target_lang}
     useless = [name for name, value in given.items() if value is not None and not is_folder]
     problems += [f"{name} has no effect: the checkpoint {source} has its languages" for name in useless]
@@ -137,7 +141,7 @@ def _read(
         checkpoint = load_checkpoint(file, optimizer=False)
         what = f"{checkpoint.header['arch']} of {file}"
         return what, lambda folder: save_checkpoint(folder / BEST, checkpoint.header, checkpoint.tensors)
-    if kind == MULTILINGUAL:
+    if kind in MULTILINGUAL:
         sentence = read_multilingual(source, config, say)
     elif is_folder:
         sentence = read_marian(source, (config.source_lang, config.target_lang), say)

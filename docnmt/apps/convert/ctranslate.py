@@ -10,8 +10,7 @@ from typing import Any  # CTranslate2's specifications, which have no types
 import torch
 from torch import Tensor
 
-from docnmt.apps.convert.sentence_model import SentenceModel
-from docnmt.core.data.preparation import Preparation
+from docnmt.apps.convert.sentence_model import SentenceModel, write_pieces
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK
 from docnmt.core.models.encoder_decoder import Stack
 from docnmt.core.training.checkpoint import unique_state
@@ -36,9 +35,9 @@ _DECODER_LAYER = {
     "attention/linear_2": "cross.output",
     "attention/layer_norm": "cross_residual.norm",
 }
-#: The longest text in CTranslate2, in subwords: rows of its table of positions. docnmt has no such limit.
+#: The longest text in CTranslate2 and ONNX, in subwords: rows of the table of positions. docnmt has no such limit.
 POSITIONS = 1024
-#: The bias of entries that are never written: CTranslate2 has no list of them. The value fits into 16-bit types.
+#: The bias of entries that are never written: CTranslate2 and ONNX have no list of them. It fits into 16-bit types.
 NEVER = -1e4
 
 
@@ -71,18 +70,20 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
         config.heads,
         pre_norm=config.norm == "pre",
         activation=getattr(specs.common_spec.Activation, _ACTIVATIONS[config.activation]),
+        layernorm_embedding=config.norm_embeddings,
     )
     model, own = sentence.model, unique_state(sentence.model)
     for name, stack, table in (("encoder", model.encoder, _ENCODER_LAYER), ("decoder", model.decoder, _DECODER_LAYER)):
         _set_inputs(getattr(spec, name), stack)
         parts = {f"{name}/layer_norm": f"{name}.norm"} if config.norm == "pre" else {}
+        parts |= {f"{name}/layernorm_embedding": f"{name}.embedding.norm"} if config.norm_embeddings else {}
         for n in range(len(stack.layers)):
             parts |= {f"{name}/layer_{n}/{part}": f"{name}.layers.{n}.{module}" for part, module in table.items()}
         for part, module in parts.items():
-            kinds = ("gamma", "beta") if part.endswith("layer_norm") else ("weight", "bias")
+            kinds = ("gamma", "beta") if part.endswith(("layer_norm", "layernorm_embedding")) else ("weight", "bias")
             for kind, parameter in zip(kinds, ("weight", "bias"), strict=True):
                 setattr(specs.model_spec.index_spec(spec, part), kind, own[f"{module}.{parameter}"])
-    spec.decoder.projection.weight, spec.decoder.projection.bias = _projection(sentence)
+    spec.decoder.projection.weight, spec.decoder.projection.bias = projection(sentence)
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (SPECIAL[n] for n in (UNK, BOS, EOS))
     spec.config.decoder_start_token, spec.config.add_source_eos = SPECIAL[BOS], True
     spec.register_source_vocabulary(task.source_tokenizer.vocabulary())
@@ -90,18 +91,22 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
     spec.validate()
     spec.optimize()
     spec.save(str(folder))
-    for name, tokenizer in (("source.spm", task.source_tokenizer), ("target.spm", task.target_tokenizer)):
-        (folder / name).write_bytes(tokenizer.prepared(Preparation()).to_bytes())
+    write_pieces(sentence, folder)
+
+
+def attention_problems(sentence: SentenceModel) -> list[str]:
+    """Return a message for each option of attention that is not exported."""
+    config, attention = sentence.config, sentence.model.encoder.stack[0].sublayer("attention")
+    if not isinstance(attention, SelfAttention):
+        return [f"--attention {config.attention}: only softmax is exported"]
+    if attention.position is not None:
+        return [f"--position {config.position}: inside attention; only those added to embeddings are exported"]
+    return []
 
 
 def _problems(sentence: SentenceModel) -> list[str]:
     """Return a message for each option that CTranslate2 does not support."""
-    config, found = sentence.config, []
-    attention = sentence.model.encoder.stack[0].sublayer("attention")
-    if not isinstance(attention, SelfAttention):
-        found.append(f"--attention {config.attention}: it has softmax only")
-    elif attention.position is not None:
-        found.append(f"--position {config.position}: inside attention; only those added to embeddings are exported")
+    config, found = sentence.config, attention_problems(sentence)
     if config.position_fusion not in ("add", "concat"):
         found.append(f"--position-fusion {config.position_fusion}: only add and concat are exported")
     return found
@@ -114,10 +119,7 @@ def _set_inputs(part: Any, stack: Stack) -> None:
     """
     embedding = stack.embedding
     tokens, scale = embedding.tokens.weight.detach(), embedding.scale
-    places = torch.zeros(POSITIONS, 4, dtype=torch.int64)
-    places[:, 0] = torch.arange(POSITIONS)
-    table = torch.zeros(POSITIONS, embedding.tokens.embedding_dim)
-    table = table if embedding.position is None else embedding.position(places).detach()
+    table = position_table(stack)
     if isinstance(embedding.fusion, Concat):
         words, positions = (matrix.detach() for matrix in embedding.fusion.matrices)
         bias = embedding.fusion.projection.bias.detach()
@@ -126,7 +128,17 @@ def _set_inputs(part: Any, stack: Stack) -> None:
     embeddings.weight, part.scale_embeddings, part.position_encodings.encodings = tokens, scale, table
 
 
-def _projection(sentence: SentenceModel) -> tuple[Tensor, Tensor]:
+def position_table(stack: Stack) -> Tensor:
+    """Return the encoding (`POSITIONS`, d) of the places 0, 1, … of encoder or decoder; 0 without positions."""
+    embedding = stack.embedding
+    places = torch.zeros(POSITIONS, 4, dtype=torch.int64)
+    places[:, 0] = torch.arange(POSITIONS)
+    table = torch.zeros(POSITIONS, embedding.tokens.embedding_dim)
+    return table if embedding.position is None else embedding.position(places).detach()
+
+
+def projection(sentence: SentenceModel) -> tuple[Tensor, Tensor]:
+    """Return weight (V, d) and bias (V,) of the output, with `NEVER` for entries that no translation has."""
     output = sentence.model.output
     bias = torch.zeros(output.out_features) if output.bias is None else output.bias.detach().clone()
     bias[[BOS, MASK] if sentence.joined else [BOS, BRK, MASK]] = NEVER

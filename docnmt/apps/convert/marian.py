@@ -21,7 +21,7 @@ from docnmt.apps.convert.pretrained_folder import (
     check_files,
     read_tensors,
 )
-from docnmt.apps.convert.sentence_model import SentenceModel, built
+from docnmt.apps.convert.sentence_model import PIECES, SentenceModel, built, write_pieces
 from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, Tokenizer
 from docnmt.core.tasks.config import DocumentTranslationConfig
@@ -30,7 +30,7 @@ from docnmt.core.training.checkpoint import unique_state
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import write_json
 
-PIECES, TABLES = ("source.spm", "target.spm"), ("vocab.json", "target_vocab.json")
+TABLES = ("vocab.json", "target_vocab.json")
 
 
 def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Callable[[str], None]) -> SentenceModel:
@@ -142,8 +142,7 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
     write_json(folder / TABLES[0], source)
     if not task.joined:
         write_json(folder / TABLES[1], target)
-    for name, side in zip(PIECES, sides, strict=True):
-        (folder / name).write_bytes(side.prepared(Preparation()).to_bytes())
+    write_pieces(sentence, folder)
     names = {
         "tokenizer_class": "MarianTokenizer",
         "source_lang": task.source_lang,

@@ -41,7 +41,7 @@ def read_config(settings: JsonFile) -> TransformerConfig:
 
 
 def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = ()) -> TransformerConfig:
-    """Return the options that the configurations of Marian, M2M100 and NLLB have in common.
+    """Return the options that the configurations of Marian, M2M100, NLLB and mBART have in common.
 
     Args:
         default: the activation if none is named. problems: messages of problems already found.
@@ -81,6 +81,7 @@ def config_problems(config: TransformerConfig) -> list[str]:
         "sinusoids": "paper",
         "position_fusion": "add",
         "attention": "softmax",
+        "norm_embeddings": False,
     }
     return [
         f"--{name.replace('_', '-')} {getattr(config, name)}: Marian has {value} only"

@@ -44,7 +44,10 @@ SHARED, ENCODER, DECODER, HEAD, BIAS = (
     "lm_head.weight",
     "final_logits_bias",
 )
-_POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
+_SIDES = ("encoder", "decoder")
+_POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in _SIDES)
+#: Rows at the beginning of mBART's tables of positions that no word has.
+_OFFSET = 2
 #: Names of docnmt's parameters. A matrix equal to the one before, or a bias of zeros, is left out.
 SOURCE, TARGET = "encoder.embedding.tokens.weight", "decoder.embedding.tokens.weight"
 OUTPUT, OUTPUT_BIAS = "output.weight", "output.bias"
@@ -91,12 +94,14 @@ def from_transformers(
         UserError: a tensor is missing, has another shape, or does not belong to a translation model.
     """
     left = {name: tensor.float() for name, tensor in tensors.items()}
-    order = torch.arange(config.embed_dim)
-    if config.sinusoids == "paper":
+    order, found = torch.arange(config.embed_dim), dict[str, Tensor]()
+    if config.position == "learned":
+        found |= _learned_inputs(left, config)
+    elif config.sinusoids == "paper":
         _check_positions(left, config.embed_dim)
         order = order.view(2, -1).t().flatten()  # docnmt's feature j is Marian's order[j]
     else:
-        for side in ("encoder", "decoder"):
+        for side in _SIDES:
             left.pop(f"model.{side}.embed_positions.weights", None)  # the table, in files of early versions
     matrices = list(zip(_matrices(left, shared, tied, config.embed_dim), (rows[0], *[rows[1]] * 2), strict=True))
     different = {(name, id(own)): (name, matrix, own) for (name, matrix), own in matrices}  # large ones are made once
@@ -105,7 +110,7 @@ def from_transformers(
     bias = left.pop(BIAS, torch.zeros(1, 1 + max(rows[1])))
     bias = _at(BIAS, bias.flatten(), rows[1], absent=ABSENT)
     bias[[n for n, row in enumerate(rows[1][: len(SPECIAL)]) if row >= 0 and row in rows[1][n + 1 :]]] = ABSENT
-    found = {SOURCE: source}
+    found |= {SOURCE: source}
     found |= {} if torch.equal(source, target) else {TARGET: target}
     found |= {} if torch.equal(output, target) else {OUTPUT: output}
     found |= {OUTPUT_BIAS: bias} if bias.any() else {}
@@ -116,16 +121,31 @@ def from_transformers(
     if config.norm == "pre":
         found |= _final_norms(left, config)
     if left:
-        kind = "MarianMTModel" if config.norm == "post" else "M2M100ForConditionalGeneration"
+        kinds = {"post": "MarianMTModel", "pre": "M2M100ForConditionalGeneration"}
+        kind = "MBartForConditionalGeneration" if config.norm_embeddings else kinds[config.norm]
         raise UserError(f"tensor '{sorted(left)[0]}' is none that a {kind} of this config.json has")
     return found
 
 
 def _final_norms(left: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
     """Return the normalizations after the last layers of a pre-norm model, and remove them from `left`."""
+    return _norms(left, config, "norm", "layer_norm")
+
+
+def _learned_inputs(left: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
+    """Return mBART's tables of positions and the normalizations of its embeddings, and remove them from `left`."""
+    found = _norms(left, config, "embedding.norm", "layernorm_embedding")
+    for side, name in zip(_SIDES, _POSITIONS, strict=True):
+        expected = (config.max_positions + _OFFSET, config.embed_dim)
+        found[f"{side}.embedding.position.weight"] = _take(left, name, config, expected)[_OFFSET:]
+    return found
+
+
+def _norms(left: dict[str, Tensor], config: TransformerConfig, own: str, theirs: str) -> dict[str, Tensor]:
+    """Return a normalization of encoder and decoder, and remove it from `left`."""
     return {
-        f"{side}.norm.{kind}": _take(left, f"model.{side}.layer_norm.{kind}", config)
-        for side in ("encoder", "decoder")
+        f"{side}.{own}.{kind}": _take(left, f"model.{side}.{theirs}.{kind}", config)
+        for side in _SIDES
         for kind in ("weight", "bias")
     }
 
@@ -198,13 +218,15 @@ def _at(name: str, matrix: Tensor, rows: Sequence[int], absent: float = 0.0) -> 
     return torch.cat([matrix, matrix.new_full((1, *matrix.shape[1:]), absent)])[list(rows)]
 
 
-def _take(left: dict[str, Tensor], name: str, config: TransformerConfig) -> Tensor:
-    """Return a layer's tensor of the right shape, and remove it from `left`."""
+def _take(
+    left: dict[str, Tensor], name: str, config: TransformerConfig, expected: tuple[int, int] | None = None
+) -> Tensor:
+    """Return a tensor of the right shape, which is `expected` or that of a layer's, and remove it from `left`."""
     d, inner = config.embed_dim, config.ffn_dim
     module, _, kind = name.rpartition(".")
     module = module.rpartition(".")[2]
     shape = {"fc1": (inner, d), "fc2": (d, inner)}.get(module, (d,) if "norm" in module else (d, d))
-    shape = shape if kind == "weight" else shape[:1]
+    shape = expected or (shape if kind == "weight" else shape[:1])
     if name not in left:
         raise UserError(f"tensor '{name}' is missing")
     if left[name].shape != shape:

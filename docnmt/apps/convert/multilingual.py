@@ -1,7 +1,7 @@
-"""Reading of folders of transformers' M2M100ForConditionalGeneration: the multilingual models M2M100 and NLLB.
+"""Reading of folders of transformers' models of many languages: M2M100, NLLB and mBART-50.
 
-A text begins with the tag of its language (`__fr__`, `fra_Latn`) on both sides. docnmt's tokenizers put it there
-(`docnmt.core.data.preparation`), and the search writes it first.
+A text begins with the tag of its language (`__fr__`, `fra_Latn`, `fr_XX`) on both sides. docnmt's tokenizers put it
+there (`docnmt.core.data.preparation`), and the search writes it first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from docnmt.apps.convert.config import ConvertConfig
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian_config import read_layers
-from docnmt.apps.convert.multilingual_vocabulary import PIECES, MultilingualVocabulary, read_vocabulary
+from docnmt.apps.convert.multilingual_vocabulary import PIECES, MultilingualVocabulary, read_vocabulary, tokenizer_class
 from docnmt.apps.convert.pretrained_folder import CONFIG, TOKENIZER, check_files, read_tensors
 from docnmt.apps.convert.sentence_model import SentenceModel, built
 from docnmt.core.data.directions import directed
@@ -24,10 +24,10 @@ from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.runtime.errors import UsageError, UserError
 
-#: `model_type` in config.json.
-KIND = "m2m_100"
+#: `model_type` in config.json → the models.
+KINDS = {"m2m_100": "M2M100 or NLLB", "mbart": "mBART-50"}
 #: The keys of the languages in tokenizer_config.json, and the source language that transformers takes by default.
-_STORED, _ENGLISH = ("src_lang", "tgt_lang"), ("en", "eng_Latn")
+_STORED, _ENGLISH = ("src_lang", "tgt_lang"), ("en", "eng_Latn", "en_XX")
 
 
 def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
@@ -40,10 +40,11 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
         UserError: a file is missing, damaged or does not fit the others, or docnmt cannot compute the model.
     """
     settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
-    check_files(folder, settings, KIND, (PIECES,), "an M2M100 or NLLB model")
+    kind = str(settings.values.get("model_type"))
+    check_files(folder, settings, kind, (PIECES,), f"a model of {KINDS[kind]}")
     if tokens.flag("legacy_behaviour", False):
         raise UserError(f"{tokens.path}: 'legacy_behaviour': tags at the end of source texts cannot be converted")
-    config = _config(settings)
+    config = _mbart_config(settings, tokens) if kind == "mbart" else _config(settings)
     vocabulary = read_vocabulary(folder, settings, tokens, wanted.languages, say)
     languages = _languages(wanted, tokens, vocabulary, say)
     tokenizers = _tokenizers(vocabulary, languages)
@@ -65,6 +66,26 @@ def _config(settings: JsonFile) -> TransformerConfig:
     if config.embed_dim < 4:
         raise UserError(f"{settings.path}: 'd_model': expected at least 4, got {config.embed_dim}")
     return config
+
+
+def _mbart_config(settings: JsonFile, tokens: JsonFile) -> TransformerConfig:
+    """Return the options of an mBART-50 model; the first mBART had its tags at the end of texts.
+
+    Raises:
+        UserError: as for `_config`, or the tokenizer is not mBART-50's.
+    """
+    if not (kind := tokenizer_class(settings, tokens)).startswith("MBart50"):
+        raise UserError(
+            f"{tokens.path}: 'tokenizer_class' is '{kind}', expected MBart50Tokenizer; only mBART-50 is read"
+        )
+    return replace(
+        read_layers(settings, default="gelu"),
+        norm="pre",
+        position="learned",
+        max_positions=settings.whole("max_position_embeddings"),
+        share_positions=False,
+        norm_embeddings=True,
+    )
 
 
 def _languages(

@@ -1,8 +1,8 @@
-"""The vocabulary of an M2M100 or NLLB folder: pieces, tags of languages, and the row of each in the matrices.
+"""The vocabulary of an M2M100, NLLB or mBART-50 folder: pieces, tags of languages, and the row of each in the matrices.
 
-M2M100 has a table, vocab.json. NLLB has fairseq's numbering: four special entries, then SentencePiece's pieces from its
-fourth on, each in the row after its SentencePiece number, then the tags. If no file has the rows of the tags, they
-follow the pieces in the order in which a file lists them.
+M2M100 has a table, vocab.json. NLLB and mBART-50 have fairseq's numbering: four special entries, then SentencePiece's
+pieces from its fourth on, each in the row after its SentencePiece number, then the tags. If no file has the rows of the
+tags, they follow the pieces in the order in which a file lists them.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ PIECES, _TABLE = "sentencepiece.bpe.model", "vocab.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 _MASK = "<mask>"
 _LARGEST = 1 << 22
-#: The form of the languages' tags in M2M100 and NLLB.
-_TAG = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
+#: The form of the languages' tags in M2M100, NLLB and mBART-50.
+_TAG = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3}|[a-z]{2}_[A-Z]{2})")
 #: The modules of transformers with the tags that it adds to folders without a list, by class of tokenizer.
 _LISTS = {
     "M2M100Tokenizer": "transformers.models.m2m_100.tokenization_m2m_100",
     "NllbTokenizer": "transformers.models.nllb.tokenization_nllb",
     "NllbTokenizerFast": "transformers.models.nllb.tokenization_nllb",
+    "MBart50Tokenizer": "transformers.models.mbart50.tokenization_mbart50",
+    "MBart50TokenizerFast": "transformers.models.mbart50.tokenization_mbart50",
 }
 
 
 @dataclass(frozen=True)
 class MultilingualVocabulary:
-    """The vocabulary of an M2M100 or NLLB model, as docnmt has it.
+    """The vocabulary of an M2M100, NLLB or mBART-50 model, as docnmt has it.
 
     Attributes:
         entries: the entries with their rows. tokenizer: the tokenizer, which puts no tags before texts.
@@ -70,7 +72,8 @@ def read_vocabulary(
     if table.get("</s>") != eos or "<unk>" not in table:
         raise UserError(f"{folder}: expected '<unk>', and '</s>' in row {eos}, as {settings.path} says")
     added = {name: row for name, row in added_tokens(folder).items() if name not in table}
-    tags = _tags(folder, tokens, {name: row for name, row in added.items() if _TAG.fullmatch(name)}, len(table))
+    kind = tokenizer_class(settings, tokens)
+    tags = _tags(folder, kind, tokens, {name: row for name, row in added.items() if _TAG.fullmatch(name)}, len(table))
     mask = {} if has_table else {f"<{_MASK}>": added.get(_MASK, len(table) + len(tags))}
     added = {name: row for name, row in added.items() if name not in tags and name != _MASK}
     codes = {_code(tag): tag for tag in tags}
@@ -114,7 +117,12 @@ def _controls(names: Sequence[str], pieces: Collection[str]) -> list[str]:
     return [name for name in names[len(SPECIAL) :] if name not in known]
 
 
-def _tags(folder: Path, tokens: JsonFile, added: dict[str, int], begin: int) -> dict[str, int]:
+def tokenizer_class(settings: JsonFile, tokens: JsonFile) -> str:
+    """Return the name of the tokenizer's class in transformers, from one of the two files; "" if none names it."""
+    return tokens.token("tokenizer_class", settings.token("tokenizer_class", ""))
+
+
+def _tags(folder: Path, kind: str, tokens: JsonFile, added: dict[str, int], begin: int) -> dict[str, int]:
     """Return the row of each tag: as in the folder, or from `begin` on in the order of its list or transformers'."""
     if added:
         return added
@@ -124,13 +132,12 @@ def _tags(folder: Path, tokens: JsonFile, added: dict[str, int], begin: int) -> 
         names = [_content(each) for each in listed] if isinstance(listed, list) else []
         if names := [name for name in names if _TAG.fullmatch(name)]:
             return {name: begin + number for number, name in enumerate(names)}
-    kind = tokens.values.get("tokenizer_class")
     try:
-        known = importlib.import_module(_LISTS[str(kind)]).FAIRSEQ_LANGUAGE_CODES
+        known = importlib.import_module(_LISTS[kind]).FAIRSEQ_LANGUAGE_CODES
     except (ImportError, KeyError, AttributeError) as error:
         raise UserError(
             f"{tokens.path}: lists no languages: expected them in 'additional_special_tokens', or transformers "
-            "installed and 'tokenizer_class' M2M100Tokenizer or NllbTokenizer"
+            "installed and 'tokenizer_class' M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer"
         ) from error
     if isinstance(known, dict):
         known = [f"__{code}__" for code in known.get(tokens.token("language_codes", "m2m100"), [])]

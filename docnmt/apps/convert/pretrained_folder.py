@@ -31,7 +31,7 @@ def check_files(folder: Path, settings: JsonFile, kind: str, needed: Sequence[st
     """
     found = settings.values.get("model_type")
     if found != kind:
-        raise UserError(f"{settings.path}: 'model_type' is {found!r}, expected 'marian' or 'm2m_100'")
+        raise UserError(f"{settings.path}: 'model_type' is {found!r}, expected 'marian', 'm2m_100' or 'mbart'")
     problems = []
     missing = [name for name in needed if not (folder / name).is_file()]
     if not any((folder / name).is_file() for name in (WEIGHTS, _INDEX)):

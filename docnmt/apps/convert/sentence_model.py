@@ -13,6 +13,7 @@ from typing_extensions import TypeIs
 
 from docnmt.apps.convert import marian_weights as weights
 from docnmt.core.data.directions import known_languages
+from docnmt.core.data.preparation import Preparation
 from docnmt.core.models.architectures import ConcatTransformer, Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.translation_model import is_translation_model
@@ -26,6 +27,8 @@ from docnmt.runtime.files import BEST, find_checkpoint, write_text
 
 #: The model's options as a `--config` file; the name is not config.yaml, because no training run has this folder.
 OPTIONS = "model.yaml"
+#: The SentencePiece models of source and target in a folder for another toolkit.
+PIECES = ("source.spm", "target.spm")
 #: The options that a model needs to start from this one; positions may have more levels, all others may differ.
 _OF_WEIGHTS = (
     "encoder_layers",
@@ -42,7 +45,10 @@ _OF_WEIGHTS = (
     "scale_embeddings",
     "position_fusion",
     "sinusoids",
+    "norm_embeddings",
 )
+#: More of them, of models with learned positions.
+_OF_TABLES = ("position", "max_positions", "share_positions")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +111,13 @@ def built(
     return SentenceModel(folder, model, config, task)
 
 
+def write_pieces(sentence: SentenceModel, folder: Path) -> None:
+    """Write the SentencePiece models as source.spm and target.spm, for toolkits that cut texts by themselves."""
+    sides = (sentence.task.source_tokenizer, sentence.task.target_tokenizer)
+    for name, tokenizer in zip(PIECES, sides, strict=True):
+        (folder / name).write_bytes(tokenizer.prepared(Preparation()).to_bytes())
+
+
 def read_checkpoint(path: Path, form: str) -> SentenceModel:
     """Read the model of a docnmt checkpoint or save-dir, to be written as `form`.
 
@@ -159,7 +172,8 @@ def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
     }
     tensors = {f"model.{name}": tensor for name, tensor in unique_state(sentence.model).items()}
     save_checkpoint(folder / BEST, header, tensors | state.tensors)
-    options = {name.replace("_", "-"): getattr(sentence.config, name) for name in _OF_WEIGHTS}
+    names = (*_OF_WEIGHTS, *(_OF_TABLES if sentence.config.position == "learned" else ()))
+    options = {name.replace("_", "-"): getattr(sentence.config, name) for name in names}
     head = (
         "# what a model needs that starts from this one: docnmt-train DATA --config FILE --finetune-from-model FOLDER\n"
     )

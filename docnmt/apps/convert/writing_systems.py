@@ -33,13 +33,13 @@ _OF_LANGUAGES = {
 
 
 def script_of(code: str) -> str:
-    """Return the script of a language: it is part of the code `deu_Latn`, and comes from a table for `ru`.
+    """Return the script of a language: it is part of the code `deu_Latn`, and comes from a table for `ru` and `ru_RU`.
 
     Raises:
         UsageError: the code has a script that is not known here.
     """
     named = re.search(r"_([A-Z][a-z]{3})$", code)
-    script = named[1] if named else _OF_LANGUAGES.get(code, "Latn")
+    script = named[1] if named else _OF_LANGUAGES.get(code[:2] if code[2:3] == "_" else code, "Latn")
     if script not in _WORDS:
         raise UsageError(f"--languages {code}: the script '{script}' is not known; leave --languages out")
     return script

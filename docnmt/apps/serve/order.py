@@ -22,20 +22,25 @@ Ending = Literal["done", "failed", "late"]
 RequestEvent = tuple[int, Translation] | Ending
 
 
+#: The number of states of one document's source whose encodings are kept: a segment that is confirmed by one sentence
+#: is one sentence, too, and may be several when its confirmation is taken back.
+_STATES = 2
+
+
 class KeptEncoding:
-    """The encodings of a document that stays open, kept until its source changes."""
+    """The encodings of a document that stays open, of its source as it is and as it was before."""
 
     def __init__(self) -> None:
-        self._source: tuple[bytes, ...] = ()
-        self._ranges: dict[tuple[int, int], Encoding] = {}
+        self._states: dict[tuple[bytes, ...], dict[tuple[int, int], Encoding]] = {}
 
     def of(self, corpus: ParallelCorpus) -> dict[tuple[int, int], Encoding]:
-        """Return the kept encodings, by ranges of sentences; none are left if the source has changed."""
+        """Return the kept encodings of this source, by ranges of sentences; none if it is new."""
         source = corpus.source
         key = tuple(np.asarray(part).tobytes() for part in (source.tokens, source.offsets, corpus.document_offsets))
-        if key != self._source:
-            self._source, self._ranges = key, {}
-        return self._ranges
+        found = self._states[key] = self._states.pop(key, {})
+        if len(self._states) > _STATES:
+            del self._states[next(iter(self._states))]
+        return found
 
 
 @dataclass(frozen=True, eq=False)

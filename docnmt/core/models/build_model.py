@@ -99,9 +99,12 @@ class DocumentContext:
 
 
 def embeddings(
-    config: TransformerConfig, task: Vocabularies, position: Position
+    config: TransformerConfig, task: Vocabularies, positions: tuple[Position, Position]
 ) -> tuple[Embedding, Embedding, nn.Linear]:
     """Build the source and target embeddings and the output layer; the configuration says which matrices are shared.
+
+    Args:
+        positions: of source and target, which may be one object.
 
     Raises:
         UsageError: shared embeddings were requested and the vocabularies differ.
@@ -124,14 +127,17 @@ def embeddings(
     if config.output_bias:
         output.bias = nn.Parameter(torch.zeros(task.target_vocabulary_size))
 
-    def embedding(tokens: nn.Embedding) -> Embedding:
-        """Build the embedding of one side, with the positions and a fusion of its own."""
+    def embedding(tokens: nn.Embedding, position: Position) -> Embedding:
+        """Build the embedding of one side, with its positions and a fusion and norm of its own."""
         own = FUSIONS.options(config.position_fusion, config)
         fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
+        norm = nn.LayerNorm(width) if config.norm_embeddings else None
         scale = None if config.scale_embeddings else 1.0
-        return Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout, scale=scale)
+        return Embedding(
+            tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout, scale=scale, norm=norm
+        )
 
-    return embedding(source), embedding(target), output
+    return embedding(source, positions[0]), embedding(target, positions[1]), output
 
 
 def encoder_decoder(
@@ -146,12 +152,17 @@ def encoder_decoder(
     if context is not None:
         reading, position_settings = context.config.reading, context.config.position_settings
     assert reading is not None
-    lengths = {"max_distance": config.horizon or 16, "max_positions": config.max_positions}
-    options = POSITIONS.options(config.position, config)
-    position = build_position(
-        config.position, config.embed_dim, options=options, sinusoids=config.sinusoids, **lengths, **position_settings
-    )
-    source, target, output = embeddings(config, task, position)
+
+    def build() -> Position:
+        return build_position(
+            config.position, config.embed_dim, options=POSITIONS.options(config.position, config),
+            sinusoids=config.sinusoids, max_distance=config.horizon or 16, max_positions=config.max_positions,
+            **position_settings,
+        )  # fmt: skip
+
+    position = build()
+    of_target = position if config.share_positions else build()
+    source, target, output = embeddings(config, task, (position, of_target))
     in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
     in_decoder = context if context is not None and context.config.context_sides != "encoder" else None
     own_text = context if reading.own_text else None

@@ -82,6 +82,10 @@ class TransformerConfig:
         between=(1, 1 << 20),
         needs=[_TABLES, READ_POSITIONS],
     )
+    share_positions: bool = option(
+        True, "one learned table of positions for source and target; mBART has two", needs=[_TABLES, READ_POSITIONS]
+    )
+    norm_embeddings: bool = option(False, "a layer norm of the embeddings with their positions, which mBART has")
     checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")
 
     def __post_init__(self) -> None:

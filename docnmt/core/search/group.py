@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -30,11 +30,13 @@ class Encoding:
     Attributes:
         memories: one of each model. places: for each model, the number of each text's sentence in its memory.
         read: for each model, numbers in its memory by sentence of the corpus, including sentences that it only reads.
+        written: of a kept encoding, by sentence and whether it was given, the last translation and what is read of it.
     """
 
     memories: list[object]
     places: list[Tensor]
     read: Sequence[Mapping[int, int]]
+    written: dict[tuple[int, bool], tuple[tuple[int, ...], list[object]]] = field(default_factory=dict)
 
 
 class Group:
@@ -113,8 +115,14 @@ class Group:
 
     def _remember(self, number: int, tokens: Sequence[int], *, given: bool) -> list[object]:
         """Return what other sentences read of a translation (see `Ensemble.remember`)."""
+        written, own = self.encoding.written, tuple(tokens)
+        if (kept := written.get((number, given))) is not None and kept[0] == own:
+            return kept[1]
         places = [read.get(number, -1) for read in self._read]  # -1: a model that reads no translations
-        return self._ensemble.remember(self.memories, places, tokens, given=given)
+        found = self._ensemble.remember(self.memories, places, own, given=given)
+        if self.job.kept is not None:
+            written[number, given] = own, found
+        return found
 
 
 def encode(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list[Group]:

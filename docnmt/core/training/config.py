@@ -82,6 +82,13 @@ class TrainingConfig:
         between=(0, None),
         needs="finetune_from_model",
     )
+    finetune_freeze: tuple[str, ...] = option(
+        (),
+        "parameters that keep their values, by patterns of their names, as 'encoder.*' (docnmt-inspect lists "
+        "modules): they need no memory for gradients and moments",
+        metavar="PATTERN",
+        needs="finetune_from_model",
+    )
     max_tokens: int = option(4096, "largest batch, in subwords of its longer side", basic=True, between=(1, None))
     max_sentences: int | None = option(
         None, "largest batch, in units of the data", aliases=("--batch-size",), between=(1, None)

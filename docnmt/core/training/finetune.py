@@ -6,6 +6,7 @@ they add nothing: its first update starts from exactly what the sentence model c
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -74,21 +75,27 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
 
 
 def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
-    """Return `--finetune-lr-scale` for every parameter that a sentence model also has; nothing if it is not given.
+    """Return `--finetune-lr-scale` for every parameter that a sentence model also has, if it is given, and 0 for those
+    of `--finetune-freeze`.
 
     Raises:
-        UsageError: the model has no other parameters, so nothing would be trained.
+        UsageError: a pattern fits no parameter, or nothing would be trained.
     """
-    scale = training.finetune_lr_scale
-    if scale is None:
-        return {}
+    names, scale = [name for name, _ in model.named_parameters()], training.finetune_lr_scale
     own = own_parameters(model)
     if not own and scale == 0:
         raise UsageError(
             f"--finetune-lr-scale 0: --arch {training.arch} has no parts that a sentence model lacks; nothing would "
             "learn"
         )
-    return {name: scale for name, _ in model.named_parameters() if name not in own}
+    scales = {} if scale is None else {name: scale for name in names if name not in own}
+    for pattern in training.finetune_freeze:
+        if not (frozen := fnmatch.filter(names, pattern)):
+            raise UsageError(f"--finetune-freeze {pattern}: fits no parameter, such as {names[0]} or {names[-1]}")
+        scales |= dict.fromkeys(frozen, 0.0)
+    if all(scales.get(name, 1.0) == 0 for name in names):
+        raise UsageError(f"--finetune-freeze {' '.join(training.finetune_freeze)}: nothing would learn")
+    return scales
 
 
 def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:

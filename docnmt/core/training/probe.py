@@ -70,7 +70,8 @@ def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
     largest = largest_batches(data.sizes, plan)
     moments = 0 if run.optimizer.state else 2
     try:
-        reserved = [torch.empty_like(parameter) for parameter in run.model.parameters() for _ in range(moments)]
+        trained = [parameter for parameter in run.model.parameters() if parameter.requires_grad]
+        reserved = [torch.empty_like(parameter) for parameter in trained for _ in range(moments)]
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

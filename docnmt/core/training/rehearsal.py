@@ -35,7 +35,7 @@ class Rehearsal:
 
 
 def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
-    """Train on a few batches of all sizes and on the largest; validate on the largest; copy what a checkpoint stores.
+    """Train on a few batches of all sizes and on the largest; validate on the largest. To write a file copies nothing.
 
     The model is changed: use this only for a run that never begins. Memory must suffice (`probe`).
     """
@@ -54,8 +54,6 @@ def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
         _update(run, data, [units] * min(run.training.update_freq, 2))  # the second adds to the gradient of the first
     if not run.training.disable_validation:
         _validate(run)
-    held = [tensor.detach().cpu().clone() for tensor in run.tensors(optimizer=True).values()]  # like writing a file
-    del held
     measured = peak_memory(run.device)
     grows = run.device.type != "cuda"  # on a GPU, only the memory of tensors is counted
     return Rehearsal(measured, round(measured * (1 + FRAGMENTATION * grows)), seconds)

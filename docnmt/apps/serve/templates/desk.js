@@ -74,8 +74,19 @@ function keep(row) {
   if (button) fill(button, fieldOf(row).value);
 }
 
+// What comes late may replace a draft that a person looks at, but not one in which a part is chosen; what is chosen whole stays so.
+function renew(row, translation) {
+  const field = fieldOf(row), end = field.value.length;
+  const chosen = document.activeElement === field ? field.selectionEnd - field.selectionStart : 0;
+  if (chosen && chosen < end) return;
+  field.value = translation;
+  if (chosen) field.select();
+  keep(row);
+}
+
 async function confirm(row) {
   const number = [...rows.children].indexOf(row), translation = fieldOf(row).value;
+  state(row, EDITED);  // until the service knows it, nothing that comes late takes its place
   try {
     await ask("PUT", `${session}/segments/${number}`, { translation });
   } catch (error) {
@@ -103,8 +114,7 @@ async function translateAgain() {
       if (event.error) throw new Error(event.error.message);
       const row = rows.children[event.segment];
       if (event.done || row?.dataset.state !== DRAFT || mine.signal.aborted) continue;
-      fieldOf(row).value = event.translation;
-      keep(row);
+      renew(row, event.translation);
     }
     say(`${segments.length} segments were translated again`);
   } catch (error) {
