@@ -30,9 +30,9 @@ from docnmt.modules.softmax_attention import (
     PackedKeys,
     SelfAttention,
     attend,
-    round_up,
 )
 from docnmt.modules.sublayer import Cache, NoCache, Reads, Slots, Step, Sublayer
+from docnmt.modules.token_tree import TokenTree, round_up
 from docnmt.registry import (
     FUSIONS,
     MERGES,
@@ -97,6 +97,7 @@ __all__ = [
     "Sublayer",
     "Task",
     "TaskState",
+    "TokenTree",
     "TransformerConfig",
     "TranslationBatch",
     "TranslationModel",

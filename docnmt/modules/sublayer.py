@@ -13,6 +13,7 @@ from typing_extensions import Self, TypeVar
 
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_store import ContextKeys, DocumentStore
+from docnmt.modules.token_tree import TokenTree
 from docnmt.runtime.tuning import INVARIANT_ROWS
 
 ReadT = TypeVar("ReadT")
@@ -50,7 +51,7 @@ class Reads:
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """The slots that begin to be decoded, `beam` rows each.
+    """The slots that begin to be decoded, `beam` rows each, in `parts` equal groups that do not exchange rows.
 
     Attributes:
         sentences: (N,) the sentence of the memory that each slot translates.
@@ -62,11 +63,22 @@ class Slots:
     beam: int
     earlier: Sequence[Sequence[ContextKeys]]
     like: Tensor
+    parts: int = 1
 
     @property
     def rows(self) -> int:
         """The total number of rows of the slots."""
         return len(self.sentences) * self.beam
+
+    @property
+    def part(self) -> int:
+        """The number of rows of a group."""
+        return self.beam // self.parts
+
+    @property
+    def groups(self) -> int:
+        """The total number of groups of the slots."""
+        return len(self.sentences) * self.parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +86,13 @@ class Step:
     """The positions of the rows of a decoding step: row r reads token number `lengths[r]` of its text.
 
     Attributes:
-        lengths: (R,). longest: their maximum, on the host.
-        sentences: (R,) the sentence of the memory that each row translates.
+        lengths: (R,). sentences: (R,) the sentence of the memory that each row translates.
+        tree: where the tokens of the rows are stored, these included.
     """
 
     lengths: Tensor
-    longest: int
     sentences: Tensor
+    tree: TokenTree
 
 
 class Cache(Protocol):

@@ -73,7 +73,7 @@ class GTransformerConfig(StructuredConfig):
 
 @dataclass(frozen=True, eq=False)
 class Place(Step):
-    """Where the rows of a decoding step stand in their documents, and in the sentences that they write.
+    """Where the rows of a decoding step are in their documents, and in the sentences that they write.
 
     Attributes:
         in_sentence: the same, counted from the sentence's first token.
@@ -85,10 +85,9 @@ class Place(Step):
 
     @classmethod
     def of(cls, state: DecoderState) -> Place:
-        rows = state.sentences.repeat_interleave(state.beam)
-        word = state.lengths - state.since
-        in_sentence = Step(word, int(word.max()), rows)
-        return cls(state.lengths, int(state.lengths.max()), rows, in_sentence, state.breaks)
+        at = state.next_step()
+        in_sentence = Step(state.lengths - state.since, at.sentences, at.tree.since(state.since))
+        return cls(at.lengths, at.sentences, at.tree, in_sentence, state.breaks)
 
 
 class Combined(Sublayer):
@@ -110,8 +109,7 @@ class Combined(Sublayer):
 
 @dataclass
 class Caches:
-    """Keys and values of the rows' own tokens. `local` holds the sentence that a row is writing: the next one is
-    written over it, and of what it leaves behind its own length nothing is read."""
+    """Keys and values of the rows' own tokens, of which `local` reads those of the sentence that a row is writing."""
 
     local: KeyValueCache
     whole: KeyValueCache | None

@@ -31,9 +31,11 @@ from docnmt.plugin import (
     PackedKeys,
     PackedText,
     ReadingPlan,
+    Slots,
     Spans,
     Step,
     StructuredConfig,
+    TokenTree,
     TranslationBatch,
     Vocabularies,
     attend,
@@ -42,7 +44,6 @@ from docnmt.plugin import (
     packed_attention,
     register_model,
     register_sizes,
-    round_up,
 )
 
 
@@ -73,14 +74,15 @@ class HanConfig(HanEncoderConfig):
 
 @dataclass
 class Written:
-    """What a decoding step knows of the rows' earlier words: keys and values, and the sentence (R, L) of each."""
+    """What a decoding step knows of the rows' earlier words: keys and values, and the sentence (G, K) of each."""
 
     cache: KeyValueCache
     sentence: Tensor
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         self.cache.keep(rows, slots)
-        self.sentence = self.sentence.index_select(0, rows)
+        if slots is not None:
+            self.sentence = self.sentence.index_select(0, rows[:: self.cache.rows] // self.cache.rows)
 
     def append(self, other: Written) -> None:
         width = max(self.sentence.shape[1], other.sentence.shape[1])
@@ -131,29 +133,27 @@ class HierarchicalAttention(nn.Module):
         gate = torch.sigmoid(self.gate(torch.cat([h, context], dim=-1)))  # λ_t
         return torch.where(some, gate * h + (1 - gate) * context, h)
 
-    def begin(self, rows: int, like: Tensor) -> Written:
-        cache = KeyValueCache.empty(rows, self.heads, len(like[0]) // self.heads, like)
-        return Written(cache, torch.zeros(rows, 0, dtype=torch.int64, device=like.device))
+    def begin(self, slots: Slots) -> Written:
+        cache = KeyValueCache.empty(slots.groups, slots.part, self.heads, len(slots.like[0]) // self.heads, slots.like)
+        return Written(cache, torch.zeros(slots.groups, 0, dtype=torch.int64, device=slots.like.device))
 
-    def step(self, h: Tensor, written: Written, place: Tensor, sentence: Tensor) -> Tensor:
-        """One new word a row, h (R, d), which stands at `place` (R,) of the document in its `sentence` (R,)."""
+    def step(self, h: Tensor, written: Written, tree: TokenTree, sentence: Tensor) -> Tensor:
+        """One new word a row, h (R, d), which stands in `sentence` (R,) of its document."""
         word_q, sentence_q = self._split(self.queries(h), 2)  # (R, h, d_h)
-        longest = int(place.max())
         key, value = self._split(self.word_keys(h), 2)
-        written.cache.put(key, value, place, longest)
-        width = round_up(longest + 1)
-        written.sentence = nn.functional.pad(written.sentence, (0, max(width - written.sentence.shape[1], 0)))
-        written.sentence[torch.arange(len(h), device=h.device), place] = sentence
-        past = torch.arange(width, device=h.device) < place[:, None]
-        back = sentence[:, None] - written.sentence[:, :width]  # (R, L) how many sentences before
+        written.cache.put(key, value, tree)
+        groups, rows, width = tree.written.shape
+        padded = nn.functional.pad(written.sentence, (0, max(width - written.sentence.shape[1], 0)))[:, :width]
+        written.sentence = padded.scatter(1, tree.places, sentence.view(groups, rows))
+        back = (sentence.view(groups, rows, 1) - written.sentence[:, None]).flatten(0, 1)  # (R, L) sentences before
         numbers = torch.arange(1, self.previous + 1, device=h.device)
-        own = (back[:, None] == numbers[:, None]) & past[:, None]  # (R, K, L) which words are of which sentence
+        past = tree.written.flatten(0, 1)[:, None]
+        own = (back[:, None] == numbers[:, None]) & past  # (R, K, L) which words are of which sentence
         there = own.any(dim=2)
-        hidden = torch.zeros(own.shape, device=h.device).masked_fill_(~own & there[..., None], float("-inf"))
-        q = word_q[:, :, None].expand(-1, -1, self.previous, -1)  # (R, h, K, d_h)
-        keys, values = written.cache.keys[:, :, :width], written.cache.values[:, :, :width]
-        mixed = attend(q, keys, values, torch.ones_like(past), hidden[:, None])
-        return self._join(h, sentence_q, mixed.transpose(1, 2).flatten(2), there)
+        allowed = (own | ~there[..., None]).view(groups, -1, width)
+        q = word_q.view(groups, rows, 1, self.heads, -1).expand(-1, -1, self.previous, -1, -1)  # (G, b, K, h, d_h)
+        mixed = attend(q.flatten(1, 2).transpose(1, 2), written.cache.keys, written.cache.values, allowed)
+        return self._join(h, sentence_q, mixed.transpose(1, 2).reshape(*there.shape, -1), there)
 
 
 def sentences_before(layout: DocumentLayout, back: int) -> tuple[Tensor, Spans]:
@@ -263,24 +263,22 @@ class Han(EncoderDecoder):
         layers = self.decoder.remember(apart, self.encoder(apart))
         return Memory.of(source, [{**layer, "cross": Documents(layer["cross"], apart.layout)} for layer in layers])
 
-    def begin(self, memory: Memory, sentences: Tensor, beam: int, earlier: Any = ()) -> DecoderState:
-        state = super().begin(memory, sentences, beam)
-        state.layers.append({"han": self.decoder.han.begin(len(sentences) * beam, self.output.weight)})
+    def begin(self, memory: Memory, sentences: Tensor, beam: int, earlier: Any = (), parts: int = 1) -> DecoderState:
+        state = super().begin(memory, sentences, beam, parts=parts)
+        slots = Slots(sentences, beam, (), self.output.weight, parts)
+        state.layers.append({"han": self.decoder.han.begin(slots)})
         return state
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Every row reads one token (R,) → scores of the next one (R, V).
-
-        A layer keeps the sentence that a row is writing: the next one is written over it, and of what it leaves behind
-        its own length nothing is read.
-        """
+        """Every row reads one token (R,) → scores of the next one (R, V). A layer reads the sentence that a row is
+        writing, and `han` those before."""
         x = self.decoder.embedding(tokens, state.positions(tokens, running=False))
-        word, number = state.lengths - state.since, state.breaks
-        at = Step(word, int(word.max()), number)
+        whole, number = state.next_step(), state.breaks
+        at = Step(state.lengths - state.since, number, whole.tree.since(state.since))
         *layers, last = state.layers
         for layer, caches in zip(self.decoder.stack, layers, strict=True):
             x = layer.step(x, {**caches, "cross": caches["cross"].at(number)}, at)
-        x = self.decoder.han.step(self.decoder.norm(x), last["han"], state.lengths, number)
+        x = self.decoder.han.step(self.decoder.norm(x), last["han"], whole.tree, number)
         state.lengths = state.lengths + 1
         logits: Tensor = self.output(x)
         return logits

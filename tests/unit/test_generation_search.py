@@ -13,7 +13,7 @@ from decoding import run
 from torch import Tensor
 
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.core.search.beam_search import BeamSearch, Greedy
+from docnmt.core.search.beam_search import BeamSearch, Greedy, best_continuations
 from docnmt.core.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
@@ -313,3 +313,21 @@ def test_truncation_keeps_the_most_probable() -> None:
     assert truncate(log_probs, 0, 0.7).tolist()[0] == pytest.approx([0, 4 / 7, 3 / 7, 0])
     assert truncate(log_probs, 0, 0.71).tolist()[0] == pytest.approx([0, 0.4 / 0.95, 0.3 / 0.95, 0.25 / 0.95])
     assert truncate(log_probs, 0, 0.01).tolist()[0] == pytest.approx([0, 1, 0, 0])
+
+
+@pytest.mark.parametrize("vocabulary", [5, 64, 130, 200])
+@pytest.mark.parametrize("width", [1, 3])
+def test_the_best_continuations_are_those_of_a_whole_sort(vocabulary: int, width: int) -> None:
+    generator = torch.Generator().manual_seed(vocabulary)
+    log_probs = torch.randn(4 * width, vocabulary, generator=generator).log_softmax(1)
+    totals = torch.randn(4 * width, generator=generator)
+    totals[1 :: 2 * width] = -torch.inf
+    log_probs[0, : vocabulary // 2] = -torch.inf
+    rows, tokens, scores, total = best_continuations(log_probs, totals, width)
+    every = (totals[:, None] + log_probs).view(4, -1)
+    most = min(2 * width, width * vocabulary)
+    expected = every.sort(dim=1, descending=True).values[:, :most]
+    assert torch.equal(total, expected)
+    assert torch.equal(scores, log_probs[rows, tokens])
+    assert torch.equal(total, totals[rows] + scores)
+    assert torch.equal(rows // width, torch.arange(4)[:, None].expand_as(rows))

@@ -12,6 +12,7 @@ from docnmt.modules.context_attention import ConditionalAttention, ContextAttent
 from docnmt.modules.context_sublayers import DecoderContext, SourceKeys
 from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.modules.sublayer import Reads, Slots, Step
+from docnmt.modules.token_tree import TokenTree
 
 WIDTH, BEAM = 16, 2
 LENGTHS = [[[3, 5, 2], [4]], [[6, 1, 2, 7, 3]], [[2, 2], [5, 3]]]
@@ -36,7 +37,7 @@ def begun(sublayer: DecoderContext, keys: ContextKeys, chosen: list[int]) -> Sou
 
 def stepped(sublayer: DecoderContext, x: torch.Tensor, cache: SourceKeys, chosen: list[int]) -> torch.Tensor:
     rows = torch.tensor(chosen).repeat_interleave(BEAM)
-    return sublayer.step(x, cache, Step(torch.zeros_like(rows), 0, rows))
+    return sublayer.step(x, cache, Step(torch.zeros_like(rows), rows, TokenTree.empty(len(chosen), BEAM)))
 
 
 @torch.inference_mode()

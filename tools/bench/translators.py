@@ -15,7 +15,7 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.training.load_model import load_model
-from docnmt.modules.reduced_precision import replace_linear
+from docnmt.modules.reduced_precision import PackedLinear, packs, replace_linear
 from docnmt.runtime.tuning import tune
 
 Pieces: TypeAlias = "list[list[str]]"
@@ -31,9 +31,10 @@ class Task:
 
 
 def docnmt(kind: Callable[[nn.Linear], nn.Module] | None, model: Path, task: Task) -> Ways:
-    """As docnmt-translate does, with linear layers of another `kind`, as of `--int8`, or their own."""
+    """As docnmt-translate does, with linear layers of another `kind`, as of `--int8`, or its own."""
     tune()
     loaded: Any = load_model(model)
+    kind = kind or (PackedLinear if packs() else None)
     if kind is not None:
         replace_linear(loaded.model, kind)
     corpus = ParallelCorpus.from_lines([task.lines], loaded.task.source_tokenizer)

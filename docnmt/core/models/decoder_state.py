@@ -12,7 +12,8 @@ from torch import Tensor
 from docnmt.core.batch import PackedText, join_begins
 from docnmt.core.data.tokenizer import BRK
 from docnmt.modules.document_store import ContextKeys
-from docnmt.modules.sublayer import Cache
+from docnmt.modules.sublayer import Cache, Slots, Step
+from docnmt.modules.token_tree import TokenTree
 
 #: For each decoder layer, one translated sentence's keys and values for the attention to earlier sentences.
 WrittenSentence = list[ContextKeys]
@@ -59,6 +60,7 @@ class DecoderState:
         sentences: (N,) each slot's sentence in its memory. begins: (N, n, 4) as in `Memory.begins`.
         lengths: (R,) number of tokens that each row has read.
         breaks: (R,) how many of them were `<brk>`. since: (R,) how many came before the last `<brk>`.
+        tree: where the tokens that the rows have read are stored.
         layers: per decoder layer, the caches of its sublayers.
     """
 
@@ -69,18 +71,27 @@ class DecoderState:
     lengths: Tensor
     breaks: Tensor
     since: Tensor
+    tree: TokenTree
     layers: list[dict[str, Cache]]
 
     @classmethod
-    def begin(cls, memory: Memory, beam: int, sentences: Tensor, layers: list[dict[str, Cache]]) -> DecoderState:
+    def begin(cls, memory: Memory, slots: Slots, layers: list[dict[str, Cache]]) -> DecoderState:
         """Return rows that have read nothing yet."""
+        sentences, beam = slots.sentences, slots.beam
         zeros = sentences.new_zeros(len(sentences) * beam)
-        return cls(memory, beam, sentences, memory.begins[sentences], zeros, zeros, zeros, layers)
+        tree = TokenTree.empty(slots.groups, slots.part, sentences.device)
+        return cls(memory, beam, sentences, memory.begins[sentences], zeros, zeros, zeros, tree, layers)
+
+    def next_step(self) -> Step:
+        """Give each row's next token a place, and return what the layers' sublayers need to know of this step."""
+        self.tree.grow(self.lengths)
+        return Step(self.lengths, self.sentences.repeat_interleave(self.beam), self.tree)
 
     def reorder(self, rows: Tensor) -> None:
         """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may be dropped with all its rows."""
         slots = rows[:: self.beam] // self.beam
         all_stay = len(slots) == len(self.sentences) and bool((slots.diff() == 1).all())
+        self.tree.keep(rows)
         for caches in self.layers:
             for cache in caches.values():
                 cache.keep(rows, None if all_stay else slots)
@@ -102,6 +113,7 @@ class DecoderState:
         if other.beam != self.beam or not (shared or self.any_memory):
             raise ValueError("states can be joined only when they share one memory and one beam size")
         self.memory = self.memory if shared else None
+        self.tree.append(other.tree)
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             for name, cache in mine.items():
                 cache.append(theirs[name])

@@ -19,7 +19,7 @@ from docnmt.modules.context_sublayers import EarlierContext
 from docnmt.modules.document_store import DocumentStore
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.layers import Layer
-from docnmt.modules.sublayer import OwnStart, Reads, Slots, Step
+from docnmt.modules.sublayer import OwnStart, Reads, Slots
 
 
 class StackParts(TypedDict):
@@ -170,19 +170,25 @@ class EncoderDecoder(nn.Module):
         return Memory.of(source, self.decoder.remember(source, self.encoder(source)))
 
     def begin(
-        self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenSentence]] = ()
+        self,
+        memory: Memory,
+        sentences: Tensor,
+        beam: int,
+        earlier: Sequence[Sequence[WrittenSentence]] = (),
+        parts: int = 1,
     ) -> DecoderState:
         """Return a state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory.
 
         Args:
             earlier: with `reading.own_text`, for each slot what `remember` returned for the sentences before its own.
+            parts: equal parts of a slot's rows; a row is only ever continued in its own part.
         """
         like = self.decoder.embedding.tokens.weight
         layers = []
         for number, (layer, remembered) in enumerate(zip(self.decoder.stack, memory.layers, strict=True)):
             own = [[sentence[number] for sentence in slot] for slot in earlier]
-            layers.append(layer.begin(remembered, Slots(sentences, beam, own, like)))
-        return DecoderState.begin(memory, beam, sentences, layers)
+            layers.append(layer.begin(remembered, Slots(sentences, beam, own, like, parts)))
+        return DecoderState.begin(memory, Slots(sentences, beam, (), like, parts), layers)
 
     def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> WrittenSentence:
         """Return what later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""
@@ -203,7 +209,7 @@ class EncoderDecoder(nn.Module):
     def advance(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Read one token (R,) in every row; return features (R, d), which `output` maps to scores."""
         x = self.decoder.embedding(tokens, state.positions(tokens, running=self.reading.positions == "sequence"))
-        at = Step(state.lengths, int(state.lengths.max()), state.sentences.repeat_interleave(state.beam))
+        at = state.next_step()
         for layer, caches in zip(self.decoder.stack, state.layers, strict=False):  # a pointer has caches of its own
             x = layer.step(x, caches, at)
         state.lengths = state.lengths + 1

@@ -15,6 +15,9 @@ from docnmt.core.search.generator import Advance, Generator
 from docnmt.core.search.hypothesis import Slot
 from docnmt.core.search.terms import TermRows
 
+#: Tokens of a run of the vocabulary, of which the largest score is taken first.
+_RUN = 64
+
 
 class BeamSearch(Generator):
     """Beam search: the `beam` best unfinished hypotheses of every slot are kept at each step.
@@ -121,6 +124,8 @@ def going_on(ends: Tensor, count: int) -> Tensor:
 def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the 2 * width best continuations of each group of `width` rows, best first.
 
+    The best of a group are among the runs of `_RUN` tokens with the largest maxima, so only these runs are sorted.
+
     Args:
         log_probs: (R, V). totals: (R,) sums so far.
 
@@ -130,11 +135,20 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
     Raises:
         ValueError: a score is NaN.
     """
-    parts, each = len(totals) // width, min(2 * width, log_probs.shape[1])
-    scores, tokens = log_probs.topk(each, dim=1)  # the best of all hold at most these of a row
-    total = (totals[:, None] + scores).view(parts, width * each)
-    total, place = total.topk(min(2 * width, width * each), dim=1)
+    parts, vocabulary, device = len(totals) // width, log_probs.shape[1], log_probs.device
+    most, runs = min(2 * width, width * vocabulary), vocabulary // _RUN
+    sums, scores = totals.view(parts, width), log_probs.view(parts, width * vocabulary)
+    largest = log_probs[:, : runs * _RUN].view(parts, width, runs, _RUN).amax(3) + sums[:, :, None]
+    best = largest.flatten(1).topk(min(most, width * runs), dim=1).indices[:, :, None]  # (P, k, 1)
+    first = best // max(runs, 1) * vocabulary + best % max(runs, 1) * _RUN
+    rest = vocabulary * torch.arange(width, device=device)[:, None] + torch.arange(
+        runs * _RUN, vocabulary, device=device
+    )
+    among = [(first + torch.arange(_RUN, device=device)).flatten(1), rest.flatten().expand(parts, -1)]
+    places = torch.cat(among, dim=1)  # (P, c) in rows × vocabulary
+    total, which = (sums.gather(1, places // vocabulary) + scores.gather(1, places)).topk(most, dim=1)
     if bool(total.isnan().any()):
         raise ValueError("the model's scores are NaN; its weights or its input are not finite")
-    rows = place // each + width * torch.arange(parts, device=place.device)[:, None]
-    return rows, tokens.view(parts, -1).gather(1, place), scores.view(parts, -1).gather(1, place), total
+    place = places.gather(1, which)
+    rows = place // vocabulary + width * torch.arange(parts, device=device)[:, None]
+    return rows, place % vocabulary, scores.gather(1, place), total

@@ -170,8 +170,9 @@ def encode_together(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]
     ]
 
 
-def begin(groups: Mapping[int, Group], width: int, entering: Iterable[Slot]) -> EnsembleState:
-    """Return the models' state for entering slots, `width` rows each; slots of one memory must be neighbours.
+def begin(groups: Mapping[int, Group], width: int, parts: int, entering: Iterable[Slot]) -> EnsembleState:
+    """Return the models' state for entering slots, `width` rows each in `parts` equal parts; slots of one memory must
+    be neighbours.
 
     Args:
         groups: the groups by their names, which the slots hold.
@@ -182,7 +183,8 @@ def begin(groups: Mapping[int, Group], width: int, entering: Iterable[Slot]) -> 
         places = zip(*(group.place(number) for group, number in slots), strict=True)
         earlier = [group.earlier(number) for group, number in slots]
         first = slots[0][0]
-        fresh = first.job.ensemble.begin(first.memories, [torch.stack(each) for each in places], width, earlier)
+        sentences = [torch.stack(each) for each in places]
+        fresh = first.job.ensemble.begin(first.memories, sentences, width, earlier, parts)
         if state is None:
             state = fresh
         else:

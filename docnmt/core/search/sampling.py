@@ -25,7 +25,7 @@ class Sampling(Generator):
     Config: ClassVar[type] = SamplingConfig
 
     def __init__(self, config: SamplingConfig, device: torch.device | str = "cpu") -> None:
-        super().__init__(config.samples, config, device)
+        super().__init__(config.samples, config, device, parts=config.samples)
         self.config = config
         self._streams: list[np.random.Generator] = []
 
@@ -52,7 +52,7 @@ class Sampling(Generator):
         self._finish(rows, drawn[rows], total[rows])
         parents = torch.arange(len(tokens), device=tokens.device)
         self.extend(parents, tokens, drawn, total.masked_fill(ends, -torch.inf))
-        done = [n for n, found in enumerate(self._finished) if len(found) == self.width]
+        done = [n for n in range(len(self.slots)) if all(self._finished[part] for part in self._parts(n))]
         if not done:
             return Advance(None, [])
         finished = [(self.slots[n], self._best(n)) for n in done]
