@@ -389,7 +389,7 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
 @pytest.mark.parametrize("kind", PACKAGES)
 def test_packages_are_not_unpacked_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package_file, "MAX_BYTES", 1 << 20)
-    with pytest.raises(UserError, match=r"unpacks to more than 1 MiB"):
+    with pytest.raises(UserError, match=r"^x\.\w+: unpacks to more than 1 MiB, at picture\.png"):
         document(kind, package({**PACKAGES[kind], "picture.png": "0" * (2 << 20)}))
 
 
