@@ -9,7 +9,7 @@ import pytest
 from sample_documents import Model, document, translate
 from sample_packages import PACKAGES, package
 
-from docnmt.apps.documents import html
+from docnmt.apps.documents import html, read
 from docnmt.apps.documents.html_tokens import tokens
 from docnmt.runtime.errors import UserError
 
@@ -73,6 +73,20 @@ HOSTILE: list[tuple[str, str | bytes]] = [
     *(("mdx", repeated(each)) for each in ('<a "', "{'", "{1+2} a ")),
     ("xlf", XLF.format(f"<trans-unit><source>w {repeated('a <x/>')}</source></trans-unit>")),
 ]
+
+
+FORMS = '"one": "a b", "other": "a b", '
+
+
+@pytest.mark.parametrize("content", [
+    f"{{{repeated(FORMS)[: -len(FORMS)]}{FORMS[:-2]}}}",
+    f"[{repeated('{' + FORMS[:-2] + '},')}0]",
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["json", "yaml"])
+def test_time_of_plural_forms_grows_with_their_number(kind: str, content: str) -> None:
+    begun = time.process_time()
+    translate(read(content.encode(), kind, name="x", source_lang="en", target_lang="pl"), Model())
+    assert time.process_time() - begun < SECONDS
 
 
 @pytest.mark.parametrize(("kind", "content"), HOSTILE, ids=lambda each: str(each)[:20] if len(each) > 5 else each)
