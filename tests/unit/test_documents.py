@@ -416,7 +416,8 @@ OUTSIDE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><xliff><source
     ("kind", "content", "message"),
     [
         ("docx", b"PK\x03\x04 no", "is not a whole document"),
-        ("docx", _package("word/other.xml", b"<a/>"), "holds no text"),
+        ("docx", _package("word/header1.xml", b"<a/>"), "its part word/document.xml is missing"),
+        ("odt", _package("meta.xml", b"<a/>"), "holds no text"),
         ("docx", _package("word/document.xml", b"<a/>")[20:], "word/document.xml cannot be unpacked: negative seek"),
         ("docx", _package("word/document.xml", b"<a>"), "word/document.xml: is not well-formed XML"),
         ("docx", _package("word/document.xml", LAUGHS), "declares entities"),

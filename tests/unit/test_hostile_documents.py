@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
 import time
-import zipfile
 
 import pytest
 from sample_documents import Model, document, translate
+from sample_packages import PACKAGES, package
 
+from docnmt.apps.documents import html, read
 from docnmt.apps.documents.html_tokens import tokens
 from docnmt.runtime.errors import UserError
 
@@ -26,12 +26,14 @@ def repeated(text: str) -> str:
     return text * (N // len(text))
 
 
+def word_part(body: str) -> str:
+    """The main part of a DOCX file."""
+    return f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+
+
 def word(body: str) -> bytes:
     """A DOCX file of one part."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as package:
-        package.writestr("word/document.xml", f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>')
-    return out.getvalue()
+    return package({"word/document.xml": word_part(body)})
 
 
 SEGMENTS = "".join(f'<mrk mtype="seg" mid="{number}">a</mrk>' for number in range(N // 40))
@@ -73,6 +75,20 @@ HOSTILE: list[tuple[str, str | bytes]] = [
 ]
 
 
+FORMS = '"one": "a b", "other": "a b", '
+
+
+@pytest.mark.parametrize("content", [
+    f"{{{repeated(FORMS)[: -len(FORMS)]}{FORMS[:-2]}}}",
+    f"[{repeated('{' + FORMS[:-2] + '},')}0]",
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["json", "yaml"])
+def test_time_of_plural_forms_grows_with_their_number(kind: str, content: str) -> None:
+    begun = time.process_time()
+    translate(read(content.encode(), kind, name="x", source_lang="en", target_lang="pl"), Model())
+    assert time.process_time() - begun < SECONDS
+
+
 @pytest.mark.parametrize(("kind", "content"), HOSTILE, ids=lambda each: str(each)[:20] if len(each) > 5 else each)
 def test_time_grows_with_the_size_and_not_with_its_square(kind: str, content: str | bytes) -> None:
     begun = time.process_time()
@@ -105,6 +121,31 @@ def test_what_would_take_too_much_is_refused_at_once(kind: str, content: str | b
     else:  # a time that no clock has stays as it is
         assert translate(document(kind, content), Model()) == str(content).encode()
     assert time.process_time() - begun < SECONDS
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        ("docm", "word/document.xml"), ("odp", "content.xml"), ("pptx", "ppt/slides/slide1.xml"),
+        ("xlsx", "xl/sharedStrings.xml"), ("xlsx", "xl/drawings/drawing1.xml"),
+        ("epub", "OPS/b.xhtml"), ("epub", "OPS/toc.ncx"),
+    ],
+)  # fmt: skip
+def test_a_paragraph_without_end_is_refused_with_its_part(kind: str, part: str) -> None:
+    """At once, before there is an object for each of its words."""
+    parts = PACKAGES.get(kind) or {part: word_part("<w:p><w:r><w:t>a</w:t></w:r></w:p>")}
+    words = re.sub(r"(<(?:w:t|a:t|t|text|p|text:p)>)", lambda tag: tag[1] + "word " * 900_000, parts[part], count=1)
+    with pytest.raises(UserError, match=rf"^x\.{kind}: {re.escape(part)}: has a paragraph of more than"):
+        document(kind, package({**parts, part: words}))
+
+
+@pytest.mark.parametrize("kind", ["html", "epub"])
+def test_tags_without_end_are_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "_MOST", 100)
+    page = f"<p>One.</p>{'<b>' * 101}"
+    content = page.encode() if kind == "html" else package({**PACKAGES["epub"], "OPS/b.xhtml": page})
+    with pytest.raises(UserError, match=r"^x\.(html|epub: OPS/b\.xhtml): has more than 100 tags"):
+        document(kind, content)
 
 
 def test_a_plural_form_without_end_is_refused() -> None:

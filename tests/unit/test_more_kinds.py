@@ -389,7 +389,7 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
 @pytest.mark.parametrize("kind", PACKAGES)
 def test_packages_are_not_unpacked_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package_file, "MAX_BYTES", 1 << 20)
-    with pytest.raises(UserError, match=r"unpacks to more than 1 MiB"):
+    with pytest.raises(UserError, match=r"^x\.\w+: unpacks to more than 1 MiB, at picture\.png"):
         document(kind, package({**PACKAGES[kind], "picture.png": "0" * (2 << 20)}))
 
 
@@ -439,6 +439,59 @@ def test_plural_forms_are_those_of_the_target(target: str, names: list[str]) -> 
     assert {item.get("quantity"): item.text for item in first} == {n: t.replace("#", "%d") for n, t in texts.items()}
     assert [item.get("quantity") for item in first] == names
     assert [item.get("quantity") for item in second] == ["one", "other"]
+
+
+RAILS = """en:
+  dogs: # of the house
+    one: a dog
+    other: "%{count} dogs" # many
+  list:
+  - {one: a cat, other: cats}
+  long:
+    one: |
+      a cow
+    other: |
+      the cows
+  kept: {one: a pig, other: pigs, note: of all}
+  last:
+    zero: no owl
+    one: an owl
+    other: owls
+"""
+I18NEXT = """{
+    "dog_one": "a dog", "dog_other": "{{count}} \\u0064ogs",
+    "place_ordinal_one": "{{count}}st", "place_ordinal_other": "{{count}}th place",
+    "an_other": "alone", "cat": {"one": "a cat",
+        "other": "cats"}, "rows": ["one", "other"],
+    "pig": {"one": "a pig", "other": "pigs", "n": 1}
+}
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("target", "new"), [("de", []), ("pl", ["few", "many"]), ("ar", ["zero", "two", "few", "many"])]
+)
+def test_keys_that_are_plural_forms_get_those_of_the_target(target: str, new: list[str], end: str) -> None:
+    """Beside keys that are forms; ordinals and objects with other keys stay. Nothing else changes."""
+    content = RAILS.replace("\n", end).encode()
+    written = translate(read(content, "yaml", name="x.yaml", source_lang="en", target_lang=target), Model())
+    found = yaml.safe_load(written)[target]
+    many = dict.fromkeys(new, "%{count} DOGS")
+    assert found["dogs"] == {"one": "A DOG", **many, "other": "%{count} DOGS"}
+    assert list(found["list"][0]) == list(found["long"]) == ["one", *new, "other"]
+    assert {found["long"][name] for name in new} <= {"THE COWS\n"}
+    assert list(found["kept"]) == ["one", "other", "note"]
+    assert list(found["last"]) == ["zero", "one", *new[new[:1] == ["zero"] :], "other"]
+    assert written.count(b"\r\n") == (written.count(b"\n") if end == "\r\n" else 0)
+    other = translate(read(I18NEXT.encode(), "json", name="x.json", source_lang="en", target_lang=target), Model())
+    pairs = json.loads(other)
+    dogs = [name for name in pairs if name.startswith("dog_")]
+    assert dogs == ["dog_one", *(f"dog_{name}" for name in new), "dog_other"]
+    assert {pairs[f"dog_{name}"] for name in new} <= {"{{count}} DOGS"}
+    assert list(pairs["cat"]) == ["one", *new, "other"]
+    assert [name for name in pairs if name not in dogs] == [name for name in json.loads(I18NEXT) if "dog" not in name]
+    assert list(pairs["pig"]) == ["one", "other", "n"]
 
 
 def test_plural_forms_go_where_the_target_has_fewer() -> None:

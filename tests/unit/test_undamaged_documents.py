@@ -16,6 +16,10 @@ from docnmt.runtime.errors import UserError
 
 HEAD = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 XLF = '<xliff version="1.2"><file source-language="en" target-language="de" original="x"><body>{}</body></file></xliff>'
+XLF2 = (
+    '<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" trgLang="de"><file id="f">'
+    '<unit id="1"><segment><source>{}</source></segment></unit></file></xliff>'
+)
 UNIT = "<trans-unit><source>{}</source></trans-unit>"
 DIVIDED = (
     "<trans-unit><source>Yes. No.</source><seg-source><mrk mtype='seg' mid='1'>Yes.</mrk> <mrk mtype='seg' mid='2'>No."
@@ -132,6 +136,10 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("xlf", XLF.format(DIVIDED.format("")),
      ['review-translation"><mrk mtype="seg" mid="1">YES.</mrk> <mrk mtype="seg" mid="2">NO.</mrk></target>'],
      ["Yes.", "No."]),
+    ("xlf", XLF.format(DIVIDED.format("<target><mrk mtype='seg' mid='1'/> <mrk mtype='seg' mid='2'/></target>")),
+     ['<mrk mtype="seg" mid="1">YES.</mrk> <mrk mtype="seg" mid="2">NO.</mrk></target>'], ["Yes.", "No."]),
+    ("xlf", XLF2.format('The <mrk id="m" translate="no">Red Cat</mrk> key.'),
+     ['<target>THE <mrk id="m" translate="no">Red Cat</mrk> KEY.</target>'], ["The Red Cat key."]),
     ("po", entry("Size %dx%d, %.2fs, 7%% off", "#, c-format\n"), ["SIZE %dX%d, %.2fS, 7%% OFF"], []),
     ("po", entry("Name %r is old", "#, python-format\n"), ["NAME %r IS OLD"], []),
     ("po", entry("{who:>9} has {n:,}", "#, python-brace-format\n"), ["{who:>9} HAS {n:,}"], []),
@@ -285,7 +293,11 @@ def test_names_with_backslashes_and_large_files_in_files_are_read() -> None:
         info = zipfile.ZipInfo("word/document.xml")
         info.filename = "word\\document.xml"
         copy.writestr(info, f'<w:document xmlns:w="{WORD}"><w:body>{paragraph(text("One."))}</w:body></w:document>')
-    assert [each.text for each in document("docx", package.getvalue()).segments] == ["One."]
+    found = document("docx", package.getvalue())
+    assert [each.text for each in found.segments] == ["One."]
+    written = zipfile.ZipFile(io.BytesIO(translate(found, Model())))
+    assert [info.orig_filename for info in written.infolist()] == ["word\\document.xml"]
+    assert b"ONE." in written.read(written.infolist()[0])
     large = f"<header><reference><internal-file>{'QUJD' * 2_600_000}</internal-file></reference></header><body>"
     found = document("xlf", XLF.replace("<body>", large).replace("{}", UNIT.format("One.")))
     assert [each.text for each in found.segments] == ["One."]
@@ -296,6 +308,13 @@ def test_a_subtitle_without_a_number_is_refused_with_its_line(number: str) -> No
     first = "1\n00:00:01,000 --> 00:00:02,000\nOne.\n\n"
     with pytest.raises(UserError, match=r"^x\.srt:6: "):
         document("srt", f"{first}{number}x\n00:00:03,000 --> 00:00:04,000\nTwo.\n")
+
+
+def test_numbers_below_zero_stay_and_times_below_zero_are_refused_with_their_line() -> None:
+    source = "1\n00:00:01,000 --> 00:00:02,000\nOne.\n\n-2\n00:00:03,000 --> 00:00:04,000\nTwo.\n"
+    assert translate(document("srt", source), Model()) == source.replace("One", "ONE").replace("Two", "TWO").encode()
+    with pytest.raises(UserError, match=r"^x\.srt:6: "):
+        document("srt", source.replace("00:00:03", "-00:00:03"))
 
 
 def test_languages_and_directions_are_the_targets() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from docnmt.apps.documents import icu
+from docnmt.apps.documents.plural_keys import MessageKey, missing_forms
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced
 from docnmt.apps.documents.tagged import read
@@ -16,14 +17,18 @@ from docnmt.apps.documents.text_file import replaced
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, plural_change, tag
 
+#: A key that ends so, and what stands before its value.
+_OTHER = re.compile(r"(.*)other([\"']?\s*:\s*)", re.DOTALL)
+
 
 @dataclass(frozen=True)
 class CatalogueMessage:
-    """A message, and where it stands as it is written: `source[begin:end]`."""
+    """A message, where it stands as it is written: `source[begin:end]`, and its key if it has one."""
 
     text: str
     begin: int
     end: int
+    key: MessageKey | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Catalogue(Spliced):
 
     def _places(self) -> Iterator[SegmentPlace]:
         self._ends: list[int] | None = None
+        self._siblings: dict[int, list[str]] = {}  # the keys of each object
         self._entries = list(self._messages())
         self._roots: dict[int, icu.Branch] = {}
         self.left = left = list[int | str]()
@@ -60,10 +66,24 @@ class Catalogue(Spliced):
             assert isinstance(place, _Text)
             texts.setdefault(place.entry, {})[id(place.branch)] = self._render(place, text)
         changes, change = [*self._settings()], plural_change(*self.languages)
+        written: dict[int, str] = {}
         for number, found in texts.items():
             entry = self._entries[number]
-            changes.append((entry.begin, entry.end, self._written(entry, self._roots[number].written(found, change))))
+            written[number] = self._written(entry, self._roots[number].written(found, change))
+            changes.append((entry.begin, entry.end, written[number]))
+        for number, names in missing_forms([entry.key for entry in self._entries], self._siblings, change[0]):
+            changes += self._forms(self._entries[number], names, written.get(number))
         return self._encoded(replaced(self.source, sorted(changes)))
+
+    def _forms(self, entry: CatalogueMessage, names: Iterable[str], text: str | None) -> Iterator[tuple[int, int, str]]:
+        """Plural forms that are new, before the form `other`, whose text, as it is written, they have."""
+        assert entry.key is not None  # it says that this is a form
+        text = self.source[entry.begin : entry.end] if text is None else text
+        match = _OTHER.fullmatch(self.source, entry.key.begin, entry.begin)
+        between = self._between(entry, text)
+        if match and between is not None:
+            forms = (f"{match[1]}{name}{match[2]}{text}{between}" for name in names)
+            yield entry.key.begin, entry.key.begin, "".join(forms)
 
     def _line(self, place: int) -> int:
         if self._ends is None:
@@ -88,6 +108,10 @@ class Catalogue(Spliced):
     @abstractmethod
     def _messages(self) -> Iterable[CatalogueMessage]:
         """The messages in order."""
+
+    def _between(self, entry: CatalogueMessage, text: str) -> str | None:
+        """What separates the key of a message from one with this text that is put before it; None: it cannot be."""
+        return None
 
     @abstractmethod
     def _written(self, entry: CatalogueMessage, text: str) -> str:

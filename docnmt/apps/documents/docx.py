@@ -21,6 +21,7 @@ from docnmt.apps.documents.docx_runs import Op, flat, value, weight
 from docnmt.apps.documents.elements import empty
 from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
 from docnmt.apps.documents.office import Office
+from docnmt.apps.documents.package import MAX_BYTES
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, parse
@@ -38,16 +39,19 @@ class Docx(Office):
     """A text of Word."""
 
     def _parts(self, names: Iterable[str]) -> list[str]:
-        return sorted(name for name in names if _PARTS.fullmatch(name.replace("\\", "/")))  # some write Windows' paths
+        found = sorted(name for name in names if _PARTS.fullmatch(name.replace("\\", "/")))  # some write Windows' paths
+        if not any("document" in name for name in found):
+            raise UserError(f"{self.name}: its part word/document.xml is missing; was it cut off, or of another kind?")
+        return found
 
     def _units(self) -> Iterator[Unit]:
         with self._opened() as package:
             self._looks = 0
             self._headings, self._lists = set[str](), set[str]()
-            self._left = list[int | str](left_in(package.namelist(), partial(self._content, package, left=1 << 26)))
+            self._left = list[int | str](left_in(package.namelist(), partial(self._content, package, left=MAX_BYTES)))
             self._styles = next((name for name in package.namelist() if _STYLES.fullmatch(name)), "")
             if self._styles:
-                self._style_bytes = self._content(package, self._styles, 1 << 26)
+                self._style_bytes = self._content(package, self._styles, MAX_BYTES)
                 styles = parse(self._style_bytes, f"{self.name}: {self._styles}")
                 self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
                 self._lists = set(_styles(styles, r"(?i)list\b"))

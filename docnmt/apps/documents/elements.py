@@ -13,8 +13,6 @@ from docnmt.apps.documents.segment import Mark, Translated
 from docnmt.apps.documents.tagged import branches
 from docnmt.apps.documents.xml_file import Element
 
-_SPACE = re.compile(r"(\s+)")
-
 
 class Role(NamedTuple):
     """What an element in text is.
@@ -100,11 +98,7 @@ class _Reader:
         self._words(self._whole[begin : self._place])
 
     def _words(self, text: str) -> None:
-        for number, part in enumerate(_SPACE.split(text)):
-            if number % 2 and self._hard(part):
-                self.inline.hard(Payload(None, space=part))
-            else:
-                self.inline.text(part)
+        self.inline.text(text, lambda space: Payload(None, space=space) if self._hard(space) else None)
 
     def _read(self, parent: Element) -> None:
         self._text(parent.text)

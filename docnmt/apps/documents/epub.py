@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from docnmt.apps.documents.elements import Payload, Role, fill, read
 from docnmt.apps.documents.html import Html
-from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.inline import Inline, reading
 from docnmt.apps.documents.relations import Related, within
 from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, written
@@ -79,7 +79,8 @@ class Epub(Related):
 
     def _page(self, part: str) -> Iterator[Unit]:
         content = self._whole(part)
-        page = _Page(content, name=f"{self.name}: {part}", languages=self.languages)
+        with reading(name := f"{self.name}: {part}"):
+            page = _Page(content, name=name, languages=self.languages)
         self._pages[part] = page
         self.left += [f"{part}: {place if isinstance(place, str) else f'line {place}'}" for place in page.left]
         first, last = (self._section, self._paragraph), (0, 0)
@@ -99,7 +100,8 @@ class Epub(Related):
             yield self._text(text, part)
 
     def _text(self, element: Element, part: str) -> Unit:
-        inline: Inline[Payload] = read(element, lambda inside: _FIXED)
+        with reading(f"{self.name}: {part}"):
+            inline: Inline[Payload] = read(element, lambda inside: _FIXED)
         segment = inline.segment(units=(str(self._section), str(self._paragraph)))
         self._paragraph += 1
         return Unit(segment, partial(fill, element, segment.marks, inline.payloads), part)

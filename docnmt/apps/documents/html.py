@@ -18,7 +18,10 @@ from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 from docnmt.apps.documents.text_file import replaced
+from docnmt.runtime.errors import UserError
 
+#: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
+_MOST = 1 << 22
 _STEPS = {"start": 1, "end": -1}
 _CHARSET = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 
@@ -35,6 +38,8 @@ class Html(Spliced):
         return super()._decoded()
 
     def _places(self) -> Iterator[SegmentPlace]:
+        if self.source.count("<") + self.source.count("&") > _MOST:
+            raise UserError(f"{self.name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
         self._tokens = list(tokens(self.source))
         return segments(self.source, self._tokens, Sections())
 

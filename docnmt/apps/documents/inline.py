@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from docnmt.apps.documents.segment import BREAK, Mark, Segment, Translated
 from docnmt.apps.documents.steps import Build, SegmentStep, with_placeholders
+from docnmt.runtime.errors import UserError
 
 P = TypeVar("P")
 #: White space that may become another one; a no-break space is a sign of its own.
 SPACE = r"[^\S\u00a0\u2007\u202f]"
-_SPACE = re.compile(rf"({SPACE}+)")
+_SPACE, _ANY_SPACE = re.compile(rf"({SPACE}+)"), re.compile(r"(\s+)")
 #: What shows where a word may be parted. A translation parts elsewhere, and a model would read parts of words.
 _PARTS = re.compile("[\u00ad\u200b\u2060\ufeff]")
 #: Marks of the writing direction, and joiners outside of the scripts whose letters they shape.
@@ -30,6 +32,19 @@ LONGEST = 1 << 22
 
 class TooLong(Exception):
     """A segment has more than `LONGEST` characters."""
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Reads segments of what is called so.
+
+    Raises:
+        UserError: one of them is too long.
+    """
+    try:
+        yield
+    except TooLong as error:
+        raise UserError(f"{name}: has a paragraph of more than {LONGEST:,} characters; divide it") from error
 
 
 class Inline(Generic[P]):
@@ -58,8 +73,8 @@ class Inline(Generic[P]):
         """Formats that are open."""
         return len(self._open)
 
-    def text(self, text: str) -> None:
-        """Text of the paragraph.
+    def text(self, text: str, hard: Callable[[str], P | None] | None = None) -> None:
+        """Text of the paragraph; white space for which `hard` gives a payload is a break of lines.
 
         Raises:
             TooLong: it has more than `LONGEST` characters by now.
@@ -67,6 +82,14 @@ class Inline(Generic[P]):
         self._length += len(text)
         if self._length > LONGEST:
             raise TooLong
+        for number, part in enumerate(_ANY_SPACE.split(text) if hard else [text]):
+            payload = hard(part) if hard and number % 2 else None
+            if payload is None:
+                self._text(part)
+            else:
+                self.hard(payload)
+
+    def _text(self, text: str) -> None:
         for number, part in enumerate(_UNSEEN.split(_PARTS.sub("", text))):
             if number % 2:
                 self.sign(part)

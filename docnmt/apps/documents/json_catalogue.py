@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
+from docnmt.apps.documents.plural_keys import MessageKey
 from docnmt.runtime.errors import UserError
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]')
@@ -30,16 +31,20 @@ class JsonCatalogue(Catalogue):
         only = next((name for name in _MESSAGES if entries and all(_holds(entry, name) for entry in entries)), None)
         alone = isinstance(found, dict) and len(found) == 1 and isinstance(entries[0], dict | list)
         self._ascii = self.source.isascii() and _HIGH.search(self.source) is not None
-        for match, path in self._strings():
+        keys: dict[int, MessageKey] = {}  # the last one of each object
+        for match, path, parent in self._strings():
             name = match[0][1:-1]
             if _AFTER.match(self.source, match.end()):
+                keys[parent] = MessageKey(parent, name, match.start())
+                self._siblings.setdefault(parent, []).append(name)
                 if alone and not path and (code := self._renamed(name)):
                     self._changes.append((match.start() + 1, match.end() - 1, code))
             elif path == ("@@locale",):
                 if code := self._renamed(name):
                     self._changes.append((match.start() + 1, match.end() - 1, code))
             elif not any(key[:1] in ("@", "$") for key in path) and (only is None or path[1:] == (only,)):
-                yield CatalogueMessage(json.loads(match[0], strict=False), *match.span())
+                key = keys.get(parent) if only is None else None
+                yield CatalogueMessage(json.loads(match[0], strict=False), *match.span(), key)
 
     def _parsed(self) -> Any:  # whatever JSON may hold
         try:
@@ -49,29 +54,36 @@ class JsonCatalogue(Catalogue):
         except json.JSONDecodeError as error:
             raise self._wrong(self._begin + error.pos, f"is not JSON: {error.msg}; was it cut off?") from error
 
-    def _strings(self) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:
-        """Every string, keys included, and the keys that lead to it, "" in arrays."""
+    def _strings(self) -> Iterator[tuple[re.Match[str], tuple[str, ...], int]]:
+        """Every string, keys included, the keys that lead to it, "" in arrays, and the number of the object, or 0."""
         path: list[str] = []
-        objects: list[bool] = []
+        objects: list[int] = []
         for match in _TOKEN.finditer(self.source, self._begin):
             sign = match[0]
             if sign in "{[":
                 if len(path) == _DEEPEST:
                     raise self._wrong(match.start(), "values stand inside of each other without end")
-                objects.append(sign == "{")
+                objects.append(match.end() if sign == "{" else 0)
                 path.append("")
             elif sign in "}]":
                 objects.pop()
                 path.pop()
             elif sign[0] == '"':
                 if objects and objects[-1] and _AFTER.match(self.source, match.end()):
-                    yield match, tuple(path[:-1])
+                    yield match, tuple(path[:-1]), objects[-1]
                     path[-1] = sign[1:-1]
                 else:
-                    yield match, tuple(path)
+                    yield match, tuple(path), objects[-1] if objects else 0
 
     def _settings(self) -> Iterable[tuple[int, int, str]]:
         return self._changes
+
+    def _between(self, entry: CatalogueMessage, text: str) -> str:
+        assert entry.key is not None
+        end = begin = entry.key.begin
+        while self.source[begin - 1].isspace():  # an object has begun before it
+            begin -= 1
+        return "," + self.source[begin:end]
 
     def _written(self, entry: CatalogueMessage, text: str) -> str:
         out = json.dumps(text, ensure_ascii=self._ascii)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import PurePath
 
-from docnmt.apps.documents.inline import LONGEST, TooLong
+from docnmt.apps.documents.inline import reading
 from docnmt.apps.documents.segment import DocumentFile
 from docnmt.runtime.errors import UserError
 
@@ -92,8 +92,6 @@ def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang:
         raise UserError(f"{name}: .{kind} needs an extra: pip install 'docnmt[documents]'") from error
     if not content and kind not in _FRAMELESS:
         raise UserError(f"{name}: is empty, expected a .{kind} document")
-    try:
+    with reading(name):
         document: DocumentFile = found(content, name=name, languages=(source_lang, target_lang))
-    except TooLong as error:
-        raise UserError(f"{name}: has a paragraph of more than {LONGEST:,} characters; divide it") from error
     return document

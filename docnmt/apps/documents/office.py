@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 
+from docnmt.apps.documents.inline import reading
 from docnmt.apps.documents.package import Package
 from docnmt.apps.documents.xml_file import Element, parse, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
@@ -22,7 +23,8 @@ class Office(Package, Tree):
             self._originals = {info.filename: text for info, text in self._unpacked(package) if info.filename in parts}
         for part in parts:
             self._roots[part] = parse(self._originals[part], f"{self.name}: {part}")
-            yield from self._part(self._roots[part], part)
+            with reading(f"{self.name}: {part}"):
+                yield from self._part(self._roots[part], part)
         if not self._roots:
             raise UserError(f"{self.name}: holds no text that a document of this kind has; is it one?")
 

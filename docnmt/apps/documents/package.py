@@ -46,7 +46,7 @@ class Package(DocumentFile):
         ) as error:  # fmt: skip
             raise UserError(f"{self.name}: {part} cannot be unpacked: {error}") from error
         if len(content) > left:
-            raise UserError(f"{self.name}: unpacks to more than {MAX_BYTES >> 20} MiB; it is not read")
+            raise UserError(f"{self.name}: unpacks to more than {MAX_BYTES >> 20} MiB, at {part}; it is not read")
         return content
 
     def _copied(self, changed: Mapping[str, bytes]) -> bytes:

@@ -7,6 +7,7 @@ from functools import partial
 
 from lxml import etree
 
+from docnmt.apps.documents.inline import reading
 from docnmt.apps.documents.relations import Related
 from docnmt.apps.documents.runs import CopyLimit, Runs
 from docnmt.apps.documents.sections import Sections
@@ -59,7 +60,8 @@ class Pptx(Related):
             elif name in ("tr", "txBody"):
                 self._sections.together(begins=event == "start")
             elif name == "p" and event == "start" and "drawingml" in (etree.QName(element).namespace or ""):
-                yield paragraph(element, part, self._sections, self.languages, self._room)
+                with reading(f"{self.name}: {part}"):
+                    yield paragraph(element, part, self._sections, self.languages, self._room)
 
 
 def paragraph(element: Element, part: str, sections: Sections, languages: tuple[str, str], room: CopyLimit) -> Unit:

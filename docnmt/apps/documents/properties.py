@@ -49,7 +49,7 @@ class Properties(Catalogue):
             if match["value"]:
                 text = self._read(match["value"], match.start("value"))
                 doubled = _ARGUMENT.search(text) is not None and "'" not in text.replace("''", "")
-                yield _Value(text.replace("''", "'") if doubled else text, *match.span("value"), doubled)
+                yield _Value(text.replace("''", "'") if doubled else text, *match.span("value"), doubled=doubled)
             place = match.end()
 
     def _read(self, raw: str, begin: int) -> str:

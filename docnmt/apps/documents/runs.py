@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -16,7 +15,6 @@ from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, shown_in
 from docnmt.runtime.errors import UserError
 
-_SPACE = re.compile(r"(\s+)")
 #: Attributes of a look that do not show.
 _UNSEEN = frozenset({"lang", "altLang", "dirty", "err", "noProof", "smtClean", "smtId", "bmk"})
 #: What stands before the text of a paragraph or cell, behind it, and what a translation has not: its phonetics.
@@ -97,9 +95,7 @@ class Runs:
                         look = self._looks[key]
                         inline.open(_Payload(look=_bare(child) if look is None else look))
                     now = key
-                for number, part in enumerate(_SPACE.split(text)):
-                    hard = number % 2 and ("\n" in part or "\t" in part)
-                    inline.hard(_Payload(space=part)) if hard else inline.text(part)
+                inline.text(text, lambda space: _Payload(space=space) if "\n" in space or "\t" in space else None)
             elif name == "br":
                 inline.hard(_Payload(child))
             elif name and name not in _BEFORE + _BEHIND + _DROPPED:

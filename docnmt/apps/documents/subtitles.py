@@ -63,7 +63,9 @@ class Subtitles(Spliced):
                 message = "expected a subtitle: number, times (00:00:01,000 --> 00:00:02,000) and text"
                 raise self._refused(text.start(), message)
             if times := _TIMES.search(self.source, *match.span(5)):
-                raise self._refused(times.start(), "times without a number before them, in a line of its own")
+                below = "-" in times[0].partition("-->")[0]
+                why = "times below zero" if below else "times without a number before them, in a line of its own"
+                raise self._refused(times.start(), why)
             yield match
             place = match.end()
 

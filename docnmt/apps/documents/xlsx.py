@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
+from docnmt.apps.documents.inline import reading
 from docnmt.apps.documents.pptx import paragraph
 from docnmt.apps.documents.relations import Related
 from docnmt.apps.documents.runs import CopyLimit, Runs
@@ -50,7 +51,8 @@ class Xlsx(Related):
                 shapes = [] if drawing in drawings else self._root(drawing).iter("{*}p")
                 drawings.add(drawing)
                 for element in shapes:
-                    yield paragraph(element, drawing, sections, self.languages, self._room)
+                    with reading(f"{self.name}: {drawing}"):
+                        yield paragraph(element, drawing, sections, self.languages, self._room)
                 left += [f"sheet {printable(name)}: a chart" for one in self._relations(drawing) if one.kind == "chart"]
         if self._said:
             quoted = ", ".join(f"'{printable(text[:40])}'" for text in list(self._said)[:5])
@@ -73,8 +75,10 @@ class Xlsx(Related):
             if (text := text_in(element, "t")) in self._compared:
                 self._said[text] = None
             else:
-                runs = Runs(element, units=sections.units, changed=self._calculate, spaced=True, room=self._room)
-                yield Unit(runs.segment, runs.fill, part if index < 0 else self._strings)
+                where = part if index < 0 else self._strings
+                with reading(f"{self.name}: {where}"):
+                    runs = Runs(element, units=sections.units, changed=self._calculate, spaced=True, room=self._room)
+                yield Unit(runs.segment, runs.fill, where)
         sections.together(begins=False)
 
     def _cells(self, part: str, only: set[str] | None = None) -> Iterator[tuple[str, int, Element]]:

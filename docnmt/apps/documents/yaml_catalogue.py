@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
+from docnmt.apps.documents.plural_keys import MessageKey
 from docnmt.runtime.errors import UserError
 
 #: What may stand before a string: an anchor, a tag.
@@ -43,13 +44,17 @@ class YamlCatalogue(Catalogue):
         self._offset = len(self.source) - len(self.source.lstrip("\ufeff"))
         self._ascii = self.source.isascii() and _ESCAPE.search(self.source) is not None
         roots = list[tuple[int, int, str]]()
+        keys: dict[int, MessageKey] = {}  # the last one of each mapping
         try:
-            for event, depth, key, flow in self._scalars():
+            for event, depth, parent, key, flow in self._scalars():
                 begin, end = self._span(event)
                 if not key:
                     if self._is_text(event):
-                        yield _String(event.value, begin, end, event.style or "", flow)
-                elif depth == 1:
+                        yield _String(event.value, begin, end, keys.get(parent), event.style or "", flow)
+                    continue
+                keys[parent] = MessageKey(parent, event.value, begin)
+                self._siblings.setdefault(parent, []).append(event.value)
+                if depth == 1:
                     roots.append((begin, end, event.value))
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
@@ -61,9 +66,10 @@ class YamlCatalogue(Catalogue):
             begin, end, name = roots[0]
             self._changes.append((begin, end, self.source[begin:end].replace(name, code)))
 
-    def _scalars(self) -> Iterator[tuple[yaml.ScalarEvent, int, bool, bool]]:
-        """Every scalar: how deep it stands, whether it is a key, and whether brackets are around it."""
-        inside: list[tuple[bool, bool]] = []  # of each collection around: a mapping? in brackets?
+    def _scalars(self) -> Iterator[tuple[yaml.ScalarEvent, int, int, bool, bool]]:
+        """Every scalar: how deep it stands, where its collection begins, whether it is a key, and whether brackets are
+        around it."""
+        inside: list[tuple[bool, bool, int]] = []  # of each collection around: a mapping? in brackets? its beginning
         keys = list[bool]()  # whether the next one is a key
         for event in yaml.parse(self.source[self._offset :], _loader):
             if isinstance(event, yaml.CollectionEndEvent):
@@ -73,13 +79,14 @@ class YamlCatalogue(Catalogue):
                 mapping = bool(inside) and inside[-1][0]
                 key = mapping and keys[-1]
                 if isinstance(event, yaml.ScalarEvent):
-                    yield event, len(inside), key, bool(inside) and inside[-1][1]
+                    yield event, len(inside), inside[-1][2] if inside else -1, key, bool(inside) and inside[-1][1]
                 if mapping:
                     keys[-1] = not key
                 if isinstance(event, yaml.CollectionStartEvent):
                     if len(inside) == _DEEPEST:
                         raise self._wrong(_place(event.start_mark), "values stand inside of each other without end")
-                    inside.append((isinstance(event, yaml.MappingStartEvent), bool(event.flow_style)))
+                    begin = _place(event.start_mark)
+                    inside.append((isinstance(event, yaml.MappingStartEvent), bool(event.flow_style), begin))
                     keys.append(True)
 
     def _span(self, event: yaml.ScalarEvent) -> tuple[int, int]:
@@ -96,6 +103,16 @@ class YamlCatalogue(Catalogue):
 
     def _settings(self) -> Iterable[tuple[int, int, str]]:
         return self._changes
+
+    def _between(self, entry: CatalogueMessage, text: str) -> str | None:
+        assert isinstance(entry, _String)
+        assert entry.key is not None
+        if entry.flow:
+            return ", "
+        begin = self.source.rfind("\n", 0, entry.key.begin) + 1
+        indent = self.source[begin : entry.key.begin]
+        end = "\r\n" if self.source.endswith("\r\n", 0, begin) else "\n"
+        return None if indent.strip() else ("" if text.endswith("\n") else end) + indent
 
     def _written(self, entry: CatalogueMessage, text: str) -> str:
         assert isinstance(entry, _String)
