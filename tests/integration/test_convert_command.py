@@ -203,8 +203,8 @@ def test_other_input(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     assert "--source-lang has no effect" in said(own, out, "--to", "hf-marian", "-s", "en")
     both = said(own, tmp_path / "text", "--to", "docnmt", "--languages", "en", "-t", "de")
     assert all(each in both for each in ("in this form already", "--languages", "--target-lang", "is a file"))
-    expected = "--to: expected one of docnmt, hf-marian, ctranslate2, hub-folder, got 'onnx'"
-    assert expected in said(own, out, "--to", "onnx")
+    expected = "--to: expected one of docnmt, hf-marian, ctranslate2, onnx, hub-folder, got 'tflite'"
+    assert expected in said(own, out, "--to", "tflite")
     assert "output is required" in said(own, "--to", "docnmt")
     assert not out.exists()
 

@@ -99,12 +99,12 @@ class DocumentContext:
 
 
 def embeddings(
-    config: TransformerConfig, task: Vocabularies, positions: tuple[Position, Position]
+    config: TransformerConfig, task: Vocabularies, position: Position, of_target: Position | None = None
 ) -> tuple[Embedding, Embedding, nn.Linear]:
     """Build the source and target embeddings and the output layer; the configuration says which matrices are shared.
 
     Args:
-        positions: of source and target, which may be one object.
+        position: of the source and, unless `of_target` is another, of the target.
 
     Raises:
         UsageError: shared embeddings were requested and the vocabularies differ.
@@ -137,7 +137,7 @@ def embeddings(
             tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout, scale=scale, norm=norm
         )
 
-    return embedding(source, positions[0]), embedding(target, positions[1]), output
+    return embedding(source, position), embedding(target, of_target or position), output
 
 
 def encoder_decoder(
@@ -162,7 +162,7 @@ def encoder_decoder(
 
     position = build()
     of_target = position if config.share_positions else build()
-    source, target, output = embeddings(config, task, (position, of_target))
+    source, target, output = embeddings(config, task, position, of_target)
     in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
     in_decoder = context if context is not None and context.config.context_sides != "encoder" else None
     own_text = context if reading.own_text else None
