@@ -61,6 +61,7 @@ def text(words: str) -> str:
 
 #: Kind, input, what of the translation must stand in the output, and what the model must read.
 KEPT: list[tuple[str, str, list[str], list[str]]] = [
+    ("md", "See https://h.org/{{ a.b }}/c.\n", ["https://h.org/{{ a.b }}/c"], ["See https://h.org/{{ a.b }}/c."]),
     ("md", '+++\nname = "old"\n+++\n\nOne.\n', ['+++\nname = "old"\n+++\n\nONE.\n'], ["One."]),
     ("md", '{\n "name": "old"\n}\nOne.\n', ['{\n "name": "old"\n}\nONE.\n'], ["One."]),
     ("md", "> [!TIP]\n> Drink it.\n", ["> [!TIP]\n> DRINK IT.\n"], ["Drink it."]),

@@ -18,7 +18,8 @@ _PERCENT = frozenset(
 _BRACED = frozenset({"python-brace", "csharp", "perl-brace", "rust"})
 #: … and where nobody says it, what hardly is anything else; longer forms first, as the first that matches is taken.
 _ADDRESSES = r"""
-    (?:https?|ftp)://[^\s<>"'”»]*[^\s<>"'”».,;:!?)\]}]          # without the full stop behind them
+    (?:https?|ftp)://(?:\{\{[^{}\n]*\}\}|[^\s<>"'”»])*           # with templates, but
+        (?:\{\{[^{}\n]*\}\}|[^\s<>"'”».,;:!?)\]}])              # without the full stop behind them
     | \bwww\.[\w-]+\.[^\s<>"'”»]*[^\s<>"'”».,;:!?)\]}]
     | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+
 """
