@@ -44,18 +44,19 @@ class TokenTree:
         """Give each row's next token a free place; `lengths` (R,) is how many tokens the rows have had so far."""
         rows = self.written.shape[1]
         used = self.written.any(1)  # (G, K)
-        self._resize(round_up(int(used.sum(1).max()) + rows) if len(used) else 0, grow=True)
-        used = nn.functional.pad(used, (0, self.times.shape[1] - used.shape[1]))
+        needed = round_up(int(used.sum(1).max()) + rows) if len(used) else 0
+        if needed > used.shape[1]:
+            used = nn.functional.pad(used, (0, needed - used.shape[1]))
+            self._resize(needed)
         order = torch.arange(used.shape[1], device=used.device) + used.shape[1] * used
         self.places = order.topk(rows, dim=1, largest=False).indices  # the first that are free, (G, b)
         self.written = self.written.scatter(2, self.places[:, :, None], True)
         self.times = self.times.scatter(1, self.places, lengths.view(-1, rows))
 
-    def _resize(self, width: int, *, grow: bool) -> None:
+    def _resize(self, width: int) -> None:
         missing = width - self.times.shape[1]
-        if missing > 0 or not grow:
-            self.written = nn.functional.pad(self.written, (0, missing))
-            self.times = nn.functional.pad(self.times, (0, missing))
+        self.written = nn.functional.pad(self.written, (0, missing))
+        self.times = nn.functional.pad(self.times, (0, missing))
 
     def keep(self, rows: Tensor) -> None:
         """Keep only `rows`, in that order: group by group, each row from the same group."""
@@ -66,13 +67,13 @@ class TokenTree:
         self.times, self.places = self.times.index_select(0, groups), self.places.index_select(0, groups)
         if left:  # long texts may have gone
             used = self.written.flatten(0, 1).any(0).nonzero()
-            self._resize(round_up(int(used[-1]) + 1) if len(used) else 0, grow=False)
+            self._resize(round_up(int(used[-1]) + 1) if len(used) else 0)
 
     def append(self, other: TokenTree) -> None:
         """Append the groups of another tree."""
         width = max(self.times.shape[1], other.times.shape[1])
         for tree in (self, other):
-            tree._resize(width, grow=True)
+            tree._resize(width)
         self.written = torch.cat([self.written, other.written])
         self.times = torch.cat([self.times, other.times])
         self.places = torch.cat([self.places, other.places])

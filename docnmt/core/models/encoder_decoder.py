@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, TypedDict, cast
 
 import torch
@@ -183,12 +184,12 @@ class EncoderDecoder(nn.Module):
             earlier: with `reading.own_text`, for each slot what `remember` returned for the sentences before its own.
             parts: equal parts of a slot's rows; a row is only ever continued in its own part.
         """
-        like = self.decoder.embedding.tokens.weight
+        slots = Slots(sentences, beam, (), self.decoder.embedding.tokens.weight, parts)
         layers = []
         for number, (layer, remembered) in enumerate(zip(self.decoder.stack, memory.layers, strict=True)):
             own = [[sentence[number] for sentence in slot] for slot in earlier]
-            layers.append(layer.begin(remembered, Slots(sentences, beam, own, like, parts)))
-        return DecoderState.begin(memory, Slots(sentences, beam, (), like, parts), layers)
+            layers.append(layer.begin(remembered, replace(slots, earlier=own)))
+        return DecoderState.begin(memory, slots, layers)
 
     def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> WrittenSentence:
         """Return what later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""

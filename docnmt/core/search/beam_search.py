@@ -136,16 +136,14 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
         ValueError: a score is NaN.
     """
     parts, vocabulary, device = len(totals) // width, log_probs.shape[1], log_probs.device
-    most, runs = min(2 * width, width * vocabulary), vocabulary // _RUN
+    most, whole = min(2 * width, width * vocabulary), vocabulary // _RUN * _RUN
     sums, scores = totals.view(parts, width), log_probs.view(parts, width * vocabulary)
-    largest = log_probs[:, : runs * _RUN].view(parts, width, runs, _RUN).amax(3) + sums[:, :, None]
-    best = largest.flatten(1).topk(min(most, width * runs), dim=1).indices[:, :, None]  # (P, k, 1)
-    first = best // max(runs, 1) * vocabulary + best % max(runs, 1) * _RUN
-    rest = vocabulary * torch.arange(width, device=device)[:, None] + torch.arange(
-        runs * _RUN, vocabulary, device=device
-    )
-    among = [(first + torch.arange(_RUN, device=device)).flatten(1), rest.flatten().expand(parts, -1)]
-    places = torch.cat(among, dim=1)  # (P, c) in rows × vocabulary
+    largest = (log_probs[:, :whole].view(parts, width, -1, _RUN).amax(3) + sums[:, :, None]).flatten(1)
+    begins = vocabulary * torch.arange(width, device=device)[:, None]  # of each row, in rows × vocabulary
+    runs = (begins + torch.arange(0, whole, _RUN, device=device)).flatten()
+    best = runs[largest.topk(min(most, len(runs)), dim=1).indices][:, :, None] + torch.arange(_RUN, device=device)
+    rest = (begins + torch.arange(whole, vocabulary, device=device)).expand(parts, -1, -1)
+    places = torch.cat([best.flatten(1), rest.flatten(1)], dim=1)  # (P, c)
     total, which = (sums.gather(1, places // vocabulary) + scores.gather(1, places)).topk(most, dim=1)
     if bool(total.isnan().any()):
         raise ValueError("the model's scores are NaN; its weights or its input are not finite")
