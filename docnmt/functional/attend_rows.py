@@ -22,6 +22,8 @@ from docnmt.runtime.tuning import INVARIANT_KEYS, new_shapes
 
 #: Sentences of a text up to which all are compared here; their keys are copied for each slot.
 FEW = 128
+#: In heads narrower than this, the bits of a product with transposed keys depend on their number, so they are copied.
+NARROW = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,8 @@ def attend_rows(
         rows = functional.pad(begin, (0, 1)).gather(1, of).add_(step).clamp_(max=len(words) * heads - 1).flatten()
         k, v = (x.flatten(0, 1).index_select(0, rows).view(*of.shape, -1) for x in (words, values))
         added = functional.pad(relevance.view(-1, t), (0, 1), value=-torch.inf).gather(1, of)[:, None]
-        read = torch.bmm(query.reshape(-1, 1, d_k), k.mT.contiguous())  # (N·h·b, 1, columns)
+        columns = k.mT if d_k >= NARROW else k.mT.contiguous()
+        read = torch.bmm(query.reshape(-1, 1, d_k), columns)  # (N·h·b, 1, columns)
         read = read.to(added.dtype) * scale + added
         weights = read.softmax(-1)
         if fewest == 0:
