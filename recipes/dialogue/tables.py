@@ -26,8 +26,8 @@ GIVEN = {
     "foreign": "the next dialogue's first third given instead",
     "asked": "asked for the form of most lines of the reference",
 }
-#: Systems that begin at a sentence model of 6,000 updates; the others' has 2,500.
-LONGER = ", longer start"
+#: Systems that begin at a sentence model of 6,000 and of 12,000 updates; the others' has 2,500.
+STARTS = (", longer start", ", longest start")
 TABLES = (("dev", ("none", "third")), ("diabla", ("none",)), ("diabla", ("third", "foreign")))
 TABLES += (("games", ("none", "third")), ("diabla", ("none", "asked")))
 
@@ -51,6 +51,26 @@ def difference(rows: Sequence[Row], metric: str) -> str:
     return f"{fmean(values):+.2f} ({min(values):+.2f} to {max(values):+.2f}), {said}".replace("-", "−")
 
 
+def order(system: str) -> tuple[int, bool, str]:
+    """By start, the sentence model first."""
+    start = next((n for n, each in enumerate(STARTS, start=1) if system.endswith(each)), 0)
+    return start, not system.startswith("sentence"), system
+
+
+def questions(rows: Sequence[Row]) -> Iterator[str]:
+    """How many of ctxpro's questions each system answers."""
+    kinds = ("ctxpro formality", "ctxpro auxiliary")
+    systems: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row.get("set") in kinds:
+            systems[row["system"]][row["set"]].append(row["accuracy"])
+    yield "| system | seeds | formality | auxiliary |"
+    yield "| --- | ---: | ---: | ---: |"
+    for name in sorted(systems, key=order):
+        found = [systems[name][kind] for kind in kinds]
+        yield f"| {name} | {len(found[0])} | {' | '.join(spread(values, 1) for values in found)} |"
+
+
 def table(rows: Sequence[Row], where: str, ways: Sequence[str]) -> Iterator[str]:
     """One table: a row for each system and what it was given."""
     yield "| system | seeds | agreement | consistency | s-BLEU | difference | chrF | difference |"
@@ -62,7 +82,7 @@ def table(rows: Sequence[Row], where: str, ways: Sequence[str]) -> Iterator[str]
                 systems[row["system"]].append(row)
         if systems:
             yield f"| *{GIVEN[way]}* | | | | | | | |"
-        for name in sorted(systems, key=lambda name: (name.endswith(LONGER), not name.startswith("sentence"), name)):
+        for name in sorted(systems, key=order):
             mine, alone = systems[name], name.startswith("sentence")
             if ("asked" in ways) != ("forms" in name) and not (alone and name == "sentence"):
                 continue
@@ -77,7 +97,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scores", type=Path)
     rows = [json.loads(line) for line in parser.parse_args().scores.read_text(encoding="utf-8").splitlines()]
-    print("\n\n".join("\n".join(table(rows, where, ways)) for where, ways in TABLES))
+    tables = [table(rows, where, ways) for where, ways in TABLES]
+    print("\n\n".join("\n".join(each) for each in (*tables, questions(rows))))
 
 
 if __name__ == "__main__":
