@@ -60,8 +60,14 @@ class Source2Token(nn.Module, OwnStart):
 
     def of_pairs(self, left: Tensor, right: Tensor) -> Tensor:
         """left, right (P, d), the words of P sentences of two → summaries (P, d)."""
-        words = torch.stack([left, right], dim=1)  # (P, 2, d)
-        weights = self._scores(words).softmax(1, dtype=torch.promote_types(words.dtype, torch.float32))
+        return self.of_padded(torch.stack([left, right], dim=1))
+
+    def of_padded(self, words: Tensor, real: Tensor | None = None) -> Tensor:
+        """words (S, L, d), of which those are padding that are not `real` (S, L) → summaries (S, d)."""
+        scores = self._scores(words)  # (S, L, h)
+        if real is not None:
+            scores = scores.masked_fill(~real[..., None], -torch.inf)
+        weights = scores.softmax(1, dtype=torch.promote_types(words.dtype, torch.float32))
         return self._project((weights.to(words.dtype).mT @ words).transpose(0, 1))
 
     def _scores(self, words: Tensor) -> Tensor:

@@ -151,7 +151,7 @@ def test_the_documented_example_translates_as_greedy_search(
 def test_what_graphs_cannot_express_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arch, settings, said in (
         ("transformer", {"position": "alibi"}, "--position alibi"),
-        ("cond_transformer", {}, "cond_transformer"),
+        ("hier_transformer", {}, "hier_transformer"),
     ):
         path = small_system.random_checkpoint(tmp_path / f"{arch}.safetensors", arch, **settings)
         assert convert([str(path), str(tmp_path / "out"), "--to", "onnx"]) == 1

@@ -96,7 +96,7 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
 
 def attention_problems(sentence: SentenceModel) -> list[str]:
     """Return a message for each option of attention that is not exported."""
-    config, attention = sentence.config, sentence.model.encoder.stack[0].sublayer("attention")
+    config, attention = sentence.config, sentence.model.decoder.stack[0].sublayer("attention")
     if not isinstance(attention, SelfAttention):
         return [f"--attention {config.attention}: only softmax is exported"]
     if attention.position is not None:
