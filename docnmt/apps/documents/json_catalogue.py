@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
 from docnmt.apps.documents.plural_keys import MessageKey
@@ -46,7 +45,7 @@ class JsonCatalogue(Catalogue):
                 key = keys.get(parent) if only is None else None
                 yield CatalogueMessage(json.loads(match[0], strict=False), *match.span(), key)
 
-    def _parsed(self) -> Any:  # whatever JSON may hold
+    def _parsed(self) -> object:
         try:
             return json.loads(self.source[self._begin :], parse_int=str)
         except RecursionError as error:
