@@ -23,6 +23,7 @@ from docnmt.registry.registry import Registry
 from docnmt.registry.user_dir import import_plugins
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import Terminated, UsageError, UserError, printable, shortened
+from docnmt.runtime.interrupt import work_begins
 from docnmt.runtime.launch import apart, mute, place
 
 #: The commands that divide their work among the processes of a job; for any other, the first process does it all.
@@ -210,6 +211,7 @@ def run(
         mute()  # errors before the ranks of a job connect are printed once a machine
     try:
         with _signals_raise() as came:
+            work_begins()
             status = work(words) or 0
             if sys.stdout is not None:
                 sys.stdout.flush()  # else a full disk would show only after Python can no longer report it
