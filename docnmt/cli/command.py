@@ -20,7 +20,7 @@ from docnmt.cli.command_line import Given, Parser, add_common, add_options
 from docnmt.registry.migrate import gone, migrate_file, moved_to
 from docnmt.registry.options import Section, build, flag, underscored
 from docnmt.registry.registry import Registry
-from docnmt.registry.user_dir import import_plugins
+from docnmt.registry.user_dir import import_plugins, place_in_plugin
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import Terminated, UsageError, UserError, printable, shortened
 from docnmt.runtime.interrupt import work_begins
@@ -186,7 +186,8 @@ def _words_of(error: Exception) -> str:
         return f"{error.filename or 'input or output'}: {error.strerror}"
     if isinstance(error, MemoryError) or re.search(r"out of memory|can't allocate memory|bad_alloc", text):
         return f"out of memory: {text[:300]}; give less at once (--max-tokens, --beam), or a smaller model"
-    return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
+    place = place_in_plugin(error)
+    return f"{place and f'plug-in {place}: '}{type(error).__name__}: {text} (unexpected; --debug shows where)"
 
 
 def run(

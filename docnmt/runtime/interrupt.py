@@ -1,4 +1,4 @@
-"""Ctrl-C in the first moments of a command, while Python still imports: a line and status 130 instead of a traceback."""
+"""Ctrl-C in a command's first moments, while Python still imports: a line and status 130 instead of a traceback."""
 
 from __future__ import annotations
 
