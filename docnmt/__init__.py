@@ -1,10 +1,14 @@
 """docnmt: document-level machine translation. Whole documents in, whole documents out."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from docnmt.runtime.interrupt import end_quietly
 
-import docnmt.registry.builtin  # noqa: F401 (every registry is filled, for commands and library users alike)
-from docnmt.runtime.version import __version__
+end_quietly()  # before the imports below, which take a moment
+
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402
+
+import docnmt.registry.builtin  # noqa: E402, F401 (every registry is filled, for commands and library users alike)
+from docnmt.runtime.version import __version__  # noqa: E402
 
 if TYPE_CHECKING:
     from docnmt.apps.translator import Translator as Translator

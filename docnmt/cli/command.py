@@ -20,9 +20,10 @@ from docnmt.cli.command_line import Given, Parser, add_common, add_options
 from docnmt.registry.migrate import gone, migrate_file, moved_to
 from docnmt.registry.options import Section, build, flag, underscored
 from docnmt.registry.registry import Registry
-from docnmt.registry.user_dir import import_plugins
+from docnmt.registry.user_dir import import_plugins, place_in_plugin
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import Terminated, UsageError, UserError, printable, shortened
+from docnmt.runtime.interrupt import work_begins
 from docnmt.runtime.launch import apart, mute, place
 
 #: The commands that divide their work among the processes of a job; for any other, the first process does it all.
@@ -185,7 +186,8 @@ def _words_of(error: Exception) -> str:
         return f"{error.filename or 'input or output'}: {error.strerror}"
     if isinstance(error, MemoryError) or re.search(r"out of memory|can't allocate memory|bad_alloc", text):
         return f"out of memory: {text[:300]}; give less at once (--max-tokens, --beam), or a smaller model"
-    return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
+    place = place_in_plugin(error)
+    return f"{place and f'plug-in {place}: '}{type(error).__name__}: {text} (unexpected; --debug shows where)"
 
 
 def run(
@@ -210,6 +212,7 @@ def run(
         mute()  # errors before the ranks of a job connect are printed once a machine
     try:
         with _signals_raise() as came:
+            work_begins()
             status = work(words) or 0
             if sys.stdout is not None:
                 sys.stdout.flush()  # else a full disk would show only after Python can no longer report it

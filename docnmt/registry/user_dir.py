@@ -72,6 +72,15 @@ def _named(what: str, folder: Path | None = None) -> Iterator[None]:
         raise UsageError(f"{what} fails to import: {error!r}{place}") from error
 
 
+def place_in_plugin(error: BaseException) -> str:
+    """Return file and line of the innermost call in a plug-in that an error came through; "" if it met none."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if any(path in (file, *file.parents) for path in _imported):
+            return f"{file}, line {frame.lineno}"
+    return ""
+
+
 def _import(path: Path) -> None:
     """Import a file or a package once, under its own name, or another one if a module has that already.
 

@@ -339,6 +339,21 @@ def test_the_limit_of_sigterm_holds(checkpoint: Path, tmp_path: Path) -> None:
         assert coming.exception() is not None or coming.result().status_code >= 500
 
 
+def test_the_limit_of_sigterm_holds_while_a_file_is_read(checkpoint: Path, tmp_path: Path) -> None:
+    """Reading takes half a minute of processor time and cannot be cancelled."""
+    started = serve(tmp_path / "log", "--path", str(checkpoint), "--grace", "1")
+    with started as served, served.client() as client, ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(lambda: client.post("/translate/file?name=a.html", content=b"&#" * 2_500_000))
+        with served.client() as other:
+            wait_for(other, lambda metrics: metrics["docnmt_requests_active"] > 0)
+        time.sleep(1)
+        begun = time.monotonic()
+        assert served.stop() == 143
+        assert time.monotonic() - begun < 10  # 1 of grace, 3 to tell and end, and a busy machine
+        assert coming.result().status_code == 503
+    assert "stopped by SIGTERM" in (tmp_path / "log").read_text()
+
+
 def test_a_token_is_asked_for(checkpoint: Path, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("0123456789abcdef\n")

@@ -8,8 +8,7 @@ import ipaddress
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import count
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -48,18 +47,18 @@ class Guard:
         token: the secret that requests must have. None: no secret is needed, but the Host header must be a name in
             `hosts` or an IP address, so that no page of another site reaches the service under a name of its own (DNS
             rebinding).
-        routes: their paths are the names in the log and the metrics. forms: the form of errors by the beginning of the
-            path, if it is not this service's own. keys: by path, finds the token in the body of a POST.
+        routes: their paths are the names in the log and the metrics. keys: by path, finds the token in the body of a
+            POST. told: returns the form of errors for a path. numbers: the numbers of requests in the log.
     """
 
     def __init__(
         self, app: ASGIApp, *, token: str | None, hosts: Sequence[str], metrics: Metrics, routes: Sequence[Route],
-        forms: Mapping[str, Told], keys: Mapping[str, KeyOf],
+        told: Callable[[str], Told | None], keys: Mapping[str, KeyOf], numbers: Iterator[int],
     ) -> None:  # fmt: skip
-        self._app, self._token, self._metrics, self._forms, self._keys = app, token, metrics, forms, keys
+        self._app, self._token, self._metrics, self._told, self._keys = app, token, metrics, told, keys
         self._paths = {route.path: route.path_regex for route in routes}
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
-        self._numbers = count(1)
+        self._numbers = numbers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and log it."""
@@ -90,10 +89,6 @@ class Guard:
         finally:
             self._note(scope, number, status, time.monotonic() - begun)
 
-    def _told(self, path: str) -> Told | None:
-        """Return the form of errors for a path; None: this service's own."""
-        return next((told for begin, told in self._forms.items() if f"{path}/".startswith(f"{begin}/")), None)
-
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
@@ -120,7 +115,7 @@ class Guard:
         else:
             with contextlib.suppress(Refused):  # a body that is too long or too slow has no token
                 body = await read_body(request, limit=KEY_BODY, seconds=KEY_SECONDS)
-                secret, receive = await self._keys[path](request, body), _again(body, receive)
+                secret, receive = await self._keys[path](request, body), again(body, receive)
         if not hmac.compare_digest(secret.encode(errors="replace"), self._token.encode()):
             message = "give the service's token: Authorization: Bearer TOKEN"
             raise Refused(401, "unauthorized", message, {"www-authenticate": "Bearer"})
@@ -150,7 +145,7 @@ class Guard:
         )
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def again(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that first delivers a body that was already read."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
+import torch
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -19,15 +23,21 @@ from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.config import ServeConfig
+from docnmt.apps.serve.fellows import Fellows
 from docnmt.apps.serve.service import Service
+from docnmt.apps.serve.supervise import Supervisor
 from docnmt.apps.serve.worker import Models
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.launch import processors
+from docnmt.runtime.tuning import pick_device
 
 #: Seconds in which a connection must have sent the head of a request, and read what is left of an answer.
 IDLE = 15.0
 #: Seconds in which requests that are cancelled at shutdown may still send an error.
 FAREWELL = 2.0
+#: Seconds after these in which threads that still read or encode a document may end.
+LAST = 1.0
 
 
 class _Protocol(H11Protocol):
@@ -50,16 +60,16 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which also prints its address, and marks the service as stopping at shutdown."""
+    """uvicorn's server, which also prints its address, marks the service as stopping, and ends in time."""
 
     def __init__(self, config: uvicorn.Config, service: Service, where: str) -> None:
         super().__init__(config)
-        self._service, self._where = service, where
+        self._service, self._where, self._came = service, where, signal.SIGTERM
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, and print the address."""
         await super().startup(sockets)
-        print(f"docnmt-serve: listening on {self._where}", file=sys.stderr, flush=True)
+        print(f"docnmt-serve: {self._where}", file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -73,12 +83,25 @@ class _Server(uvicorn.Server):
             finally:
                 signal.signal(signal.SIGHUP, before)  # uvicorn raises received signals again
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Note the signal, and stop."""
+        self._came = signal.Signals(sig)
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no new requests, and finish the current ones; those that are cancelled send an error."""
         self._service.stopping = True
+        last = threading.Timer(self._service.config.grace + FAREWELL + LAST, self._end)
+        last.daemon = True
+        last.start()
         await super().shutdown(sockets)
         if left := set(self.server_state.tasks):
             await asyncio.wait(left, timeout=FAREWELL)
+
+    def _end(self) -> None:
+        """End the process although a thread still reads or encodes a document; nothing that it does is kept."""
+        print(f"docnmt-serve: stopped by {self._came.name} in the midst of a document", file=sys.stderr, flush=True)
+        os._exit(130 if self._came == signal.SIGINT else 143)
 
 
 def serve(
@@ -87,17 +110,51 @@ def serve(
     """Serve requests until a signal ends the service.
 
     Raises:
-        UserError: the models cannot be loaded, the address is taken, or the file of the token is not valid.
+        UsageError: `--workers` above 1 on a GPU. UserError: the models cannot be loaded, the address is taken, or the
+            file of the token is not valid.
     """
     token = None if config.token_file is None else read_token(Path(config.token_file))
-    listening = listen(config.host, config.port)
+    several, threads = config.workers > 1, threads_of_each(config.workers)
+    if several and pick_device(models.device).type != "cpu":
+        raise UsageError(f"--workers {config.workers}: is for a CPU (--device cpu); a GPU is used well by one process")
+    bound = listen(config.host, config.port)
+    if several:
+        torch.set_num_threads(1)  # threads that have computed here would be missing in the copies of this process
     loaded = load_models(models)
     loaded.check_formality(options.formality)
-    recalled = open_memory(memory, loaded)
-    service = Service(Models(loaded, options, search, models.context_window, recalled), config)
-    host, port = listening.getsockname()[:2]
+    ready = Models(loaded, options, search, models.context_window, open_memory(memory, loaded))
+    if not several:
+        _serve(ready, config, token, [bound])
+        return
+    private = [listen("127.0.0.1", 0) for _ in range(config.workers)]
+    for each in (bound, *private):  # now that each address is known to be free
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    ports = tuple(each.getsockname()[1] for each in private)
+
+    def work(number: int) -> None:
+        """Serve as the worker of this number."""
+        torch.set_num_threads(threads)
+        _serve(ready, config, token, [beside(bound), beside(private[number])], Fellows(number, ports))
+
+    print(f"docnmt-serve: {config.workers} workers, threads of each: {threads}", file=sys.stderr, flush=True)
+    Supervisor(config.workers, work, patience=config.grace + FAREWELL + 2 * LAST).run()
+
+
+def threads_of_each(workers: int) -> int:
+    """Return the threads of each worker: those that the user has set for a process, or a share of the processors."""
+    if {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
+        return torch.get_num_threads()
+    return max(1, min(torch.get_num_threads(), processors()) // workers)
+
+
+def _serve(
+    models: Models, config: ServeConfig, token: str | None, sockets: list[socket.socket], fellows: Fellows | None = None
+) -> None:
+    """Serve at these sockets, the first of which is the service's, until a signal ends this process."""
+    service = Service(models, config)
+    host, port = sockets[0].getsockname()[:2]
     settings = uvicorn.Config(
-        build(service, token=token),
+        build(service, token=token, fellows=fellows),
         http=_Protocol,
         ws="none",
         lifespan="off",
@@ -109,9 +166,10 @@ def serve(
         timeout_graceful_shutdown=round(config.grace),
         limit_concurrency=4 * config.queue_length + 64,
     )
-    server = _Server(settings, service, f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    who = f"worker {fellows.number + 1} (process {os.getpid()}) " if fellows else ""
+    where = f"{who}listening on http://{f'[{host}]' if ':' in host else host}:{port}"
     try:
-        server.run(sockets=[listening])
+        _Server(settings, service, where).run(sockets=sockets)
     finally:
         service.worker.stop()
 
@@ -132,6 +190,18 @@ def listen(host: str, port: int) -> socket.socket:
         raise UserError(f"--host {host} --port {port}: cannot listen there: {error.strerror or error}") from error
     bound.set_inheritable(False)
     return bound
+
+
+def beside(bound: socket.socket) -> socket.socket:
+    """Return a socket at the address of another one that allows it (SO_REUSEPORT) and does not listen itself.
+
+    The system divides new connections among all sockets that listen there, so none waits for a process that has died.
+    """
+    found = socket.socket(bound.family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    found.bind(bound.getsockname())
+    return found
 
 
 def read_token(path: Path) -> str:
