@@ -223,6 +223,8 @@ def run(
         return 143
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
+        # If it came out of an `exec` of a string, as in dataclasses, Python would end by the signal, until the next one.
+        exec("")
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains again on exit
