@@ -223,7 +223,7 @@ def run(
         return 143
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
-        # If it came out of an `exec` of a string, as in dataclasses, Python would end by the signal, until the next one.
+        # If it came out of an `exec` of a string (dataclasses), Python would end by the signal, until the next `exec`.
         exec("")
         return 130
     except BrokenPipeError:
