@@ -101,6 +101,27 @@ def test_a_request_among_others_is_the_request_alone(arch: str, name: str) -> No
         assert scores == pytest.approx([found.score for _, found in sorted(alone.items())], abs=1e-4)
 
 
+def test_two_texts_at_once_take_fewer_steps_than_one() -> None:
+    """Copies of slots, which fill a batch of fewer than `INVARIANT_ROWS`, take no place of others."""
+    models, search = [small_system.model("transformer_tiny")], GreedyConfig(**SHORT)
+    steps, found = [], []
+    for width in (1, 2, 3):
+        options = GenerationConfig(generator="greedy", max_tokens=60, batch_size=width)
+        asked = Asked(models, options, search, small_system.text(3, 6, seed=1))
+        shared = Scheduler(Ensemble(models), options, search)
+        shared.submit(asked.job)
+        steps.append(0)
+        with torch.inference_mode():
+            while shared.jobs:
+                shared.step()
+                assert shared.slots <= width
+                steps[-1] += 1
+        found.append([each.text for _, each in sorted(asked.found.items())])
+    assert found[0] == found[1] == found[2]
+    assert steps[1] < 0.7 * steps[0]
+    assert steps[2] < 0.5 * steps[0]
+
+
 def test_models_that_read_their_own_text_wait_for_it() -> None:
     models = [small_system.model("cond_transformer_tiny", target_context="conditional")]
     assert models[0].reading.own_text

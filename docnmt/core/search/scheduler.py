@@ -156,7 +156,7 @@ class Scheduler:
         if alone and (slots or any(job.ready for job in self.jobs)):
             return
         ahead = sum(len(job.ready) for job in self.jobs)  # or rows would stay free until the next encoding
-        room = 2 * self._capacity - len(slots) - ahead
+        room = 2 * self._capacity - self.slots - ahead
         chosen: list[tuple[Job, int, int]] = []
         tokens = 0
         for job in sorted((job for job in self.jobs if job.encodable), key=_turn):
@@ -181,7 +181,7 @@ class Scheduler:
     def _rows_wait(self) -> bool:
         """Rows are free, and no document that is encoded has a sentence for them: each of a model that reads its own
         text is written by one row after the other. So many subwords are encoded that most rows have a document."""
-        room = self._capacity - len(self._generator.slots)
+        room = self._capacity - self.slots
         chains = [job for job in self.jobs if job.own_text is not None and job.encodable]
         if not chains or room < -(-self._capacity // REFILL):
             return False
@@ -191,7 +191,7 @@ class Scheduler:
     def _entering(self) -> list[Slot]:
         """Return the slots that enter now, sorted by memory; each is taken from the job with the fewest live slots.
         A job that has none need not wait until enough slots are free."""
-        room = self._capacity - len(self._generator.slots)
+        room = self._capacity - self.slots
         waiting = [job for job in self.jobs if job.ready]
         fresh = any(not job.live for job in waiting)
         if self.busy and room < (1 if fresh else -(-self._capacity // REFILL)):
