@@ -123,13 +123,13 @@ def others() -> Iterator[Claim]:
     yield Claim("document − sentence model after an hour, s-BLEU", number, "1", "docmix")
     lines = map(json.loads, (KEPT / "dialogue.jsonl").read_text(encoding="utf-8").splitlines())
     third = [row for row in lines if (row.get("set"), row.get("given")) == ("diabla", "third")]
-    names = ("steady, longer start", "sentence, longer start")
+    names = ("steady, longest start", "sentence, longest start")
     shares = {name: [row["agreement"] for row in third if row["system"] == name] for name in names}
     number = "; ".join(f"{min(found):.1f} to {max(found):.1f}" for found in shares.values())
     yield Claim("*tu* or *vous*, first third given: document, sentence model, %", number, "3", "dialogue")
     gains = [row["against_sentence"]["s-BLEU"][0] for row in third if row["system"] == names[0]]
     number = f"+{min(gains):.2f} to +{max(gains):.2f}"
-    yield Claim("… document − sentence model, s-BLEU (each p ≤ .001)", number, "3", "dialogue")
+    yield Claim("… document − sentence model, s-BLEU (each p ≤ .005)", number, "3", "dialogue")
     for row, name in (("r-4 ", "relative positions, horizon 4"), ("absolute", "absolute positions")):
         number = "; ".join(cell(LENGTHS, 1, row, n) for n in (3, 4))
         yield Claim(f"{name}: right at twice and four times the length, %", number, "3", "lengths")
