@@ -6,12 +6,12 @@
 #   DATA=~/corpora recipes/dialogue/run.sh
 #   TARGET=fr|de     games_enfr and DiaBLa, or games_ende and XDailyDialog (fr)
 #   WORK=DIR         another folder than runs/dialogue-TARGET
-#   UPDATES=N        of the sentence model (6000); FURTHER=N updates from it on (300)
+#   UPDATES=N        of the sentence model (12000); FURTHER=N updates from it on (300)
 #   SEEDS="1 2 3"    of the further updates
 #   SYSTEMS="…"      of sentence mixed shape concat hier source target both steady choice forms; the first is the control (all)
 #   SIZE=            of the models: _small (the default), _tiny, _big, or nothing for the base size
 #   PRECISION=--no-bf16  on a processor without bfloat16 products
-# One core with bf16 takes 90 minutes for the sentence model, 5 for a further sentence model and 10 to 15 for a document model.
+# One core with bf16 takes some three hours for the sentence model, 5 for a further sentence model and 10 to 15 for a document model.
 set -euo pipefail
 DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
 cd "$(dirname "$0")/../.."
@@ -56,7 +56,7 @@ if [ ! -e "$asked/meta.json" ]; then
 fi
 
 learn "$data" recipes/dialogue/config.yaml "$work/start" --arch "transformer$size" --lr 2e-3 --warmup-updates 400 \
-    --max-update "${UPDATES:-6000}" --validate-interval-updates 500
+    --max-update "${UPDATES:-12000}" --validate-interval-updates 500
 pieces=(--resolutions 16 --max-doc-tokens 1500)
 options() { # SYSTEM: its options, one a line
     local rate=(--lr 1e-3)
