@@ -20,7 +20,7 @@ from served import Served, serve
 from starlette.testclient import TestClient
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.serve import registers
+from docnmt.apps.serve import glossaries, registers
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.http_error import Refused
@@ -267,13 +267,14 @@ HOSTILE: list[tuple[str, Any, int]] = [
         {**DEEPL, "tag_handling": "pdf"}, {**DEEPL, "tag_handling": "xml", "text": ["<a>"]},
         {**DEEPL, "tag_handling": "xml", "text": ["</docnmt><docnmt>"]}, {**DEEPL, "split_sentences": "2"},
         {**DEEPL, "tag_handling": "xml", "text": ['<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>']},
-        {**DEEPL, "style_id": "x"}, {**DEEPL, "glossary_ids": ["a", "b"]}, {**DEEPL, "text": ["a\rb"]},
+        {**DEEPL, "style_id": "x"}, {**DEEPL, "glossary_ids": ["a", "b"]}, {**DEEPL, "target_lang": ""},
     )),
     ("/v2/translate", {**DEEPL, "text": ["dog " * 300]}, 413), ("/v2/translate", {**DEEPL, "text": [""] * 201}, 413),
     ("/v2/translate", b"a" * 20_001, 413), ("/v2/translate", {**DEEPL, "source_lang": "en", "glossary_id": "x"}, 404),
     *(("/v2/glossaries", body, 400) for body in (
         {**GLOSSARY, "entries": "a"}, {**GLOSSARY, "entries": "a\tb\na\tc"}, {**GLOSSARY, "target_lang": "fr"},
         {**GLOSSARY, "entries_format": "xls"}, {**GLOSSARY, "entries": ""}, {**GLOSSARY, "entries": "a\t\u4e16"},
+        {**GLOSSARY, "entries_format": "csv", "entries": 'a,"b\nc,d\n'},
     )),
     ("/v2/document", b"", 415), ("/v2/document/x", {"document_key": "y"}, 404), ("/v2/nothing", {}, 404),
     *(("/translate", body, 400) for body in (
@@ -324,6 +325,39 @@ def test_the_own_form_names_fields_and_no_options(more: dict[str, str], open_cli
     assert "--" not in answer.text
 
 
+@pytest.mark.parametrize("more", [{}, {"split_sentences": "nonewlines"}, {"tag_handling": "xml"}])
+def test_every_kind_of_line_break_is_one(more: dict[str, str], open_client: Any) -> None:
+    found = [
+        open_client.post("/v2/translate", json={**DEEPL, "text": [text], "context": f"{text}dog", **more}).json()
+        for text in ("the cat.\na dog.\n", "the cat.\r\na dog.\r\n", "the cat.\ra dog.\r")
+    ]
+    texts = ["".join(each["translations"][0]["text"].split("\r")) for each in found]  # a tag's text ends as it did
+    assert texts[0].split() == texts[1].split() == texts[2].split() != []
+
+
+def test_a_term_is_no_line_break(open_client: Any) -> None:
+    made = open_client.post("/v2/glossaries", json={**GLOSSARY, "entries": "a\u2028cat\ta\x0ctree\r\na\tdog"}).json()
+    assert made["entry_count"] == 2
+    entries = open_client.get(f"/v2/glossaries/{made['glossary_id']}/entries").text
+    assert entries == "a cat\ta tree\na\tdog\n"
+    assert open_client.delete(f"/v2/glossaries/{made['glossary_id']}").status_code == 204
+
+
+def test_what_is_known_has_the_limits_of_what_is_translated() -> None:
+    model = small_system.model("cond_transformer_tiny", target_context="conditional")
+    loaded = LoadedModels((Path("m"),), (model,), small_system.task())
+    used = Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
+    client = started(used, max_request_tokens=60, max_sentence_tokens=40)
+    for words, status in ((30, 200), (50, 413), (70, 413)):
+        chat = [("user", "a dog."), ("assistant", "cat " * words), ("user", "a cat.")]
+        body = {"messages": [{"role": role, "content": content} for role, content in chat]}
+        assert client.post("/v1/chat/completions", json=body).status_code == status
+        segments = [{"source": "a dog.", "translation": "cat " * words}, "a cat."]
+        address = f"/sessions/{client.post('/sessions', json={'segments': segments}).json()['session']}"
+        assert client.post(f"{address}/translate").status_code == status
+    client.service.worker.stop()
+
+
 def test_glossaries_name_fields_and_no_options(small: Models, open_client: Any) -> None:
     asked = {"glossary": {"a": "\u4e16"}}
     assert open_client.post("/sessions", json=asked).json()["error"]["message"].startswith("glossary: ")
@@ -334,6 +368,14 @@ def test_glossaries_name_fields_and_no_options(small: Models, open_client: Any) 
     drawn.service.worker.stop()
     assert told["message"].startswith("glossary: ")
     assert "--" not in told["message"]
+
+
+def test_glossaries_have_few_terms_in_every_form(monkeypatch: pytest.MonkeyPatch, open_client: Any) -> None:
+    monkeypatch.setattr(glossaries, "MOST_TERMS", 2)
+    terms = {"cat": "dog", "dog": "cat", "tree": "tree"}
+    entries = "\n".join("\t".join(pair) for pair in terms.items())
+    assert open_client.post("/v2/glossaries", json={**GLOSSARY, "entries": entries}).status_code == 413
+    assert open_client.post("/sessions", json={"glossary": terms}).status_code == 413
 
 
 def test_a_pdf_is_refused_with_advice_in_every_form(open_client: Any) -> None:

@@ -247,6 +247,7 @@ def test_methods_and_paths(start: Start) -> None:
     client = start()
     assert refused(client.get("/translate"))[0] == 405
     assert refused(client.post("/", json={}))[0] == 405
+    assert client.patch("/v2/usage").headers["allow"] == "GET, HEAD, POST"  # of two routes
     for path in ("/no", "/translate/", "/..%2f..%2fetc/passwd", "/static/page.js"):
         assert refused(client.get(path)) == (404, "not_found")
 

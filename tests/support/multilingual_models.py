@@ -105,7 +105,20 @@ def write(
         for layer in model.model.decoder.layers:
             for part in (layer.encoder_attn.q_proj, layer.encoder_attn.out_proj):
                 part.weight.mul_(6.0)
+        if family != "mbart50":
+            _never_padding(model)
     model.save_pretrained(folder, **({} if shards is None else {"max_shard_size": shards}))
+
+
+def _never_padding(model: M2M100ForConditionalGeneration) -> None:
+    """Give `<pad>` the logit -20 after any text: M2M100 gives it no position, and a trained model never writes it.
+
+    What the last normalization multiplies by its weights adds up to 0, so that only its biases make the logit.
+    """
+    norm = model.model.decoder.layer_norm
+    norm.bias.add_(norm.weight, alpha=0.2)  # else they may nearly add up to 0, and the row would be huge
+    row = 1 / norm.weight
+    model.lm_head.weight[model.config.pad_token_id] = -20 * row / (row @ norm.bias)
 
 
 class Loaded:

@@ -132,7 +132,9 @@ class Translate:
 async def _refuse(request: Request, error: Exception) -> Response:
     """Log an error, and return it as an answer in JSON."""
     if isinstance(error, HTTPException):  # raised by Starlette, for instance without a route
-        error = Refused.of_routing(error.status_code, error.detail, error.headers)
+        path = request.scope["path"]
+        methods = {name for route in request.app.routes if route.path_regex.match(path) for name in route.methods}
+        error = Refused.of_routing(error.status_code, error.detail, ", ".join(sorted(methods)))
     elif not isinstance(error, Refused):
         error = Refused(500, "internal", "something went wrong in the service; its log says more")
     request.state.log["error"] = error.code

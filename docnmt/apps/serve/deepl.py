@@ -250,10 +250,10 @@ class DeepL:
         """
         source, target = self._service.task.languages
         for name, said, own in (
-            ("source_lang", asked.source_lang, source),
+            ("source_lang", asked.source_lang or source, source),
             ("target_lang", asked.target_lang, target),
         ):
-            if said and not same(said, own):
+            if not same(said, own):
                 raise _invalid(name, f"'{own.upper()}', the only one of this service", said, code="wrong_language")
         for name in _UNABLE:
             if getattr(asked, name):

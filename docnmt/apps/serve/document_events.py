@@ -49,7 +49,7 @@ async def document_events(
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(waiting.put_nowait, event)
 
-    model = SharedModel(service, deadline, lambda corpus: service.accept(log, corpus), told, wishes)
+    model = SharedModel(service, deadline, lambda *read: service.accept(log, *read), told, wishes)
 
     def work() -> tuple[bytes, list[int | str], str]:
         """Read and translate the document; return the file, the untranslated places, and the note on unknown text."""

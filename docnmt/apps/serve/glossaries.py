@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -123,8 +124,10 @@ def wished_terms(service: Service, entries: dict[str, str], name: str) -> tuple[
     """Return a request's glossary and the finder of its terms; error messages call the glossary `name`.
 
     Raises:
-        Refused: the vocabulary cannot express a term, or the search method does not support terms.
+        Refused: there are too many terms, the vocabulary cannot express one, or the search method supports none.
     """
+    if len(entries) > MOST_TERMS:
+        raise Refused(413, "too_long", f"{name}: expected at most {MOST_TERMS:,} terms, got {len(entries):,}")
     models = service.worker.models
     if not takes_terms(models.options):
         message = f"{name}: this service searches by {models.options.generator}, which cannot keep to terms"
@@ -141,16 +144,16 @@ def _entries(asked: GlossaryRequest) -> dict[str, str]:
     """Return the terms of a request: source term → target term.
 
     Raises:
-        Refused: the format is unknown, an entry is malformed or contradicts another, or there are no or too many terms.
+        Refused: the format is unknown, an entry is malformed or contradicts another, or there are no terms.
     """
     delimiter = _DELIMITERS.get(asked.entries_format)
     if delimiter is None:
         raise Refused(400, "invalid_request", f"entries_format: expected tsv or csv, got '{asked.entries_format[:40]}'")
     terms: dict[str, str] = {}
     rows = (
-        (line.split("\t") for line in asked.entries.splitlines())
+        (line.split("\t") for line in re.split(r"\r\n?|\n", asked.entries))
         if delimiter == "\t"
-        else csv.reader(io.StringIO(asked.entries))
+        else csv.reader(io.StringIO(asked.entries), strict=True)  # an open quotation mark would swallow entries
     )
     try:
         for number, row in enumerate(rows, 1):
@@ -162,8 +165,6 @@ def _entries(asked: GlossaryRequest) -> dict[str, str]:
             if terms.setdefault(cells[0], cells[1]) != cells[1]:
                 message = f"entries: line {number}: '{cells[0][:40]}' has another translation before"
                 raise Refused(400, "invalid_glossary", message)
-            if len(terms) > MOST_TERMS:
-                raise Refused(413, "too_long", f"entries: expected at most {MOST_TERMS:,} terms")
     except csv.Error as error:
         raise Refused(400, "invalid_glossary", f"entries: cannot be read as {asked.entries_format}: {error}") from None
     if not terms:

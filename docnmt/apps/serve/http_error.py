@@ -23,13 +23,16 @@ class Refused(Exception):
         self.message = message.encode(errors="replace").decode()  # a client may have sent halves of characters
 
     @classmethod
-    def of_routing(cls, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Refused:
-        """Return the error for a status of Starlette's, for instance an unknown address (404) or method (405)."""
+    def of_routing(cls, status: int, detail: str, allowed: str) -> Refused:
+        """Return the error for a status of Starlette's, for instance an unknown address (404) or method (405).
+
+        Args:
+            allowed: the methods that the address answers.
+        """
         if status == 405:
-            allowed = (headers or {}).get("Allow") or (headers or {}).get("allow", "")
-            return cls(status, "wrong_method", f"this address answers {allowed or 'other methods'} only", headers)
+            return cls(status, "wrong_method", f"this address answers {allowed} only", {"allow": allowed})
         code, message = ("not_found", _NOTHING) if status == 404 else ("refused", detail)
-        return cls(status, code, message, headers)
+        return cls(status, code, message)
 
     @property
     def content(self) -> dict[str, Any]:

@@ -105,11 +105,16 @@ class Service:
         with self.place():
             return await self.body(request)
 
-    def accept(self, log: dict[str, Any], corpus: ParallelCorpus, *, explain: bool = False) -> None:
+    def accept(
+        self, log: dict[str, Any], corpus: ParallelCorpus, given: Sequence[str | None] = (), *, explain: bool = False
+    ) -> None:
         """Log the size of a request, check it against the limits, and count its subwords.
 
+        Args:
+            given: the known translations of its sentences. explain: True if the request asks for explanations.
+
         Raises:
-            Refused: the request or one of its sentences is too long.
+            Refused: the request, one of its sentences, or what is known of their translations is too long.
         """
         sentences, tokens = corpus.num_sentences, len(corpus.source.tokens) + corpus.num_sentences
         log.update(sentences=sentences, tokens=tokens)
@@ -120,10 +125,24 @@ class Service:
         if longest > self.config.max_sentence_tokens:
             most = f"at most {self.config.max_sentence_tokens:,} (--max-sentence-tokens)"
             raise Refused(413, "too_long", f"a sentence has {longest:,} subwords; expected {most}: divide it")
+        if self.reads_translations:
+            self._accept_given([text for text in given if text])
         if explain and tokens > self.config.max_explain_tokens:
             most = f"at most {self.config.max_explain_tokens:,} (--max-explain-tokens)"
             raise Refused(413, "too_long", f"to be explained the request has {tokens:,} subwords; expected {most}")
         self.metrics.tokens.inc(tokens)
+
+    def _accept_given(self, given: Sequence[str]) -> None:
+        """Check known translations that the model reads: they take as much memory as what it translates."""
+        lengths = [len(tokens) + 1 for tokens in self.task.target_tokenizer.encode(given)]
+        for what, length, most, name in (
+            ("the known translations have", sum(lengths), self.config.max_request_tokens, "request"),
+            ("the known translation of a sentence has", max(lengths, default=0), self.config.max_sentence_tokens,
+             "sentence"),
+        ):  # fmt: skip
+            if length > most:
+                expected = f"expected at most {most:,} (--max-{name}-tokens)"
+                raise Refused(413, "too_long", f"{what} {length:,} subwords; {expected}: shorten it")
 
     def accept_segments(self, segments: Sequence[Segment]) -> None:
         """Check a file's segments against the limits before they are split; each has at least one subword.

@@ -27,12 +27,12 @@ class SharedModel:
     """Translates the sentences of one document in the search that all requests share; used by the document's thread.
 
     Args:
-        accept: raises an error if a corpus is too long. told: receives the source's sentences, and each translation as
-            soon as it is ready.
+        accept: raises an error if a corpus, or what is known of its translations, is too long.
+        told: receives the source's sentences, and each translation as soon as it is ready.
     """
 
     def __init__(
-        self, service: Service, deadline: float, accept: Callable[[Any], None], told: Told,
+        self, service: Service, deadline: float, accept: Callable[[Any, Sequence[str | None]], None], told: Told,
         wishes: Wishes = NO_WISHES,
     ) -> None:  # fmt: skip
         self._service, self._deadline, self._accept, self._told = service, deadline, accept, told
@@ -51,7 +51,7 @@ class SharedModel:
         corpus, given = corpus_of(sentences, self._service.task), [sentence.given for sentence in sentences]
         first, self._begun = not self._begun, True
         if first:  # later calls only translate parts of the same text again
-            self._accept(corpus)
+            self._accept(corpus, given)
             places = self._open(sentences)
         if all(sentence.given is not None for sentence in sentences):
             return  # there would never be an event

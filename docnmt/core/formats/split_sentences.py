@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from docnmt.runtime.errors import UserError, printable
+from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base
 
 #: Abbreviations followed by a capital inside a sentence, without their full stop; compared case-insensitively.
@@ -95,9 +95,10 @@ def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
         pieces = [piece for sentence in sentences for piece in cut_long(sentence, LONGEST_SENTENCE)]
         if len(pieces) > len(sentences) and not said:
             said = True
+            length = max(map(len, sentences))  # and not its text, which a service may not log
             print(
-                f"warning: a sentence of more than {LONGEST_SENTENCE:,} characters, '{printable(pieces[0][:40])} …', is"
-                " translated in pieces, and so is every other one",
+                f"warning: a sentence of {length:,} characters is translated in pieces, as is every other one of more"
+                f" than {LONGEST_SENTENCE:,}",
                 file=sys.stderr,
             )
         return pieces
