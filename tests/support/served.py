@@ -35,13 +35,20 @@ class Served:
         return self.process.wait(timeout=60)
 
 
+def as_usual() -> None:
+    """A job that a script started in the background ignores SIGINT, and so would what the tests start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def serve(log: Path, *words: str) -> Iterator[Served]:
     """docnmt-serve on a free port."""
     command = [sys.executable, "-m", "docnmt.cli.serve", "--port", "0", "--device", "cpu", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, text=True, env=environment, cwd=log.parent)
+        process = subprocess.Popen(
+            command, stdout=out, stderr=out, text=True, env=environment, cwd=log.parent, preexec_fn=as_usual
+        )
     try:
         while not (found := re.search(r"listening on (\S+)", log.read_text())):
             assert process.poll() is None, log.read_text()
