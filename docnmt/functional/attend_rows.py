@@ -1,8 +1,9 @@
 """Conditional attention for one decoding step: few queries, texts of few sentences.
 
-Every slot compares its queries with the sentences of its text and concatenates the words of the kept sentences. This
-takes a few products whatever the documents' lengths are. A row's result depends neither on the other rows nor on their
-number, as in `docnmt.modules.softmax_attention.attend` (`docnmt.runtime.row_invariant`).
+Every slot compares its queries with the sentences of its text and concatenates the words of those that one of its rows
+keeps; its other rows do not see them. This takes a few products whatever the documents' lengths are. The results of a
+slot's rows depend neither on other slots nor on their number, as in `docnmt.modules.softmax_attention.attend`
+(`docnmt.runtime.row_invariant`).
 """
 
 from __future__ import annotations
@@ -100,26 +101,23 @@ def attend_rows(
         relevance, place = scores.topk(t, dim=-1)  # (N·h, b, t)
         if policy.always_own and own is not None:
             _read_own(scores, relevance, place, own)
-        place = place.view(both, -1)
-        length = choices.lengths.gather(1, place).view(-1, t)  # (N·h·b, t), as all that follows
-        ends = length.cumsum(1)  # the kept sentences of a row are concatenated
-        fewest, most = (int(x) for x in ends[:, -1].aminmax())
+        kept = torch.full_like(scores, -torch.inf).scatter_(2, place, relevance)  # (N·h, b, S)
+        length = choices.lengths.masked_fill(~(kept > -torch.inf).any(1), 0)  # 0 if no row of the slot keeps it
+        ends = length.cumsum(1)  # (N·h, S); the words of all kept sentences are concatenated
+        most = int(ends[:, -1].max())
         if most == 0:
             return values.new_zeros(len(q), heads, values.shape[-1])
         column, step = _columns(-(-most // INVARIANT_KEYS) * INVARIANT_KEYS, heads, q.device)
-        of = (column >= ends[..., None]).sum(1)  # the kept sentence of each column; t after the last one
-        begin = choices.begins.gather(1, place).view(-1, t).sub_(ends - length, alpha=heads)
-        rows = functional.pad(begin, (0, 1)).gather(1, of).add_(step).clamp_(max=len(words) * heads - 1).flatten()
+        of = torch.searchsorted(ends, column.repeat(both, 1), right=True)  # (N·h, C) sentences; S after the last word
+        begin = functional.pad(choices.begins - heads * (ends - length), (0, 1))
+        rows = begin.gather(1, of).add_(step).clamp_(max=len(words) * heads - 1).flatten()
         k, v = (x.flatten(0, 1).index_select(0, rows).view(*of.shape, -1) for x in (words, values))
-        added = functional.pad(relevance.view(-1, t), (0, 1), value=-torch.inf).gather(1, of)[:, None]
-        columns = k.mT if d_k >= NARROW else k.mT.contiguous()
-        read = torch.bmm(query.reshape(-1, 1, d_k), columns)  # (N·h·b, 1, columns)
-        read = read.to(added.dtype) * scale + added
-        weights = read.softmax(-1)
-        if fewest == 0:
-            weights = weights.masked_fill(ends[:, -1:, None] == 0, 0)
-        mixed = torch.bmm(weights.to(v.dtype), v)
-    return mixed.view(-1, heads, beam, v.shape[-1]).transpose(1, 2).reshape(len(q), heads, -1)
+        added = functional.pad(kept, (0, 1), value=-torch.inf).gather(2, of[:, None].expand(-1, beam, -1))
+        read = torch.bmm(query, k.mT if d_k >= NARROW else k.mT.contiguous())  # (N·h, b, C)
+        weights = (read.to(added.dtype) * scale + added).softmax(-1)
+        nothing = (kept == -torch.inf).all(-1, keepdim=True)
+        mixed = torch.bmm(weights.masked_fill_(nothing, 0).to(v.dtype), v)
+    return mixed.view(-1, heads, beam, mixed.shape[-1]).transpose(1, 2).reshape(len(q), heads, -1)
 
 
 @lru_cache(maxsize=256)
