@@ -11,13 +11,9 @@ from pathlib import Path
 
 import pytest
 import small_system
+from heed_interrupts import heed_interrupts
 
 ROOT = Path(__file__).parents[2]
-
-
-def as_usual() -> None:
-    """A job that a script started in the background ignores SIGINT, and so would what the tests start."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def interrupted(words: list[str], begun: str) -> tuple[int, str]:
@@ -25,7 +21,7 @@ def interrupted(words: list[str], begun: str) -> tuple[int, str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        env=environment, preexec_fn=as_usual,
+        env=environment, preexec_fn=heed_interrupts,
     )  # fmt: skip
     end = time.monotonic() + 60
     while begun not in Path(f"/proc/{process.pid}/maps").read_text():
@@ -50,4 +46,4 @@ def test_while_it_imports(module: bool, begun: str, tmp_path: Path) -> None:
 
 def test_a_library_keeps_its_own_handler() -> None:
     code = "import signal; import docnmt; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
-    assert subprocess.run([sys.executable, "-c", code], preexec_fn=as_usual).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], preexec_fn=heed_interrupts).returncode == 0

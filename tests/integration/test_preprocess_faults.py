@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from heed_interrupts import heed_interrupts
 from parallel_text import ParallelText
 
 COMMAND = [sys.executable, "-m", "docnmt.cli.preprocess"]
@@ -39,12 +40,7 @@ def start(text: ParallelText, *more: str) -> subprocess.Popen[str]:
         train = text.path(f"train.{side}")
         train.write_text((train.read_text() + "\n") * 300)
     command = [*COMMAND, *text.arguments("--overwrite", "--vocab-size", "60", *more)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts)
-
-
-def _heed_interrupts() -> None:
-    """A job that a script started in the background ignores SIGINT, and so would what the tests start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
 
 
 def wait_for_temporary(text: ParallelText, process: subprocess.Popen[str]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from heed_interrupts import heed_interrupts
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,11 +36,6 @@ class Served:
         return self.process.wait(timeout=60)
 
 
-def as_usual() -> None:
-    """A job that a script started in the background ignores SIGINT, and so would what the tests start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @contextlib.contextmanager
 def serve(log: Path, *words: str) -> Iterator[Served]:
     """docnmt-serve on a free port."""
@@ -47,7 +43,7 @@ def serve(log: Path, *words: str) -> Iterator[Served]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with log.open("w") as out:
         process = subprocess.Popen(
-            command, stdout=out, stderr=out, text=True, env=environment, cwd=log.parent, preexec_fn=as_usual
+            command, stdout=out, stderr=out, text=True, env=environment, cwd=log.parent, preexec_fn=heed_interrupts
         )
     try:
         while not (found := re.search(r"listening on (\S+)", log.read_text())):

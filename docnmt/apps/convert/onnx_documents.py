@@ -19,6 +19,8 @@ from torch.nn import functional
 
 from docnmt.apps.convert.ctranslate import POSITIONS, projection
 from docnmt.apps.convert.onnx_parts import (
+    ENCODER,
+    STEP,
     across,
     cross_attention,
     export,
@@ -56,7 +58,7 @@ def write_document_graphs(document: SentenceModel, folder: Path) -> None:
         embed(stack, torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 4, dtype=torch.int64))  # makes the tables
     encoder = EncoderGraph(document)
     text = _text("source", "mask", "places", 3, 5)
-    export(encoder, folder / "encoder.onnx", text, encoder.outputs)
+    export(encoder, folder / ENCODER, text, encoder.outputs)
     size, layers = config.embed_dim // config.heads, config.decoder_layers
     step: dict[str, tuple[Tensor, Sequence[int]]]
     step = {name: (torch.ones(2, dtype=torch.int64), (0,)) for name in ("token", "sentence")}
@@ -72,7 +74,7 @@ def write_document_graphs(document: SentenceModel, folder: Path) -> None:
         step["written"] = torch.zeros(layers, 2, 4, config.heads, 6, size), (2, 4)
         step["written_relevance"] = torch.zeros(layers, 4, config.heads, size), (1,)
         step["written_mask"] = given["written_mask"]
-    export(StepGraph(document), folder / "step.onnx", step, ("scores", "new_cache"))
+    export(StepGraph(document), folder / STEP, step, ("scores", "new_cache"))
 
 
 def _text(tokens: str, mask: str, places: str, sentences: int, words: int) -> dict[str, tuple[Tensor, Sequence[int]]]:

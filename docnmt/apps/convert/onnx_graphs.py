@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from docnmt.apps.convert.ctranslate import attention_problems, position_table, projection
 from docnmt.apps.convert.onnx_documents import write_document_graphs
 from docnmt.apps.convert.onnx_parts import (
+    ENCODER,
+    STEP,
     across,
     cross_attention,
     export,
@@ -35,9 +37,6 @@ from docnmt.core.models.architectures import CondTransformer
 from docnmt.core.models.encoder_decoder import Stack
 from docnmt.modules.fusion import Fusion
 from docnmt.runtime.errors import UserError
-
-#: The files of both graphs.
-ENCODER, STEP = "encoder.onnx", "step.onnx"
 
 
 def require_onnx() -> None:

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from docnmt.modules.layers import Layer
 from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
 
+#: The files of the graphs that every model has.
+ENCODER, STEP = "encoder.onnx", "step.onnx"
 #: The version of the operators.
 _OPSET = 18
 

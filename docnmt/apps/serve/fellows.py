@@ -29,8 +29,8 @@ from docnmt.apps.serve.service import Service
 
 #: The beginnings of paths under which something is kept between requests.
 KEPT = ("/sessions", "/v2/document", "/v2/glossaries", "/translate_file", "/download_file")
-#: The path of requests that may name a glossary, and how they do.
-GLOSSARY = ("/v2/translate", b"glossary")
+#: The path of requests that may name a glossary, and the word by which they do.
+NAMING, GLOSSARY = "/v2/translate", b"glossary"
 #: Headers of one connection, which the next one sets for itself; uvicorn sets the date.
 _HOP = {b"connection", b"keep-alive", b"expect", b"transfer-encoding", b"date"}
 #: A function from the workers' answers, by their numbers, to the answer of the service.
@@ -72,7 +72,7 @@ class Together:
             await self._app(scope, receive, send)
         else:
             kept = any(f"{scope['path']}/".startswith(f"{begin}/") for begin in KEPT)
-            if scope["path"] == GLOSSARY[0]:
+            if scope["path"] == NAMING:
                 kept, receive = await _names_glossary(scope, receive)
             await (self._of_first if kept else self._app)(scope, receive, send)
 
@@ -129,7 +129,7 @@ async def _names_glossary(scope: Scope, receive: Receive) -> tuple[bool, Receive
             raise refused
 
         return False, fail
-    return GLOSSARY[1] in body or b"\\u" in body, again(body, receive)  # JSON may write any letter as \uXXXX
+    return GLOSSARY in body or b"\\u" in body, again(body, receive)  # JSON may write any letter as \uXXXX
 
 
 async def _answer(scope: Scope, port: int) -> list[Message]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -14,7 +13,7 @@ import msgspec
 
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.offered_languages import same
-from docnmt.apps.serve.request_texts import check_text
+from docnmt.apps.serve.request_texts import BREAK, check_text
 from docnmt.apps.serve.service import Service
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.search.terms import TermFinder, takes_terms
@@ -151,7 +150,7 @@ def _entries(asked: GlossaryRequest) -> dict[str, str]:
         raise Refused(400, "invalid_request", f"entries_format: expected tsv or csv, got '{asked.entries_format[:40]}'")
     terms: dict[str, str] = {}
     rows = (
-        (line.split("\t") for line in re.split(r"\r\n?|\n", asked.entries))
+        (line.split("\t") for line in BREAK.split(asked.entries))
         if delimiter == "\t"
         else csv.reader(io.StringIO(asked.entries), strict=True)  # an open quotation mark would swallow entries
     )

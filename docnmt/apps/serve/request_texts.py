@@ -33,7 +33,7 @@ from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
 
 #: A line break; in answers it is `\n`.
-_BREAK = re.compile(r"\r\n?|\n")
+BREAK = re.compile(r"\r\n?|\n")
 #: The splitting of a text: at line breaks and ends of sentences, at ends of sentences only, or not at all.
 Splits = Literal["lines", "sentences", "none"]
 
@@ -216,7 +216,7 @@ async def _with_tags(service: Service, request: Request, texts: RequestTexts, ta
 def _fragment(passage: Passage, name: str, tags: Tags, splits: Splits) -> DocumentFile:
     """Return a text with its tags as a document; a text that is only context is read without tags."""
     if not passage.wanted:
-        return PlainText(_BREAK.sub("\n", passage.source).encode(), name=name, languages=("", ""))
+        return PlainText(BREAK.sub("\n", passage.source).encode(), name=name, languages=("", ""))
     if tags.kind == "html":
         return HtmlFragment(passage.source, name=name, kept=tags.kept)
     return XmlFragment(passage.source, name=name, parting=tags.parting, kept=tags.kept, lines=splits == "lines")
@@ -237,7 +237,7 @@ def _lines(passage: Passage, splits: Splits) -> list[tuple[str, str]]:
 
     It is one line if line breaks do not end sentences, or if the translation has another number of lines.
     """
-    lines, given = (_BREAK.split(text) for text in (passage.source, passage.translation or ""))
+    lines, given = (BREAK.split(text) for text in (passage.source, passage.translation or ""))
     if splits != "lines" or (passage.translation and len(given) != len(lines)):
         lines, given = [" ".join(passage.source.split())], [" ".join((passage.translation or "").split())]
     given = given if passage.translation else [""] * len(lines)
