@@ -1,0 +1,104 @@
+"""Softmax attention of single queries, each to its own list of rows of a table: what a decoding step computes.
+
+Keys and values stay where they are. A query's list says which rows of their tables it reads, so nothing is copied,
+padded or reordered. A query's result depends on its own list alone, whatever other queries there are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from docnmt.runtime.tuning import INVARIANT_KEYS
+
+
+def round_up(entries: int) -> int:
+    """A width at which a query's sums have the same bits as at any other such width."""
+    return -(-entries // INVARIANT_KEYS) * INVARIANT_KEYS
+
+
+@dataclass(frozen=True, eq=False)
+class RowLists:
+    """The lists of Q queries, one behind the other.
+
+    Attributes:
+        rows: (n,) int64, rows of a table.
+        offsets: (Q + 1,) int64, where the queries' lists begin.
+        places: (n,) int64, places of the entries among numbers (Q, width) that are filled up on the right.
+        width: at least the longest list's length, and one that `round_up` returns.
+    """
+
+    rows: Tensor
+    offsets: Tensor
+    places: Tensor
+    width: int
+
+    @classmethod
+    def of_spans(cls, begins: Tensor, lengths: Tensor, *, step: int = 1) -> RowLists:
+        """Query q reads, for each s, `lengths[q, s]` rows: begins[q, s], begins[q, s] + step, …
+
+        begins, lengths: (Q, s) int64.
+        """
+        totals, many = lengths.sum(1), lengths.flatten()
+        offsets = functional.pad(totals.cumsum(0), (1, 0))
+        width = round_up(int(totals.max())) if len(totals) else 0
+        first = torch.arange(len(totals), device=totals.device) * width - offsets[:-1]
+        span = torch.stack([begins.flatten() - (many.cumsum(0) - many) * step, first.repeat_interleave(lengths.shape[1])])
+        shift = span.repeat_interleave(many, dim=1)  # (2, n)
+        entry = torch.arange(shift.shape[1], device=totals.device)
+        return cls(shift[0] + entry * step, offsets, shift[1] + entry, width)
+
+    @classmethod
+    def of_table(cls, rows: Tensor, real: Tensor) -> RowLists:
+        """Query q reads those of rows[q] that are `real`: rows, real (Q, width), a width that `round_up` returns."""
+        offsets = functional.pad(real.sum(1).cumsum(0), (1, 0))
+        places = real.flatten().nonzero()[:, 0]
+        return cls(rows.flatten().index_select(0, places), offsets, places, rows.shape[1])
+
+    def padded(self, values: Tensor) -> Tensor:
+        """A value for each entry (n,) → (Q, width), with -inf behind each list."""
+        filled = values.new_full((len(self.offsets) - 1, self.width), -torch.inf)
+        filled.view(-1).index_copy_(0, self.places, values)
+        return filled
+
+
+def products(q: Tensor, table: Tensor, lists: RowLists) -> Tensor:
+    """The product of each query (Q, d) with the rows of its list, table (T, d) → (n,)."""
+    if q.device.type != "cpu" or q.dtype not in (torch.float32, torch.float64):
+        query = torch.arange(len(q), device=q.device).repeat_interleave(lists.offsets.diff())
+        return (q.index_select(0, query) * table.index_select(0, lists.rows)).sum(1)
+    _no_warning()
+    size = len(q), len(table)
+    entries = torch.sparse_csr_tensor(
+        lists.offsets, lists.rows, q.new_zeros(len(lists.rows)), size, check_invariants=False
+    )
+    found: Tensor = torch.sparse.sampled_addmm(entries, q, table.T, beta=0.0).values()
+    return found
+
+
+def attend_listed(q: Tensor, keys: Tensor, values: Tensor, lists: RowLists, added: Tensor | None = None) -> Tensor:
+    """Softmax(q·k/√d + added) v over the rows of each query's list; 0 for an empty list. No gradient.
+
+    q (Q, d), keys (T, d), values (T, d_v), added (n,), for each entry → (Q, d_v), in the type of `values`.
+    """
+    scores = products(q * q.shape[1] ** -0.5, keys, lists)
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if added is not None:
+        scores = scores + added
+    weights = lists.padded(scores).softmax(1).flatten().index_select(0, lists.places).to(values.dtype)
+    return functional.embedding_bag(
+        lists.rows, values, lists.offsets, mode="sum", per_sample_weights=weights, include_last_offset=True
+    )
+
+
+@lru_cache
+def _no_warning() -> None:
+    """Make PyTorch say now, unheard, what it says once in a process: that CSR tensors are new. We make no others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.zeros(1, 1).to_sparse_csr()
