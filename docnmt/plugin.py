@@ -19,6 +19,7 @@ from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.search.generator import Generator
 from docnmt.core.tasks.task import Batch, Dataset, Task, TaskState
 from docnmt.functional import packed_attention
+from docnmt.functional.row_lists import RowLists, attend_listed
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.fusion import Fusion, build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual
@@ -29,10 +30,9 @@ from docnmt.modules.softmax_attention import (
     KeyValueCache,
     PackedKeys,
     SelfAttention,
-    attend,
 )
 from docnmt.modules.sublayer import Cache, NoCache, Reads, Slots, Step, Sublayer
-from docnmt.modules.token_tree import TokenTree, round_up
+from docnmt.modules.token_table import TokenTable
 from docnmt.registry import (
     FUSIONS,
     MERGES,
@@ -89,6 +89,7 @@ __all__ = [
     "ReadingPlan",
     "Reads",
     "Residual",
+    "RowLists",
     "SelfAttention",
     "Slots",
     "Spans",
@@ -97,7 +98,7 @@ __all__ = [
     "Sublayer",
     "Task",
     "TaskState",
-    "TokenTree",
+    "TokenTable",
     "TransformerConfig",
     "TranslationBatch",
     "TranslationModel",
@@ -105,7 +106,7 @@ __all__ = [
     "UsageError",
     "UserError",
     "Vocabularies",
-    "attend",
+    "attend_listed",
     "build_fusion",
     "build_position",
     "embeddings",
@@ -122,5 +123,4 @@ __all__ = [
     "register_position",
     "register_sizes",
     "register_task",
-    "round_up",
 ]

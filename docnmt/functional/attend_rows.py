@@ -58,8 +58,9 @@ class Choices:
         width = round_up(most)
         number, real = np.zeros((len(slots), width), np.int64), np.arange(width) < counts[:, None]
         number[real] = np.concatenate(slots)
-        arrays = to_device((number, begins[number], np.where(real, lengths[number], 0)), relevance.device)
-        return cls(in_float32(relevance).contiguous(), *arrays, most)
+        arrays = number, begins[number], np.where(real, lengths[number], 0)
+        numbers, begin, length = to_device(arrays, relevance.device)
+        return cls(in_float32(relevance).contiguous(), numbers, begin, length, most)
 
     def lists(self, beam: int) -> RowLists:
         """For each slot, `beam` rows and h heads, the keys of the slot's sentences that have a word."""
@@ -89,17 +90,18 @@ def attend_rows(
     """
     slots, heads, scale = len(choices.numbers), q.shape[1], q.shape[2] ** -0.5
     lists = choices.lists(len(q) // slots)
-    scores = lists.padded(products(in_float32(sentence_q).flatten(0, 1) * scale, choices.keys.flatten(0, 1), lists))
+    scores = lists.padded(products(in_float32(sentence_q) * scale, choices.keys, lists))  # (R·h, S)
     relevance, place = scores.topk(min(policy.top_t, choices.most), dim=1)  # (R·h, t)
     if policy.always_own and own is not None:
         _read_own(scores, relevance, place, own)
-    begin, length = (x.gather(1, place.view(slots, -1)).view(-1, heads, place.shape[1]) for x in (choices.begins, choices.lengths))
+    begin, length = (
+        x.gather(1, place.view(slots, -1)).view(-1, heads, place.shape[1]) for x in (choices.begins, choices.lengths)
+    )
     begin = begin * heads + torch.arange(heads, device=q.device)[:, None]  # (R, h, t)
     length = length.flatten(0, 1).masked_fill(relevance == -torch.inf, 0)
     kept = RowLists.of_spans(begin.flatten(0, 1), length, step=heads)
     added = relevance.flatten().repeat_interleave(length.flatten())
-    mixed = attend_listed(*(x.flatten(0, 1) for x in (q, words, values)), kept, added)
-    return mixed.view(len(q), heads, -1)
+    return attend_listed(q, words, values, kept, added)
 
 
 def _read_own(scores: Tensor, relevance: Tensor, place: Tensor, own: Tensor) -> None:

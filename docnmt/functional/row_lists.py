@@ -48,7 +48,9 @@ class RowLists:
         offsets = functional.pad(totals.cumsum(0), (1, 0))
         width = round_up(int(totals.max())) if len(totals) else 0
         first = torch.arange(len(totals), device=totals.device) * width - offsets[:-1]
-        span = torch.stack([begins.flatten() - (many.cumsum(0) - many) * step, first.repeat_interleave(lengths.shape[1])])
+        span = torch.stack(
+            [begins.flatten() - (many.cumsum(0) - many) * step, first.repeat_interleave(lengths.shape[1])]
+        )
         shift = span.repeat_interleave(many, dim=1)  # (2, n)
         entry = torch.arange(shift.shape[1], device=totals.device)
         return cls(shift[0] + entry * step, offsets, shift[1] + entry, width)
@@ -68,15 +70,17 @@ class RowLists:
 
 
 def products(q: Tensor, table: Tensor, lists: RowLists) -> Tensor:
-    """The product of each query (Q, d) with the rows of its list, table (T, d) → (n,)."""
+    """The product of each query with the rows of its list → (n,).
+
+    q (R, h, d) are R·h queries, table (T, h, d) is T·h rows: row t·h + i is that of head i.
+    """
+    q, table = q.flatten(0, 1), table.flatten(0, 1)
     if q.device.type != "cpu" or q.dtype not in (torch.float32, torch.float64):
         query = torch.arange(len(q), device=q.device).repeat_interleave(lists.offsets.diff())
         return (q.index_select(0, query) * table.index_select(0, lists.rows)).sum(1)
     _no_warning()
-    size = len(q), len(table)
-    entries = torch.sparse_csr_tensor(
-        lists.offsets, lists.rows, q.new_zeros(len(lists.rows)), size, check_invariants=False
-    )
+    size, nothing = (len(q), len(table)), q.new_zeros(len(lists.rows))
+    entries = torch.sparse_csr_tensor(lists.offsets, lists.rows, nothing, size, check_invariants=False)
     found: Tensor = torch.sparse.sampled_addmm(entries, q, table.T, beta=0.0).values()
     return found
 
@@ -84,16 +88,18 @@ def products(q: Tensor, table: Tensor, lists: RowLists) -> Tensor:
 def attend_listed(q: Tensor, keys: Tensor, values: Tensor, lists: RowLists, added: Tensor | None = None) -> Tensor:
     """Softmax(q·k/√d + added) v over the rows of each query's list; 0 for an empty list. No gradient.
 
-    q (Q, d), keys (T, d), values (T, d_v), added (n,), for each entry → (Q, d_v), in the type of `values`.
+    q (R, h, d), keys (T, h, d), values (T, h, d_v), added (n,) → (R, h, d_v), in the type of `values`.
     """
-    scores = products(q * q.shape[1] ** -0.5, keys, lists)
+    scores = products(q * q.shape[-1] ** -0.5, keys, lists)
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if added is not None:
         scores = scores + added
     weights = lists.padded(scores).softmax(1).flatten().index_select(0, lists.places).to(values.dtype)
-    return functional.embedding_bag(
-        lists.rows, values, lists.offsets, mode="sum", per_sample_weights=weights, include_last_offset=True
-    )
+    mixed = functional.embedding_bag(
+        lists.rows, values.flatten(0, 1), lists.offsets, mode="sum", per_sample_weights=weights,
+        include_last_offset=True,
+    )  # fmt: skip
+    return mixed.view(*q.shape[:2], values.shape[-1])
 
 
 @lru_cache

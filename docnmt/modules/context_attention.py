@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from docnmt.functional import build_tree, packed_attention
 from docnmt.functional.attend_rows import Choices, attend_rows
+from docnmt.functional.row_lists import RowLists, attend_listed
 from docnmt.functional.select_and_attend import selective_attention, selective_attention_step
 from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
 from docnmt.functional.tree import TreeIndex, cumulative_keys
@@ -23,14 +24,10 @@ from docnmt.modules.arguments import check_at_least
 from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.modules.record_reads import attended
 from docnmt.modules.sentence_summary import Source2Token
-from docnmt.modules.softmax_attention import CrossKeys, attend
 from docnmt.modules.sublayer import DocumentPart, OwnStart
-from docnmt.runtime.tuning import INVARIANT_ROWS
 
-#: Sentences of a document up to which decoding copies its summaries for each row, which is fastest for few.
-_COPIED = 128
-#: Scores of rows to the summaries of a longer one that are held at a time: 64 MB in float32.
-_SCORES = 1 << 24
+#: Scores of rows to the summaries of their documents that are held at a time: 16 MB in float32.
+_SCORES = 1 << 22
 
 
 class Scheduled(nn.Module):
@@ -156,26 +153,15 @@ class SummaryAttention(ContextAttention):
 
     def _read_documents(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
         """One query a row, x (R, d), over the summaries of the row's document → (R, h, d_h)."""
-        if keys.layout.document_sentences.max_length > _COPIED:
-            return self._read_in_place(x, keys, document_of_row)
-        padded = CrossKeys.gather(keys.keys, keys.values, keys.layout.document_sentences, document_of_row)
-        return attend(self._heads(self.query(x))[:, :, None], padded.keys, padded.values, padded.allowed)[:, :, 0]
-
-    def _read_in_place(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
-        """Return the result of `_read_documents` without copying the document for every row, document by document."""
-        queries, spans = self._heads(self.query(x)), keys.layout.document_sentences.host.tolist()
-        mixed = torch.empty_like(queries)
-        for document in document_of_row.unique().tolist():
-            rows = (document_of_row == document).nonzero()[:, 0]
-            sentences = slice(spans[document], spans[document + 1])
-            own = (each[None, sentences].transpose(1, 2) for each in (keys.keys, keys.values))  # (1, h, S, d_h)
-            k, v = (each.contiguous() for each in own)
-            allowed = torch.ones(1, k.shape[2], dtype=torch.bool, device=x.device)
-            for some in rows.split(max(INVARIANT_ROWS, _SCORES // max(k.shape[1] * k.shape[2], 1))):
-                enough = some.repeat(-(-INVARIANT_ROWS // len(some)))  # fewer rows take other kernels
-                read = attend(queries[enough].transpose(0, 1)[None], k, v, allowed)[0].transpose(0, 1)
-                mixed[some] = read[: len(some)]
-        return mixed
+        offsets, heads = keys.layout.document_offsets, torch.arange(self.heads, device=x.device)
+        begins = offsets[document_of_row][:, None] * self.heads + heads  # (R, h)
+        lengths = offsets.diff()[document_of_row][:, None].expand_as(begins)
+        some = max(_SCORES // (keys.layout.document_sentences.max_length * self.heads + 1), 1)  # rows
+        mixed = []
+        for q, *spans in zip(*(y.split(some) for y in (self._heads(self.query(x)), begins, lengths)), strict=True):
+            lists = RowLists.of_spans(*(y.reshape(-1, 1) for y in spans), step=self.heads)
+            mixed.append(attend_listed(q, keys.keys, keys.values, lists))
+        return torch.cat(mixed)
 
 
 class ConditionalAttention(ContextAttention, Scheduled):

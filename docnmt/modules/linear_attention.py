@@ -87,7 +87,9 @@ class LinearSelfAttention(Sublayer[None, LinearCache]):
         """The state before the first token."""
         horizon = 0 if self.position is None else len(self.position.weight) // 2
         return LinearCache(
-            LinearState.empty(slots.rows, self.heads, self.d_head, self.d_head, horizon, like=slots.like)
+            LinearState.empty(
+                len(slots.sentences) * slots.beam, self.heads, self.d_head, self.d_head, horizon, like=slots.like
+            )
         )
 
     def step(self, x: Tensor, cache: LinearCache, at: Step) -> Tensor:

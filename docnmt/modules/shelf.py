@@ -10,6 +10,7 @@ from torch import Tensor
 
 from docnmt.functional.attend_rows import FEW, Choices
 from docnmt.modules.document_store import ContextKeys
+from docnmt.modules.slot_spans import written
 
 #: A document: the keys that hold it, and its number there.
 Document = tuple[ContextKeys, int]
@@ -35,9 +36,9 @@ class Shelf:
             words, sentences = self._ends[-1], len(self._ends) - 1
             parts = [self._enter(*document) for document in new]
             keys, values, relevance = zip(*parts, strict=True)
-            self.words = _written(self.words, words, keys)
-            self.values = _written(self.values, words, values)
-            self._relevance = _written(self._relevance, sentences, relevance)
+            self.words = _put(self.words, words, keys)
+            self.values = _put(self.values, words, values)
+            self._relevance = _put(self._relevance, sentences, relevance)
         return np.concatenate([np.arange(0), *(self._numbers[id(keys), number] for keys, number in documents)])
 
     def _enter(self, keys: ContextKeys, document: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -61,13 +62,6 @@ class Shelf:
         return len(self._ends) > 2 * sentences + FEW
 
 
-def _written(table: Tensor, begin: int, parts: Sequence[Tensor]) -> Tensor:
-    """The rows of `parts` from row `begin` on, in a larger table where this one is full."""
+def _put(table: Tensor, begin: int, parts: Sequence[Tensor]) -> Tensor:
     rows = torch.cat(list(parts))
-    if begin + len(rows) > len(table):
-        wider = rows.new_zeros(2 * (begin + len(rows)), *rows.shape[1:])  # finite, as a weight of 0 is multiplied by it
-        if begin:
-            wider[:begin] = table[:begin]
-        table = wider
-    table[begin : begin + len(rows)] = rows
-    return table
+    return written(table if begin else rows[:0], begin, rows)

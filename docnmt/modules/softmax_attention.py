@@ -12,76 +12,44 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional import packed_attention
+from docnmt.functional.row_lists import attend_listed
 from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition
 from docnmt.modules.record_reads import attended
+from docnmt.modules.slot_spans import SlotSpans, written
 from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
-from docnmt.modules.token_tree import TokenTree, round_up
-from docnmt.runtime.tuning import new_shapes
+from docnmt.modules.token_table import TokenTable
 
 
 @dataclass
 class KeyValueCache:
-    """Keys and values of the tokens that the rows have written, as a `TokenTree` places them.
-
-    Attributes:
-        keys, values: (G, h, K, d_h) for each group of `rows` rows.
-    """
+    """Keys and values (K, h, d_h) of the tokens that rows have read, at the places that a `TokenTable` gives them."""
 
     any_memory: ClassVar[bool] = True
     keys: Tensor
     values: Tensor
-    rows: int
 
     @classmethod
-    def empty(cls, groups: int, rows: int, heads: int, d_head: int, like: Tensor) -> KeyValueCache:
-        """The cache of groups without tokens, in the type and on the device of `like`."""
-        return cls(like.new_zeros(groups, heads, 0, d_head), like.new_zeros(groups, heads, 0, d_head), rows)
+    def empty(cls, heads: int, d_head: int, like: Tensor) -> KeyValueCache:
+        """The cache of rows without tokens, in the type and on the device of `like`."""
+        return cls(like.new_zeros(0, heads, d_head), like.new_zeros(0, heads, d_head))
 
-    def put(self, key: Tensor, value: Tensor, tree: TokenTree) -> None:
+    def put(self, key: Tensor, value: Tensor, table: TokenTable) -> None:
         """Write each row's new key and value (R, h, d_h) to its place."""
-        groups, width = tree.times.shape
-        self.keys, self.values = _as_long(self.keys, width), _as_long(self.values, width)
-        group = torch.arange(groups, device=key.device)[:, None]
-        for stored, new in ((self.keys, key), (self.values, value)):
-            stored[group, :, tree.places] = new.view(groups, self.rows, *new.shape[1:]).to(stored.dtype)
+        begin = table.size - len(key)
+        self.keys, self.values = (
+            written(x if table.moved is None else x.index_select(0, table.moved), begin, new, table.capacity)
+            for x, new in ((self.keys, key), (self.values, value))
+        )
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """As `Cache.keep`."""
-        if slots is not None:
-            groups = rows[:: self.rows] // self.rows
-            self.keys, self.values = self.keys.index_select(0, groups), self.values.index_select(0, groups)
+        """The rows' tokens stay where they are."""
 
     def append(self, other: KeyValueCache) -> None:
         """As `Cache.append`."""
-        self.keys, self.values = _stack(self.keys, other.keys), _stack(self.values, other.values)
-
-
-def _as_long(x: Tensor, length: int) -> Tensor:
-    """(N, h, L, d) → (N, h, length, d): cut off without a copy, or filled up with zeros that no row reads."""
-    return x[:, :, :length] if length <= x.shape[2] else nn.functional.pad(x, (0, 0, 0, length - x.shape[2]))
-
-
-def _stack(first: Tensor, second: Tensor) -> Tensor:
-    """Concatenate (N, h, L, d), as wide as the longer one."""
-    longest = max(first.shape[2], second.shape[2])
-    return torch.cat([_as_long(x, longest) for x in (first, second)])
-
-
-def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | None = None) -> Tensor:
-    """Softmax attention of few queries over padded keys; a row's result does not depend on the other rows.
-
-    q (N, h, b, d), k and v (N, h, L, d), extra scores (N, h, b, L) → (N, h, b, d). allowed, (N, L) or (N, b, L) bool,
-    says which keys are read.
-    """
-    precise = torch.promote_types(q.dtype, torch.float32)
-    with new_shapes(attention=True):
-        scores = torch.matmul(q, k.transpose(-1, -2)).to(precise) * q.shape[-1] ** -0.5  # (N, h, b, L)
-        if extra is not None:
-            scores = scores + extra
-        scores = scores.masked_fill_(~allowed.view(len(allowed), 1, -1, allowed.shape[-1]), float("-inf"))
-        return torch.matmul(scores.softmax(-1).to(v.dtype), v)
+        if len(other.keys):
+            self.keys, self.values = torch.cat([self.keys, other.keys]), torch.cat([self.values, other.values])
 
 
 class SelfAttention(Sublayer[None, KeyValueCache]):
@@ -139,65 +107,51 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
 
     def begin(self, remembered: None, slots: Slots) -> KeyValueCache:
         """An empty cache."""
-        return KeyValueCache.empty(slots.groups, slots.part, self.heads, self.d_head, slots.like)
+        return KeyValueCache.empty(self.heads, self.d_head, slots.like)
 
     def step(self, x: Tensor, cache: KeyValueCache, at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d): attention to all tokens of the row so far."""
         q, k, v = self._project(x)
         if self.position is not None:
             q, k = self.position.rotate(q, k, at.lengths, at.lengths)
-        cache.put(k, v, at.tree)
-        extra = None if self.position is None else self._distance_scores(q, at.tree)
-        grouped = q.unflatten(0, (-1, cache.rows)).transpose(1, 2)  # (G, h, b, d_h)
-        mixed = attend(grouped, cache.keys, cache.values, at.tree.written, extra)
-        output: Tensor = self.output(mixed.transpose(1, 2).reshape(len(x), -1))
+        cache.put(k, v, at.table)
+        lists = at.table.lists(self.heads)
+        added = None if self.position is None else self._distance_scores(q, at.table)
+        added = None if added is None else added.flatten().index_select(0, lists.places)
+        output: Tensor = self.output(attend_listed(q, cache.keys, cache.values, lists, added).flatten(1))
         return output
 
-    def _distance_scores(self, q: Tensor, tree: TokenTree) -> Tensor | None:
-        """What the queries q (R, h, d_h) add to their scores of the stored tokens: (G, h, b, K), or None."""
+    def _distance_scores(self, q: Tensor, table: TokenTable) -> Tensor | None:
+        """What the queries q (R, h, d_h) add to the scores of their rows' tokens: (R, h, L), or None."""
         assert self.position is not None
-        groups, rows, width = tree.written.shape
-        scores = self.position.distance_scores(q, width)  # a row's tokens are all stored: its distances are smaller
+        distances = table.distances()
+        scores = self.position.distance_scores(q, distances.shape[1])
         if scores is None:
             return None
         radius = scores.shape[-1] // 2
-        columns = radius + tree.distances().clamp(-radius, radius).view(groups * rows, 1, width)
-        near = scores.expand(len(q), *scores.shape[-2:]).gather(2, columns.expand(-1, self.heads, -1))  # (R, h, K)
-        return near.view(groups, rows, self.heads, width).transpose(1, 2)
+        columns = radius + distances.clamp(-radius, radius)[:, None].expand(-1, self.heads, -1)
+        return scores.expand(len(q), *scores.shape[-2:]).gather(2, columns)
 
 
 @dataclass
 class CrossKeys:
-    """The source sentence of each decoding slot, padded: keys, values (N, h, m, d_h), allowed (N, m)."""
+    """Keys and values (T, h, d_h) of source sentences, and which of them each decoding slot reads."""
 
     any_memory: ClassVar[bool] = True
     keys: Tensor
     values: Tensor
-    allowed: Tensor
-
-    @classmethod
-    def gather(cls, keys: Tensor, values: Tensor, spans: Spans, chosen: Tensor) -> CrossKeys:
-        """From packed keys and values (T, h, d_h), the spans `chosen` (N,)."""
-        starts, ends = spans.offsets[:-1][chosen], spans.offsets[1:][chosen]
-        width = round_up(int((ends - starts).max())) if len(chosen) else 0
-        places = starts[:, None] + torch.arange(width, device=starts.device)  # (N, m)
-        allowed = places < ends[:, None]
-        index = places.clamp(max=max(len(keys) - 1, 0)).flatten()
-        padded = [x.index_select(0, index).view(*places.shape, *x.shape[1:]).transpose(1, 2) for x in (keys, values)]
-        return cls(padded[0].contiguous(), padded[1].contiguous(), allowed)
+    spans: SlotSpans
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """As `Cache.keep`."""
         if slots is not None:
-            kept = (x.index_select(0, slots) for x in (self.keys, self.values, self.allowed))
-            self.keys, self.values, self.allowed = kept
+            self.spans = self.spans.kept(slots)
 
     def append(self, other: CrossKeys) -> None:
-        """As `Cache.append`; long sentences that have left are forgotten."""
-        longest = round_up(int(self.allowed.sum(1).max())) if len(self.allowed) else 0
-        self.keys = _stack(_as_long(self.keys, longest), other.keys)
-        self.values = _stack(_as_long(self.values, longest), other.values)
-        self.allowed = _stack(self.allowed[:, None, :longest, None], other.allowed[:, None, :, None])[:, 0, :, 0]
+        """As `Cache.append`."""
+        joined = self.spans.joined(other.spans, same=other.keys is self.keys)
+        self.keys, self.values = joined.table(self.keys, other.keys), joined.table(self.values, other.values)
+        self.spans = joined.spans
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +164,7 @@ class PackedKeys:
 
     def of(self, sentences: Tensor) -> CrossKeys:
         """For slots that write these sentences (N,)."""
-        return CrossKeys.gather(self.keys, self.values, self.spans, sentences)
+        return CrossKeys(self.keys, self.values, SlotSpans.of(self.spans, sentences))
 
 
 class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
@@ -253,15 +207,16 @@ class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
 
     def keys_of(self, source: Tensor, spans: Spans) -> PackedKeys:
         """Encoder states (Tk, d) as the keys and values of these spans."""
-        return PackedKeys(*self._project(source), spans)
+        k, v = self._project(source)
+        return PackedKeys(k.contiguous(), v.contiguous(), spans)
 
     def begin(self, remembered: PackedKeys, slots: Slots) -> CrossKeys:
-        """The source sentence of each slot, padded."""
+        """The source sentence of each slot."""
         return remembered.of(slots.sentences)
 
     def step(self, x: Tensor, cache: CrossKeys, at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d): attention to the source sentence of its slot."""
-        q = self.query(x).view(len(cache.allowed), -1, self.heads, self.d_head).transpose(1, 2)  # (N, h, b, d_h)
-        mixed = attend(q, cache.keys, cache.values, cache.allowed).transpose(1, 2).reshape(len(x), -1)
-        output: Tensor = self.output(mixed)
+        q = self.query(x).view(len(x), self.heads, self.d_head)
+        lists = cache.spans.lists(len(x) // max(len(cache.spans.lengths), 1), self.heads)
+        output: Tensor = self.output(attend_listed(q, cache.keys, cache.values, lists).flatten(1))
         return output

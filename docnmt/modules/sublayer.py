@@ -13,7 +13,7 @@ from typing_extensions import Self, TypeVar
 
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_store import ContextKeys, DocumentStore
-from docnmt.modules.token_tree import TokenTree
+from docnmt.modules.token_table import TokenTable
 from docnmt.runtime.tuning import INVARIANT_ROWS
 
 ReadT = TypeVar("ReadT")
@@ -51,7 +51,7 @@ class Reads:
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """The slots that begin to be decoded, `beam` rows each, in `parts` equal groups that do not exchange rows.
+    """The slots that begin to be decoded, `beam` rows each.
 
     Attributes:
         sentences: (N,) the sentence of the memory that each slot translates.
@@ -63,22 +63,6 @@ class Slots:
     beam: int
     earlier: Sequence[Sequence[ContextKeys]]
     like: Tensor
-    parts: int = 1
-
-    @property
-    def rows(self) -> int:
-        """The total number of rows of the slots."""
-        return len(self.sentences) * self.beam
-
-    @property
-    def part(self) -> int:
-        """The number of rows of a group."""
-        return self.beam // self.parts
-
-    @property
-    def groups(self) -> int:
-        """The total number of groups of the slots."""
-        return len(self.sentences) * self.parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +71,12 @@ class Step:
 
     Attributes:
         lengths: (R,). sentences: (R,) the sentence of the memory that each row translates.
-        tree: where the tokens of the rows are stored, these included.
+        table: where the tokens of the rows are stored, these included.
     """
 
     lengths: Tensor
     sentences: Tensor
-    tree: TokenTree
+    table: TokenTable
 
 
 class Cache(Protocol):

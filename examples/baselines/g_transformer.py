@@ -86,8 +86,8 @@ class Place(Step):
     @classmethod
     def of(cls, state: DecoderState) -> Place:
         at = state.next_step()
-        in_sentence = Step(state.lengths - state.since, at.sentences, at.tree.since(state.since))
-        return cls(at.lengths, at.sentences, at.tree, in_sentence, state.breaks)
+        in_sentence = Step(state.lengths - state.since, at.sentences, at.table.since(state.since))
+        return cls(at.lengths, at.sentences, at.table, in_sentence, state.breaks)
 
 
 class Combined(Sublayer):

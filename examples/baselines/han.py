@@ -31,14 +31,15 @@ from docnmt.plugin import (
     PackedKeys,
     PackedText,
     ReadingPlan,
+    RowLists,
     Slots,
     Spans,
     Step,
     StructuredConfig,
-    TokenTree,
+    TokenTable,
     TranslationBatch,
     Vocabularies,
-    attend,
+    attend_listed,
     encoder_decoder,
     option,
     packed_attention,
@@ -74,21 +75,17 @@ class HanConfig(HanEncoderConfig):
 
 @dataclass
 class Written:
-    """What a decoding step knows of the rows' earlier words: keys and values, and the sentence (G, K) of each."""
+    """What a decoding step knows of the rows' earlier words: keys and values, and the sentence (K,) of each."""
 
     cache: KeyValueCache
     sentence: Tensor
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         self.cache.keep(rows, slots)
-        if slots is not None:
-            self.sentence = self.sentence.index_select(0, rows[:: self.cache.rows] // self.cache.rows)
 
     def append(self, other: Written) -> None:
-        width = max(self.sentence.shape[1], other.sentence.shape[1])
-        padded = [nn.functional.pad(x, (0, width - x.shape[1])) for x in (self.sentence, other.sentence)]
         self.cache.append(other.cache)
-        self.sentence = torch.cat(padded)
+        self.sentence = torch.cat([self.sentence, other.sentence])
 
 
 class HierarchicalAttention(nn.Module):
@@ -128,32 +125,35 @@ class HierarchicalAttention(nn.Module):
         """What each word read of each sentence, (T, K, d), and whether it was there, (T, K) → h̃ (T, d)."""
         keys, values = self._split(self.sentence_keys(self.word_output(read)), 2)  # (T, K, h, d_h)
         some = there.any(dim=1, keepdim=True)
-        mixed = attend(sentence_q[:, :, None], keys.transpose(1, 2), values.transpose(1, 2), there | ~some)
-        context = self.dropout(self.feed_forward(self.sentence_output(mixed[:, :, 0].flatten(1))))  # d_t
+        scores = torch.einsum("thd,tkhd->thk", sentence_q, keys) * sentence_q.shape[-1] ** -0.5
+        weights = scores.masked_fill(~(there | ~some)[:, None], float("-inf")).softmax(-1)
+        mixed = torch.einsum("thk,tkhd->thd", weights.to(values.dtype), values)
+        context = self.dropout(self.feed_forward(self.sentence_output(mixed.flatten(1))))  # d_t
         gate = torch.sigmoid(self.gate(torch.cat([h, context], dim=-1)))  # λ_t
         return torch.where(some, gate * h + (1 - gate) * context, h)
 
     def begin(self, slots: Slots) -> Written:
-        cache = KeyValueCache.empty(slots.groups, slots.part, self.heads, len(slots.like[0]) // self.heads, slots.like)
-        return Written(cache, torch.zeros(slots.groups, 0, dtype=torch.int64, device=slots.like.device))
+        cache = KeyValueCache.empty(self.heads, len(slots.like[0]) // self.heads, slots.like)
+        return Written(cache, torch.zeros(0, dtype=torch.int64, device=slots.like.device))
 
-    def step(self, h: Tensor, written: Written, tree: TokenTree, sentence: Tensor) -> Tensor:
+    def step(self, h: Tensor, written: Written, table: TokenTable, sentence: Tensor) -> Tensor:
         """One new word a row, h (R, d), which stands in `sentence` (R,) of its document."""
         word_q, sentence_q = self._split(self.queries(h), 2)  # (R, h, d_h)
         key, value = self._split(self.word_keys(h), 2)
-        written.cache.put(key, value, tree)
-        groups, rows, width = tree.written.shape
-        padded = nn.functional.pad(written.sentence, (0, max(width - written.sentence.shape[1], 0)))[:, :width]
-        written.sentence = padded.scatter(1, tree.places, sentence.view(groups, rows))
-        back = (sentence.view(groups, rows, 1) - written.sentence[:, None]).flatten(0, 1)  # (R, L) sentences before
+        written.cache.put(key, value, table)
+        known = written.sentence[: table.size - len(h)] if table.moved is None else written.sentence[table.moved]
+        written.sentence = nn.functional.pad(torch.cat([known, sentence]), (0, table.capacity - table.size))
+        past = torch.arange(table.places.shape[1], device=h.device) < table.lengths[:, None]  # (R, L)
+        back = sentence[:, None] - written.sentence[table.places]  # sentences before
         numbers = torch.arange(1, self.previous + 1, device=h.device)
-        past = tree.written.flatten(0, 1)[:, None]
-        own = (back[:, None] == numbers[:, None]) & past  # (R, K, L) which words are of which sentence
-        there = own.any(dim=2)
-        allowed = (own | ~there[..., None]).view(groups, -1, width)
-        q = word_q.view(groups, rows, 1, self.heads, -1).expand(-1, -1, self.previous, -1, -1)  # (G, b, K, h, d_h)
-        mixed = attend(q.flatten(1, 2).transpose(1, 2), written.cache.keys, written.cache.values, allowed)
-        return self._join(h, sentence_q, mixed.transpose(1, 2).reshape(*there.shape, -1), there)
+        own = (back[:, None] == numbers[:, None]) & past[:, None]  # (R, K, L) which words are of which sentence
+        heads = torch.arange(self.heads, device=h.device)[:, None]
+        rows = (table.places[:, None] * self.heads + heads)[:, None]  # (R, 1, h, L)
+        shape = len(h), self.previous, self.heads, rows.shape[-1]
+        lists = RowLists.of_table(*(x.expand(shape).flatten(0, 2) for x in (rows, own[:, :, None])))
+        q = word_q[:, None].expand(-1, self.previous, -1, -1).flatten(0, 1)
+        mixed = attend_listed(q, written.cache.keys, written.cache.values, lists)
+        return self._join(h, sentence_q, mixed.view(len(h), self.previous, -1), own.any(dim=2))
 
 
 def sentences_before(layout: DocumentLayout, back: int) -> tuple[Tensor, Spans]:
@@ -263,9 +263,9 @@ class Han(EncoderDecoder):
         layers = self.decoder.remember(apart, self.encoder(apart))
         return Memory.of(source, [{**layer, "cross": Documents(layer["cross"], apart.layout)} for layer in layers])
 
-    def begin(self, memory: Memory, sentences: Tensor, beam: int, earlier: Any = (), parts: int = 1) -> DecoderState:
-        state = super().begin(memory, sentences, beam, parts=parts)
-        slots = Slots(sentences, beam, (), self.output.weight, parts)
+    def begin(self, memory: Memory, sentences: Tensor, beam: int, earlier: Any = ()) -> DecoderState:
+        state = super().begin(memory, sentences, beam)
+        slots = Slots(sentences, beam, (), self.output.weight)
         state.layers.append({"han": self.decoder.han.begin(slots)})
         return state
 
@@ -274,11 +274,11 @@ class Han(EncoderDecoder):
         writing, and `han` those before."""
         x = self.decoder.embedding(tokens, state.positions(tokens, running=False))
         whole, number = state.next_step(), state.breaks
-        at = Step(state.lengths - state.since, number, whole.tree.since(state.since))
+        at = Step(state.lengths - state.since, number, whole.table.since(state.since))
         *layers, last = state.layers
         for layer, caches in zip(self.decoder.stack, layers, strict=True):
             x = layer.step(x, {**caches, "cross": caches["cross"].at(number)}, at)
-        x = self.decoder.han.step(self.decoder.norm(x), last["han"], whole.tree, number)
+        x = self.decoder.han.step(self.decoder.norm(x), last["han"], whole.table, number)
         state.lengths = state.lengths + 1
         logits: Tensor = self.output(x)
         return logits

@@ -1,4 +1,4 @@
-"""Caches of attention are as long as the rows that are at work need them, and no longer."""
+"""Caches of attention: rows branch off and die, slots enter and leave, and each reads what it has written."""
 
 from __future__ import annotations
 
@@ -6,45 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from docnmt.functional.row_lists import attend_listed
 from docnmt.layout import DocumentLayout
 from docnmt.modules.positions.attention_positions import Alibi, RelativeKeys, Rotary
-from docnmt.modules.softmax_attention import CrossKeys, KeyValueCache, SelfAttention
-from docnmt.modules.sublayer import Reads, Slots, Step
-from docnmt.modules.token_tree import TokenTree
-from docnmt.runtime.tuning import INVARIANT_KEYS
+from docnmt.modules.softmax_attention import CrossKeys, KeyValueCache, PackedKeys, SelfAttention
+from docnmt.modules.sublayer import Reads, Step
+from docnmt.modules.token_table import TokenTable
 
 
-def begun(attention: SelfAttention, tree: TokenTree) -> KeyValueCache:
-    groups, rows = tree.places.shape
-    return attention.begin(None, Slots(torch.zeros(groups), rows, [], torch.zeros(0)))
-
-
-def stepped(attention: SelfAttention, x: Tensor, cache: KeyValueCache, tree: TokenTree, lengths: list[int]) -> Tensor:
-    tree.grow(torch.tensor(lengths))
-    return attention.step(x, cache, Step(torch.tensor(lengths), torch.zeros(len(lengths)), tree))
-
-
-def reordered(rows: list[int], cache: KeyValueCache, tree: TokenTree, slots: list[int] | None) -> None:
-    tree.keep(torch.tensor(rows))
-    cache.keep(torch.tensor(rows), None if slots is None else torch.tensor(slots))
-
-
-@torch.inference_mode()
-def test_a_cache_forgets_the_length_of_rows_that_have_left() -> None:
-    torch.manual_seed(0)
-    attention = SelfAttention(d_model=16, heads=2, d_head=8, causal=True)
-    long, short = torch.randn(3 * INVARIANT_KEYS + 5, 16), torch.randn(9, 16)
-    tree, new = TokenTree.empty(1, 1), TokenTree.empty(1, 1)
-    cache = begun(attention, tree)
-    for place, token in enumerate(long):
-        stepped(attention, token[None], cache, tree, [place])
-    cache.append(begun(attention, new))
-    tree.append(new)
-    reordered([1], cache, tree, [1])
-    steps = [stepped(attention, token[None], cache, tree, [place]) for place, token in enumerate(short)]
-    assert cache.keys.shape[2] == cache.values.shape[2] == INVARIANT_KEYS
-    whole = attention(short, Reads(DocumentLayout.from_lengths([[len(short)]])))
-    torch.testing.assert_close(torch.cat(steps), whole, atol=1e-6, rtol=1e-6)
+def stepped(attention: SelfAttention, x: Tensor, cache: KeyValueCache, table: TokenTable, lengths: list[int]) -> Tensor:
+    table.grow(torch.tensor(lengths))
+    return attention.step(x, cache, Step(torch.tensor(lengths), torch.zeros(len(lengths)), table))
 
 
 @torch.inference_mode()
@@ -56,57 +28,102 @@ def test_rows_that_branch_off_and_die_read_what_they_have_written(position: str 
     make = {"rotary": Rotary, "relative": lambda: RelativeKeys(8, 3), "alibi": lambda: Alibi(2)}
     inside = None if position is None else make[position]()
     attention = SelfAttention(d_model=16, heads=2, d_head=8, causal=True, position=inside).double()
-    beam, tree = 3, TokenTree.empty(2, 3)
-    cache = KeyValueCache.empty(2, beam, 2, 8, torch.zeros(0, dtype=torch.float64))
+    beam, table = 3, TokenTable.empty(6)
+    cache = KeyValueCache.empty(2, 8, torch.zeros(0, dtype=torch.float64))
     rows: list[list[Tensor]] = [[] for _ in range(2 * beam)]
     most = 0
-    for number in range(40):
+    for number in range(60):
         tokens = torch.randn(len(rows), 16, generator=draw, dtype=torch.float64)
-        found = stepped(attention, tokens, cache, tree, [len(row) for row in rows])
+        found = stepped(attention, tokens, cache, table, [len(row) for row in rows])
         rows = [[*row, token] for row, token in zip(rows, tokens, strict=True)]
         for row, output in zip(rows, found, strict=True):
             layout = DocumentLayout.from_lengths([[len(row)]])
             torch.testing.assert_close(output, attention(torch.stack(row), Reads(layout))[-1])
-        most = max(most, cache.keys.shape[2])
+        most = max(most, len(cache.keys))
         slots = list(range(len(rows) // beam))
         if number % 11 == 7:
             del slots[number % len(slots)]
         order = [slot * beam + int(n) for slot in slots for n in torch.randint(beam, (beam,), generator=draw)]
-        reordered(order, cache, tree, slots if len(slots) < len(rows) // beam else None)
+        table.keep(torch.tensor(order))
+        cache.keep(torch.tensor(order), torch.tensor(slots))
         rows = [rows[row] for row in order]
         if number % 11 == 9:
-            new = TokenTree.empty(1, beam)
-            cache.append(KeyValueCache.empty(1, beam, 2, 8, cache.keys))
-            tree.append(new)
+            cache.append(KeyValueCache.empty(2, 8, cache.keys))
+            table.append(TokenTable.empty(beam))
             rows += [[] for _ in range(beam)]
-    assert most <= 4 * INVARIANT_KEYS  # and not one place for each of 40 tokens of 3 rows
+    assert most <= 4 * 60  # and not one place for each of 60 tokens of 6 to 9 rows
+
+
+@torch.inference_mode()
+def test_rows_that_have_written_join_others() -> None:
+    torch.manual_seed(0)
+    attention = SelfAttention(d_model=16, heads=2, d_head=8, causal=True).double()
+    x = torch.randn(5, 2, 16, dtype=torch.float64)
+    alone = [attention(x[:, row], Reads(DocumentLayout.from_lengths([[5]]))) for row in range(2)]
+    tables = [TokenTable.empty(1) for _ in range(2)]
+    caches = [KeyValueCache.empty(2, 8, x) for _ in range(2)]
+    for place in range(3):
+        for row in range(2):
+            stepped(attention, x[place, row : row + 1], caches[row], tables[row], [place])
+    tables[0].append(tables[1])
+    caches[0].append(caches[1])
+    for place in (3, 4):
+        found = stepped(attention, x[place], caches[0], tables[0], [place, place])
+        torch.testing.assert_close(found, torch.stack([each[place] for each in alone]))
 
 
 def test_a_row_since_a_token_reads_only_what_follows() -> None:
-    tree = TokenTree.empty(1, 2)
+    table = TokenTable.empty(2)
     for length in range(4):
-        tree.grow(torch.tensor([length, length]))
-    tree.keep(torch.tensor([1, 1]))
-    tree.grow(torch.tensor([4, 4]))
-    recent = tree.since(torch.tensor([3, 0]))
-    assert recent.written.sum(2).tolist() == [[2, 5]]
-    distances = tree.distances()[0]
-    assert [sorted(distances[row][tree.written[0, row]].tolist()) for row in (0, 1)] == [[-4, -3, -2, -1, 0]] * 2
+        table.grow(torch.tensor([length, length]))
+    table.keep(torch.tensor([1, 1]))
+    table.grow(torch.tensor([4, 4]))
+    recent = table.since(torch.tensor([3, 0])).lists(1)
+    assert recent.offsets.diff().tolist() == [2, 5]
+    assert recent.rows.tolist() == [*table.places[0, 3:5].tolist(), *table.places[1, :5].tolist()]
+    assert table.distances()[:, :5].tolist() == [[-4, -3, -2, -1, 0]] * 2
 
 
-def test_source_keys_forget_the_length_of_sentences_that_have_left() -> None:
-    keys, values = torch.randn(60, 2, 8), torch.randn(60, 2, 8)
-    spans = DocumentLayout.from_lengths([[50, 4, 6]]).sentences
-    cache = CrossKeys.gather(keys, values, spans, torch.tensor([0, 1]))
-    assert cache.keys.shape[2] == 64
-    cache.keep(torch.tensor([1]), torch.tensor([1]))
-    cache.append(CrossKeys.gather(keys, values, spans, torch.tensor([2])))
-    assert cache.keys.shape[2] == cache.allowed.shape[1] == INVARIANT_KEYS
-    for row, (start, length) in enumerate([(50, 4), (54, 6)]):
-        assert torch.equal(cache.keys[row, :, :length].transpose(0, 1), keys[start : start + length])
-        assert torch.equal(cache.values[row, :, :length].transpose(0, 1), values[start : start + length])
-        assert cache.allowed[row].sum() == length
-    left = CrossKeys.gather(keys, values, spans, torch.tensor([0]))
-    left.keep(torch.tensor([], dtype=torch.long), torch.tensor([], dtype=torch.long))
-    left.append(cache)
-    assert left.keys.shape == cache.keys.shape
+@torch.inference_mode()
+def test_slots_read_their_own_source_sentence_whatever_enters_and_leaves() -> None:
+    """Against each sentence alone; sentences come from three encodings, as in a search over many documents."""
+    draw = torch.Generator().manual_seed(0)
+    spans = DocumentLayout.from_lengths([[50, 4, 6, 0, 9]]).sentences
+    packed = [PackedKeys(*torch.randn(2, 69, 2, 8, generator=draw), spans) for _ in range(3)]
+    cache, slots = packed[0].of(torch.tensor([0, 1])), [(0, 0), (0, 1)]
+    most = 0
+    for number in range(30):
+        leave = number % 3 == 0 and len(slots) > 1
+        stay = torch.tensor([n for n in range(len(slots)) if not leave or n != number % len(slots)])
+        cache.keep(stay, stay)
+        slots = [slots[n] for n in stay.tolist()]
+        new = (number // 4 % 3, number % 5)
+        cache.append(packed[new[0]].of(torch.tensor([new[1]])))
+        slots = [*slots, new][-6:]
+        last = torch.arange(max(len(cache.spans.lengths) - 6, 0), len(cache.spans.lengths))
+        cache.keep(last, last)
+        most = max(most, len(cache.keys))
+        q = torch.randn(len(slots) * 2, 2, 8, generator=draw)  # two rows a slot, two heads
+        lists = cache.spans.lists(2, 2)
+        found = attend_listed(q, cache.keys, cache.values, lists).view(-1, 2, 2, 8)
+        for (memory, sentence), rows, query in zip(slots, found, q.view(-1, 2, 2, 8), strict=True):
+            begin, end = spans.host[sentence : sentence + 2].tolist()
+            k, v = packed[memory].keys[begin:end], packed[memory].values[begin:end]
+            weights = (torch.einsum("bhd,khd->bhk", query, k) * 8**-0.5).softmax(-1)
+            torch.testing.assert_close(rows, torch.einsum("bhk,khd->bhd", weights, v), atol=1e-5, rtol=1e-5)
+    assert most <= 600  # what has left is given up
+
+
+@torch.inference_mode()
+def test_layers_share_the_spans_of_their_slots() -> None:
+    spans = DocumentLayout.from_lengths([[3, 4, 6]]).sentences
+    layers = [PackedKeys(*torch.randn(2, 13, 2, 8), spans) for _ in range(2)]
+    others = [PackedKeys(*torch.randn(2, 13, 2, 8), spans) for _ in range(2)]
+    chosen, other, kept = torch.tensor([0, 2]), torch.tensor([1]), torch.tensor([1, 2])
+    caches = [layer.of(chosen) for layer in layers]
+    entering = [layer.of(other) for layer in others]
+    for cache, new in zip(caches, entering, strict=True):
+        cache.append(new)
+        cache.keep(kept, kept)
+    assert isinstance(caches[0], CrossKeys)
+    assert caches[0].spans is caches[1].spans

@@ -57,10 +57,10 @@ class CopyTransformer(EncoderDecoder):
         return replace(Memory.of(source, self.decoder.remember(source, states)), states=states)
 
     def begin(  # type: ignore[override]  # what is kept of a written sentence is this model's own
-        self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[CopyKeys]] = (), parts: int = 1
+        self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[CopyKeys]] = ()
     ) -> DecoderState:
         """Return a state whose slots can copy from `earlier`."""
-        state = super().begin(memory, sentences, beam, parts=parts)
+        state = super().begin(memory, sentences, beam)
         state.layers.append({"pointer": Earlier(earlier or [[] for _ in sentences], self.pointer.window)})
         return state
 

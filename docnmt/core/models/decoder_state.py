@@ -13,7 +13,7 @@ from docnmt.core.batch import PackedText, join_begins
 from docnmt.core.data.tokenizer import BRK
 from docnmt.modules.document_store import ContextKeys
 from docnmt.modules.sublayer import Cache, Slots, Step
-from docnmt.modules.token_tree import TokenTree
+from docnmt.modules.token_table import TokenTable
 
 #: For each decoder layer, one translated sentence's keys and values for the attention to earlier sentences.
 WrittenSentence = list[ContextKeys]
@@ -60,7 +60,7 @@ class DecoderState:
         sentences: (N,) each slot's sentence in its memory. begins: (N, n, 4) as in `Memory.begins`.
         lengths: (R,) number of tokens that each row has read.
         breaks: (R,) how many of them were `<brk>`. since: (R,) how many came before the last `<brk>`.
-        tree: where the tokens that the rows have read are stored.
+        table: where the tokens that the rows have read are stored.
         layers: per decoder layer, the caches of its sublayers.
     """
 
@@ -71,7 +71,7 @@ class DecoderState:
     lengths: Tensor
     breaks: Tensor
     since: Tensor
-    tree: TokenTree
+    table: TokenTable
     layers: list[dict[str, Cache]]
 
     @classmethod
@@ -79,19 +79,19 @@ class DecoderState:
         """Return rows that have read nothing yet."""
         sentences, beam = slots.sentences, slots.beam
         zeros = sentences.new_zeros(len(sentences) * beam)
-        tree = TokenTree.empty(slots.groups, slots.part, sentences.device)
-        return cls(memory, beam, sentences, memory.begins[sentences], zeros, zeros, zeros, tree, layers)
+        table = TokenTable.empty(len(zeros), sentences.device)
+        return cls(memory, beam, sentences, memory.begins[sentences], zeros, zeros, zeros, table, layers)
 
     def next_step(self) -> Step:
         """Give each row's next token a place, and return what the layers' sublayers need to know of this step."""
-        self.tree.grow(self.lengths)
-        return Step(self.lengths, self.sentences.repeat_interleave(self.beam), self.tree)
+        self.table.grow(self.lengths)
+        return Step(self.lengths, self.sentences.repeat_interleave(self.beam), self.table)
 
     def reorder(self, rows: Tensor) -> None:
         """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may be dropped with all its rows."""
         slots = rows[:: self.beam] // self.beam
         all_stay = len(slots) == len(self.sentences) and bool((slots.diff() == 1).all())
-        self.tree.keep(rows)
+        self.table.keep(rows)
         for caches in self.layers:
             for cache in caches.values():
                 cache.keep(rows, None if all_stay else slots)
@@ -113,7 +113,7 @@ class DecoderState:
         if other.beam != self.beam or not (shared or self.any_memory):
             raise ValueError("states can be joined only when they share one memory and one beam size")
         self.memory = self.memory if shared else None
-        self.tree.append(other.tree)
+        self.table.append(other.table)
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             for name, cache in mine.items():
                 cache.append(theirs[name])

@@ -176,15 +176,13 @@ class EncoderDecoder(nn.Module):
         sentences: Tensor,
         beam: int,
         earlier: Sequence[Sequence[WrittenSentence]] = (),
-        parts: int = 1,
     ) -> DecoderState:
         """Return a state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory.
 
         Args:
             earlier: with `reading.own_text`, for each slot what `remember` returned for the sentences before its own.
-            parts: equal parts of a slot's rows; a row is only ever continued in its own part.
         """
-        slots = Slots(sentences, beam, (), self.decoder.embedding.tokens.weight, parts)
+        slots = Slots(sentences, beam, (), self.decoder.embedding.tokens.weight)
         layers = []
         for number, (layer, remembered) in enumerate(zip(self.decoder.stack, memory.layers, strict=True)):
             own = [[sentence[number] for sentence in slot] for slot in earlier]

@@ -46,14 +46,13 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
         """Encode packed source documents for decoding."""
 
     def begin(
-        self, memory: MemoryT, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenT]] = (), parts: int = 1
+        self, memory: MemoryT, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenT]] = ()
     ) -> StateT:
         """Return a state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory's layout.
 
         Args:
             earlier: with `reading.own_text`, for each slot what `remember` returned for the sentences before its own;
                 with `reading.given_text`, for the given ones of its document.
-            parts: equal parts of a slot's rows; a row is only ever continued in its own part.
         """
 
     def remember(self, memory: MemoryT, sentence: int, tokens: Sequence[int]) -> WrittenT:

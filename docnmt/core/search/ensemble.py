@@ -64,7 +64,6 @@ class Ensemble:
         sentences: Sequence[Tensor],
         beam: int,
         earlier: Sequence[Sequence[list[object]]] = (),
-        parts: int = 1,
     ) -> EnsembleState:
         """Return the models' state for N new slots.
 
@@ -72,12 +71,11 @@ class Ensemble:
             sentences: for each model (N,), numbered as in its own packed source.
             earlier: for models that read translations, what `remember` returned for the translations that each slot
                 reads.
-            parts: equal parts of a slot's rows; a row is only ever continued in its own part.
         """
         states = []
         for number, (model, memory, own) in enumerate(zip(self.models, memories, sentences, strict=True)):
             read = [[written[number] for written in slot if written[number] is not None] for slot in earlier]
-            states.append(model.begin(memory, own, beam, read, parts))
+            states.append(model.begin(memory, own, beam, read))
         return EnsembleState(states)
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:

@@ -170,9 +170,8 @@ def encode_together(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]
     ]
 
 
-def begin(groups: Mapping[int, Group], width: int, parts: int, entering: Iterable[Slot]) -> EnsembleState:
-    """Return the models' state for entering slots, `width` rows each in `parts` equal parts; slots of one memory must
-    be neighbours.
+def begin(groups: Mapping[int, Group], width: int, entering: Iterable[Slot]) -> EnsembleState:
+    """Return the models' state for entering slots, `width` rows each; slots of one memory must be neighbours.
 
     Args:
         groups: the groups by their names, which the slots hold.
@@ -184,7 +183,7 @@ def begin(groups: Mapping[int, Group], width: int, parts: int, entering: Iterabl
         earlier = [group.earlier(number) for group, number in slots]
         first = slots[0][0]
         sentences = [torch.stack(each) for each in places]
-        fresh = first.job.ensemble.begin(first.memories, sentences, width, earlier, parts)
+        fresh = first.job.ensemble.begin(first.memories, sentences, width, earlier)
         if state is None:
             state = fresh
         else:

@@ -122,7 +122,7 @@ class Scheduler:
         missing = -(-INVARIANT_ROWS // generator.width) - len(generator.slots) - len(new)
         new += [replace((new or generator.slots)[0], wanted=False)] * missing
         if new:
-            fresh = begin(self._groups, generator.width, generator.parts, new)
+            fresh = begin(self._groups, generator.width, new)
             if self._state is None or not generator.slots:
                 self._state = fresh
             else:
