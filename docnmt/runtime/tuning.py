@@ -171,14 +171,9 @@ def _keep_freed_memory() -> bool:
 
 
 @contextmanager
-def new_shapes(*, attention: bool = False) -> Iterator[None]:
-    """Send products inside the context, whose shapes seldom recur, to torch's default library if `tune` chose oneDNN.
-
-    Args:
-        attention: True for those of `row_invariant`, which stay with oneDNN unless the default library, too, gives a
-            row the same bits in every batch.
-    """
-    if not _prepares or (attention and not _attention_invariant("highest", torch.get_num_threads())):
+def new_shapes() -> Iterator[None]:
+    """Send products inside the context, whose shapes seldom recur, to torch's default library if `tune` chose oneDNN."""
+    if not _prepares:
         yield
         return
     before = torch.get_float32_matmul_precision()
@@ -192,14 +187,13 @@ def new_shapes(*, attention: bool = False) -> Iterator[None]:
 def row_invariant(layers: torch.dtype = torch.float32) -> bool:
     """Return True if float32 inference gives a row the same bits in every batch, as checked on this machine.
 
-    This holds if a linear layer, of the type `layers`, and `bmm + softmax + bmm` attention of one query a row do so for
-    any number of rows from `INVARIANT_ROWS` on, and for keys padded (with −∞ in the scores) to any multiple of
-    `INVARIANT_KEYS`. A search that keeps to both then translates a sentence alike in every batch.
+    This holds if a linear layer, of the type `layers`, and an encoder's `bmm + softmax + bmm` attention do so for any
+    number of rows from `INVARIANT_ROWS` on, and for keys padded (with −∞ in the scores) to any multiple of
+    `INVARIANT_KEYS`. A search that keeps to both then translates a sentence alike in every batch. A step's attention
+    (`docnmt.functional.row_lists`) computes each row by itself.
     """
     precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
-    return _linear_invariant(precision, threads, layers) and (
-        (_prepares and _attention_invariant("highest", threads)) or _attention_invariant(precision, threads)
-    )
+    return _linear_invariant(precision, threads, layers) and _attention_invariant(precision, threads)
 
 
 _COUNTS = [INVARIANT_ROWS + n for n in (0, 1, 2, 3, 4, 12, 29, 60)]
