@@ -121,6 +121,17 @@ def test_with_the_own_sentence_the_key_of_an_empty_one_may_hold_anything(over_tr
         assert_same([rows], [found[0][0]])
 
 
+def test_lists_of_words_have_no_gradient() -> None:
+    layout = DocumentLayout.from_lengths([[3, 0, 2, 4], [2, 2]])
+    x = random_inputs(layout, layout, layout.num_sentences, 0)
+    queries, keys, policy = Queries(x.q, x.sentence_q, layout), keys_of(x, layout, None), SelectionPolicy(2)
+    with torch.no_grad():
+        listed, padded = (selective_attention(queries, keys, policy, each) for each in ("listed", "padded"))
+    assert_same([listed], [padded])
+    with pytest.raises(ValueError, match="no gradient"):
+        selective_attention(queries, keys, policy, "listed")
+
+
 def test_long_documents_with_the_own_sentence() -> None:
     """Organised by sentence and padded give the same values and gradients; with all sentences kept, plain eq. 7's."""
     layout = DocumentLayout.from_lengths([[4] * 9, [3] * 12])
