@@ -172,7 +172,7 @@ def _keep_freed_memory() -> bool:
 
 @contextmanager
 def new_shapes() -> Iterator[None]:
-    """Send products inside the context, whose shapes seldom recur, to torch's default library if `tune` chose oneDNN."""
+    """Send products of shapes that seldom recur to torch's default library, if `tune` chose oneDNN."""
     if not _prepares:
         yield
         return

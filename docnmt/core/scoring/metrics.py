@@ -7,7 +7,6 @@ s-BLEU, chrF and TER compare sentences; d-BLEU compares documents, each its sent
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -19,8 +18,6 @@ from docnmt.core.scoring.ter import FastTER
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.languages import base
 
-#: Names of the metrics in display order.
-METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 #: sacreBLEU's own choices for a target language; every other language is tokenized by `13a`.
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 
@@ -72,16 +69,9 @@ def evaluate_systems(
     offsets = np.asarray(document_offsets, dtype=np.int64)
     for hypotheses in systems:
         _check(hypotheses, references, offsets)
-    kinds: dict[str, Callable[..., BLEU | CHRF | FastTER]] = {
-        "s-BLEU": partial(_bleu, tokenize),
-        "d-BLEU": partial(_bleu, tokenize),
-        "chrF": CHRF,
-        "TER": FastTER,
-    }
     found = [Evaluation({}, {}, offsets, {}) for _ in systems]
-    for name, kind in kinds.items():
-        whole = name == "d-BLEU"
-        metric = kind(references=[_joined(each, offsets) if whole else each for each in references])
+    for name, (make, whole) in METRICS.items():
+        metric = make(tokenize, [_joined(each, offsets) if whole else each for each in references])
         for evaluation, hypotheses in zip(found, systems, strict=True):
             counts = _counts(metric, _joined(hypotheses, offsets) if whole else hypotheses)
             evaluation.metrics[name] = metric
@@ -121,6 +111,16 @@ def _bleu(tokenize: str, references: Sequence[Sequence[str]]) -> BLEU:
         raise UserError(
             f"sacreBLEU's tokenizer '{tokenize}' needs a package or a download: {' '.join(str(error).split())}"
         ) from error
+
+
+#: The metrics that are always printed, in display order: how each is made from a tokenizer and references, and whether
+#: it compares documents instead of sentences.
+METRICS: dict[str, tuple[Callable[[str, Sequence[Sequence[str]]], BLEU | CHRF | FastTER], bool]] = {
+    "s-BLEU": (_bleu, False),
+    "d-BLEU": (_bleu, True),
+    "chrF": (lambda tokenize, references: CHRF(references=references), False),
+    "TER": (lambda tokenize, references: FastTER(references=references), False),
+}
 
 
 def _counts(metric: BLEU | CHRF | FastTER, hypotheses: Sequence[str]) -> np.ndarray:

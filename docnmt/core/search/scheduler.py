@@ -19,8 +19,7 @@ from docnmt.runtime.tuning import INVARIANT_ROWS
 #: are encoded together. Each encoding is a memory of its own, and models that read documents attend to one memory after
 #: the other.
 ENCODE_EVERY = 8
-#: New slots enter only when one row in this many is free: each refill copies the state, and new rows among old ones are
-#: padded.
+#: New slots enter only when one row in this many is free: each refill has a cost of its own.
 REFILL = 4
 #: So many times `--max-tokens` source subwords of documents are held at once, where each writes one sentence at a time.
 LIVE = 4
