@@ -109,7 +109,7 @@ class EightBitLinear(nn.Module):
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             shifted, 1.0, _MIDDLE, self._packed, self.scale, self._no_shift, None, 1.0, 0, torch.float32, "none", [], ""
         )  # fmt: skip
-        y = product * scale if self.bias is None else torch.addcmul(self.bias, product, scale)
+        y = product.mul_(scale) if self.bias is None else torch.addcmul(self.bias, product, scale, out=product)
         return y.view(*x.shape[:-1], self.out_features).to(x.dtype)
 
 
