@@ -4,6 +4,7 @@ python recipes/dialogue/dialogues.py text CORPUS/train OUT/train --languages en 
 python recipes/dialogue/dialogues.py given OUT/test --languages en fr
 python recipes/dialogue/dialogues.py rest TRANSLATION OUT/test.third.fr > REST
 python recipes/dialogue/dialogues.py asked OUT/test TRANSLATION.formal TRANSLATION.informal --languages en fr > CHOSEN
+python recipes/dialogue/dialogues.py kept OUT/test --languages en fr
 python recipes/dialogue/dialogues.py questions CTXPRO/formality.en-fr.dev.jsonl ... --train OUT.jsonl --held OUT.tsv
 python recipes/dialogue/dialogues.py table SCORES.json ... > TABLE.md
 """
@@ -123,6 +124,25 @@ def asked(args: argparse.Namespace) -> None:
     print("\n\n".join("\n".join(each) for each in chosen))
 
 
+def kept(args: argparse.Namespace) -> None:
+    """How often the reference goes on in the last form of the given part: what a model that only keeps it can reach."""
+    source, reference = pair(args.prefix, args.languages)
+    shown = iter(lines(f"{args.prefix}.third.{args.languages[1]}"))
+    rule, speaks = AddressRule(args.languages[1]), second_person(args.languages[0])
+    same = compared = 0
+    for number, (there, said) in enumerate(zip(source, reference, strict=True)):
+        if number:
+            next(shown)  # the empty line between documents
+        last = None
+        for one, line in zip(there, said, strict=True):
+            given_too, form = bool(next(shown).strip()), rule.form(line) if speaks(one) else None
+            if form is not None and given_too:
+                last = form
+            elif form is not None:
+                same, compared = same + (form == last), compared + 1
+    print(f"{100 * same / max(compared, 1):.1f} % of {compared:,} lines")
+
+
 def table(args: argparse.Namespace) -> None:
     """A row for each file of docnmt-score --address --paired --json, called by its name."""
     print("| | agreement | consistency | s-BLEU | difference | chrF | difference |")
@@ -150,9 +170,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """One of the steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(dest="step", required=True)
-    work = {each.__name__: each for each in (text, given, rest, asked, questions, table)}
+    work = {each.__name__: each for each in (text, given, rest, asked, kept, questions, table)}
     step = {name: steps.add_parser(name, help=each.__doc__) for name, each in work.items()}
-    for name in ("text", "given", "asked"):
+    for name in ("text", "given", "asked", "kept"):
         step[name].add_argument("prefix")
         step[name].add_argument("--languages", nargs=2, required=True, metavar="LANG")
     step["text"].add_argument("out")

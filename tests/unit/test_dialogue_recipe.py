@@ -49,6 +49,15 @@ def test_first_thirds_are_given_and_the_rest_is_scored(prefix: str, capsys: pyte
         assert capsys.readouterr().out.split("\n")[:-1] == lines[f"rest.{side}"]
 
 
+def test_how_often_the_last_given_form_is_kept(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dialogues.main(["given", prefix, *PAIR]) == 0
+    assert dialogues.main(["kept", prefix, *PAIR]) == 0  # of "tu A2", "vous B2" and "vous B3" none is the last given
+    assert capsys.readouterr().out.startswith("0.0 % of 3 ")
+    Path(f"{prefix}.third.fr").write_text("vous A1\n\n\n\n\nB1\nvous B2\n\n\n\n")
+    assert dialogues.main(["kept", prefix, *PAIR]) == 0
+    assert capsys.readouterr().out.startswith("50.0 % of 2 ")
+
+
 def test_some_documents_are_taken_and_sides_that_differ_are_refused(
     prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
