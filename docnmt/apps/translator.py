@@ -13,7 +13,7 @@ import numpy as np
 from docnmt.apps.commands.config import MemoryConfig, check_memory_window
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, open_models
-from docnmt.apps.explain.attention_alignment import aligned, read
+from docnmt.apps.explain.attention_alignment import AlignedPiece, aligned, read
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.core.data.corpus import ParallelCorpus
@@ -192,10 +192,7 @@ class Translator:
             pieces = [found[n].pieces for n in asked.kept]
             explanations = self._explanations(asked, corpus, pieces, **read)
             found = {n: replace(found.get(n, EMPTY), explanation=each) for n, each in enumerate(explanations)}
-        shaped: list[Translation] | list[list[Translation]] = asked.shaped(
-            [found.get(n, EMPTY) for n in range(len(there))]
-        )
-        return shaped
+        return asked.shaped([found.get(n, EMPTY) for n in range(len(there))])
 
     @overload
     def score(  # type: ignore[overload-overlap]  # a str is a sequence of str
@@ -268,11 +265,12 @@ class Translator:
         found = {
             n: float(each.sum() / len(each) ** chosen.lenpen) for n, each in zip(asked.kept, log_probs, strict=True)
         }
-        shaped: list[float] | list[list[float]] = asked.shaped([found.get(n, 0.0) for n in range(len(texts))])
-        return shaped
+        return asked.shaped([found.get(n, 0.0) for n in range(len(texts))])
 
     @named_options
-    def explain(self, sources: Document | Sequence[str] | Documents, targets: Any) -> Any:
+    def explain(
+        self, sources: Document | Sequence[str] | Documents, targets: Document | Sequence[str] | Documents
+    ) -> list[Explanation] | list[list[Explanation]]:
         """Explain given translations like `translate` with `explain`, as if the model had written them.
 
         Args:
@@ -287,7 +285,9 @@ class Translator:
         return asked.shaped(self._explanations(asked, self._corpus(asked), pieces))
 
     @named_options
-    def align(self, sources: Document | Sequence[str] | Documents, targets: Any) -> Any:
+    def align(
+        self, sources: Document | Sequence[str] | Documents, targets: Document | Sequence[str] | Documents
+    ) -> list[list[AlignedPiece]] | list[list[list[AlignedPiece]]]:
         """Align each subword of given translations with its source subword, by the first model's cross attention.
 
         Args:

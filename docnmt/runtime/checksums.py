@@ -11,11 +11,15 @@ from collections.abc import Collection, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any  # anything with a buffer: NumPy's arrays are not in typeshed's protocol
+from typing import TYPE_CHECKING
 
 import xxhash
+from typing_extensions import Buffer
 
 from docnmt.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np  # its arrays are no `Buffer` to type checkers
 
 #: The key of checksums in `meta.json` and in a checkpoint's header.
 KIND = "xxh3"
@@ -25,11 +29,11 @@ _BLOCK = 1 << 20
 _checking: ContextVar[bool] = ContextVar("checking", default=True)
 
 
-def checksum(*parts: Any) -> str:
+def checksum(*parts: Buffer | np.ndarray) -> str:
     """Return 16 hexadecimal digits for the bytes of all parts (bytes, contiguous arrays), one after the other."""
     digest = xxhash.xxh3_64()
     for part in parts:
-        digest.update(part)
+        digest.update(part)  # type: ignore[arg-type]  # NumPy's arrays are no `Buffer` to mypy
     return digest.hexdigest()
 
 
@@ -72,7 +76,7 @@ class Seal:
     tensors: Mapping[str, str]
 
     @staticmethod
-    def of_tensor(dtype: str, shape: Collection[int], content: Any) -> str:
+    def of_tensor(dtype: str, shape: Collection[int], content: Buffer | np.ndarray) -> str:
         """Return the checksum of a tensor; `dtype` as `uint8`, `float32`."""
         return checksum(f"{dtype} {list(shape)}".encode(), content)
 
@@ -108,7 +112,7 @@ class Seal:
             what = "is missing" if name in self.tensors else "has no checksum"
             raise UserError(f"{path}: tensor '{name}' {what}; {ADVICE}")
 
-    def check(self, path: Path, name: str, dtype: str, shape: Collection[int], content: Any) -> None:
+    def check(self, path: Path, name: str, dtype: str, shape: Collection[int], content: Buffer | np.ndarray) -> None:
         """Compare a tensor with its checksum.
 
         Raises:

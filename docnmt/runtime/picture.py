@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def picture_form(option: str, path: Path) -> str:
@@ -25,7 +28,7 @@ def picture_form(option: str, path: Path) -> str:
     return form
 
 
-def write_picture(figure: Any, path: Path, form: str) -> None:  # matplotlib may be without types
+def write_picture(figure: Figure, path: Path, form: str) -> None:
     """Write a figure to a file, completely or not at all."""
     with replacing(path) as temporary:
         figure.savefig(temporary, format=form, dpi=150)

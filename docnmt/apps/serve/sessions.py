@@ -16,7 +16,7 @@ from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.json_lines import Stream, wanted
 from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.order import NO_WISHES, Wishes
-from docnmt.apps.serve.request_body import as_request, fields, media_type
+from docnmt.apps.serve.request_body import StructT, as_request, fields, media_type
 from docnmt.apps.serve.request_texts import AskedTexts, RequestTexts, asked_texts, check_text, translations
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.session import OpenSessions, Session, SessionSegment
@@ -129,7 +129,7 @@ class Sessions:
         """Return the session that the address names; errors are as for `OpenSessions.get`."""
         return self.open.get(request.path_params["session"])
 
-    async def asked(self, request: Request, kind: type[Any]) -> Any:  # what `kind` is
+    async def asked(self, request: Request, kind: type[StructT]) -> StructT:
         """Return the JSON body of a request as an instance of `kind`; an empty body is read like `{}`.
 
         Raises:

@@ -90,7 +90,7 @@ class InMemory:
         """The number of each sentence in its document, from 0."""
         return [place for size in self.sizes for place in range(size)]
 
-    def shaped(self, values: Sequence[T]) -> Any:  # list[T], or a list of these
+    def shaped(self, values: Sequence[T]) -> list[T] | list[list[T]]:
         """Return values, one per sentence, in the shape in which the documents were given."""
         bounds = pairwise(accumulate(self.sizes, initial=0))
         return [list(values[begin:end]) for begin, end in bounds] if self.several else list(values)

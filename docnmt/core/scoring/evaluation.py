@@ -48,10 +48,14 @@ def lower_is_better(metric: str) -> bool:
     return metric.lower() in ("loss", "nll", "ppl", "ter")
 
 
+class _Score(Protocol):
+    score: float
+
+
 class Summed(Protocol):
     """A score of summed counts; the part of sacreBLEU's interface that is used."""
 
-    def _compute_score_from_stats(self, stats: list[Any]) -> Any: ...  # returns an object with the value as its `score`
+    def _compute_score_from_stats(self, stats: list[Any]) -> _Score: ...
 
     def get_signature(self) -> object:
         """Return everything that the number depends on, in sacreBLEU's manner."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, TypeVar  # what is exchanged is JSON
+from typing import TypeVar, cast
 
 import torch
 from torch import distributed
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _SHORT = 2048
 
 
-def exchange(value: Any) -> list[Any]:
+def exchange(value: T) -> list[T]:
     """Return the JSON values of all ranks, by rank; numbers are exact.
 
     Raises:
@@ -76,7 +76,8 @@ def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
         failed = error
     finally:
         job.working -= 1
-    kinds = exchange([type(failed).__name__ if failed is not None else "", isinstance(failed, UsageError), value])
+    kind = type(failed).__name__ if failed is not None else ""
+    kinds = exchange((kind, isinstance(failed, UsageError), value))
     for kind, _, _ in kinds:
         if kind in STOPS:
             raise stop(kind)
@@ -88,7 +89,7 @@ def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
     for kind, usage, _ in kinds:
         if kind:
             raise Elsewhere(2 if usage else 1)
-    return [each for _, _, each in kinds]
+    return [cast(T, each) for _, _, each in kinds]
 
 
 def shared_out(costs: Sequence[int], work: Callable[[int], T]) -> list[T]:
