@@ -1,7 +1,8 @@
-"""Tables of what seen.py or memory_alone.py kept.
+"""Tables of what seen.py, memory_alone.py or parts.py kept.
 
 python recipes/manual/seen_tables.py docs/measured/seen.jsonl
 python recipes/manual/seen_tables.py docs/measured/memory.jsonl
+python recipes/manual/seen_tables.py docs/measured/manual.jsonl
 """
 
 from __future__ import annotations
@@ -69,13 +70,40 @@ def memory(found: Rows) -> Iterator[str]:
     yield from table(["memory", "part of the test text", "lines", *METRICS], body)
 
 
+def over(row: dict[str, Any], other: str) -> str:
+    """A difference in s-BLEU with its interval and p."""
+    if not any(map(any, row.get(other, {}).values())):
+        return ""
+    difference, low, high, p = row[other]["s-BLEU"]
+    return f"{difference:+.2f} ({low:+.2f} to {high:+.2f}), p {p:.3f}".replace("-", "−").replace("p 0.", "p .")
+
+
+def systems(found: Rows) -> Iterator[str]:
+    """Scores of systems, a table for each part of the test text."""
+    for part in dict.fromkeys(name.rpartition("/")[0] for name in found):
+        rows = {name.rpartition("/")[2].removesuffix(".json"): row for name, row in found.items() if part in name}
+        body = [
+            [system, over(row, "over the sentence model"), *(f"{row[metric]:.2f}" for metric in METRICS)]
+            for system, row in rows.items()
+        ]
+        lines, documents = next((row["lines"], row["documents"]) for row in rows.values())
+        what = f"{part.replace('/', ', ')}: {lines:,} lines in {documents} documents"
+        yield from table([what, "s-BLEU over the sentence model", *METRICS], body)
+    body = []
+    for name, row in found.items():
+        if "over the memory" in row:
+            body.append([*name.removesuffix(".json").split("/")[1:][::-1], over(row, "over the memory")])
+    yield from table(["system", "part of the test text", "s-BLEU over the translation memory"], body)
+
+
 def main() -> None:
     """Parse and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kept", type=Path, metavar="FILE.jsonl")
     path = parser.parse_args().kept
     found = {name: row["json"] for name, row in rows(path).items()}
-    kind = memory if "s-BLEU" in next(iter(found.values())) else seen
+    first = next(iter(found.values()))
+    kind = systems if "over the sentence model" in first else memory if "s-BLEU" in first else seen
     print("\n".join(kind(found)))
 
 
