@@ -4,7 +4,7 @@
 # nothing given; with the first third of each dialogue given; with another dialogue's first third in its place; and with the
 # form of address told (--formality).
 #   DATA=~/corpora recipes/dialogue/run.sh
-#   TARGET=fr|de     games_enfr and DiaBLa, or games_ende and XDailyDialog (fr)
+#   TARGET=fr|de     games_enfr and DiaBLa, or games_ende and every fourth dialogue of XDailyDialog (fr)
 #   WORK=DIR         another folder than runs/dialogue-TARGET
 #   UPDATES=N        of the sentence model (12000); FURTHER=N updates from it on (300)
 #   SEEDS="1 2 3"    of the further updates
@@ -21,8 +21,8 @@ environment plot
 
 target=${TARGET:-fr}
 case $target in
-fr) games=games_enfr tests=(diabla="$DATA/diabla_enfr/test") ;;
-de) games=games_ende tests=(xdailydialog="$DATA/xdailydialog_ende/test") ;;
+fr) games=games_enfr tests=(diabla="$DATA/diabla_enfr/test") every=1 ;;
+de) games=games_ende tests=(xdailydialog="$DATA/xdailydialog_ende/train") every=4 ;; # nothing is trained on it
 *) echo "error: TARGET=$target: expected fr or de" >&2 && exit 2 ;;
 esac
 size=${SIZE-_small}
@@ -36,7 +36,9 @@ if [ ! -e "$data/meta.json" ]; then
     dialogues text "$DATA/$games/train" "$text/train" "${languages[@]}"
     dialogues text "$DATA/$games/dev" "$text/dev" "${languages[@]}" --every 3
     dialogues text "$DATA/$games/test" "$text/games" "${languages[@]}" --least 3 --most 250
-    for each in "${tests[@]}"; do dialogues text "${each#*=}" "$text/${each%%=*}" "${languages[@]}"; done
+    for each in "${tests[@]}"; do
+        dialogues text "${each#*=}" "$text/${each%%=*}" "${languages[@]}" --every "$every"
+    done
     for each in games "${tests[@]%%=*}"; do dialogues given "$text/$each" "${languages[@]}"; done
     say "preprocess, with the tags of --formality in the vocabulary"
     docnmt-preprocess -s en -t "$target" --trainpref "$text/train" --validpref "$text/dev" --destdir "$data" \
