@@ -38,6 +38,7 @@ STUDIES = {
     "seen": ("real", "recipes/manual/seen.py", "seen.jsonl"),
     "memory": ("real", "recipes/manual/memory_alone.py", "memory.jsonl"),
     "real": ("real", "recipes/manual/run.sh", "real.jsonl"),
+    "manual": ("real", "recipes/manual/parts.py", "manual.jsonl"),
     "discourse": ("discourse", "recipes/discourse/run.sh", "discourse.jsonl"),
     "retrieval": ("discourse", "recipes/discourse/retrieval.py", "retrieval.jsonl"),
     "learning": ("discourse", "recipes/discourse/learning.sh", "learning.json"),
@@ -70,6 +71,12 @@ def copied(table: str, row: str, column: int) -> str:
     return next(line[column] for line in found if line[0].startswith(row)).replace("**", "")
 
 
+def gained(system: str, other: str) -> str:
+    """What a system gains on the manual's unseen lines over another one, with its interval."""
+    difference, low, high, _ = read(f"manual.jsonl/manual/unseen lines/{system}.json")[f"over {other}"]["s-BLEU"]
+    return f"{difference:+.2f} ({low:+.2f} to {high:+.2f})".replace("-", "−")
+
+
 def right(*systems: str, questions: str = "true-context", study: str = "discourse") -> str:
     """Right answers in percent: of one system, or the least and the most of several."""
     values = [read(f"{study}.jsonl/{name}.json")["contrastive"][questions]["accuracy"] for name in systems]
@@ -87,9 +94,13 @@ def real() -> Iterator[Claim]:
         found = (read(f"memory.jsonl/{name}/{part}.json")["s-BLEU"] for part in ("all lines", "unseen lines"))
         number = "all {:.1f}; unseen {:.1f}".format(*found)
         yield Claim(f"{corpus}: a memory without a model, s-BLEU", number, "–", "memory")
-    for corpus in ("manual", "help"):
-        number = "; ".join(copied("unseen", corpus, n) for n in (3, 4))
-        yield Claim(f"{corpus}, unseen lines: pointer − sentence model, s-BLEU", number, "2", "real")
+    for other, name in (("the sentence model", "sentence model"), ("the memory", "translation memory")):
+        number = "; ".join(gained(f"copy-{seed}", other) for seed in (1, 2))
+        yield Claim(f"manual, unseen lines: pointer − {name}, s-BLEU", number, "2", "manual")
+    number = gained("knn", "the sentence model")
+    yield Claim("manual, unseen lines: kNN-MT − sentence model, s-BLEU", number, "1", "manual")
+    number = "; ".join(copied("unseen", "help", n) for n in (3, 4))
+    yield Claim("help, unseen lines: pointer − sentence model, s-BLEU", number, "2", "real")
     number = "; ".join(copied("help-memory", row, 1) for row in ("matches of .8", "copy"))
     yield Claim("help, 53 pages: fuzzy memory over the sentence model; pointer", number, "1", "real")
     yield Claim("manual, half of each page given: pointer", copied("desk-manual", "50 %", 3), "2", "real")
