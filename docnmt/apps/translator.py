@@ -18,7 +18,7 @@ from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray
-from docnmt.core.formats.address import Form
+from docnmt.core.formats.address import Formality
 from docnmt.core.formats.document import Document
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.in_memory import Documents, InMemory, OneDocument
@@ -93,7 +93,7 @@ class Translator:
         given: Sequence[str | None] | None = None,
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
-        formality: Form | None = None,
+        formality: Formality | None = None,
         context_window: int | None = None,
         splitter: str = "rules",
         source_lang: str | None = None,
@@ -110,7 +110,7 @@ class Translator:
         given: Sequence[Sequence[str | None]] | None = None,
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
-        formality: Form | None = None,
+        formality: Formality | None = None,
         context_window: int | None = None,
         splitter: str = "rules",
         source_lang: str | None = None,
@@ -126,7 +126,7 @@ class Translator:
         given: Sequence[Any] | None = None,
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
-        formality: Form | None = None,
+        formality: Formality | None = None,
         context_window: int | None = None,
         splitter: str = "rules",
         source_lang: str | None = None,
@@ -147,8 +147,8 @@ class Translator:
                 They are returned as they are, with a score of 0, and models that read translations read them.
             memory: a data folder, whose similar sentences are read before each document (docnmt-translate `--memory`).
             glossary: target terms for source terms: a mapping, or a file (docnmt-translate `--glossary`).
-            formality: `formal` or `informal`: the form of address of every sentence, for models that were trained to be
-                told one (docnmt-train `--formality-share`).
+            formality: the form of address of every sentence, `formal` or `informal`; or `given`: that of the last given
+                translation before it. For models that were trained to be told one (docnmt-train `--formality-share`).
             context_window: the most sentences of the document that are read before and after a sentence.
             splitter: the sentence splitter: `rules` or `sentencex`.
             source_lang, target_lang: source and target language, for models of several; None: the model's default.
@@ -180,7 +180,9 @@ class Translator:
             "memory": self._memory(memory, context_window),
             "context_window": self._window(context_window),
         }
-        corpus = self.models.told(self._corpus(asked), formality)
+        if formality == "given" and given is None:
+            raise UserError("formality: given: no translations are given; expected given=…, too")
+        corpus = self.models.told(self._corpus(asked), formality, read["given"])
         results = translate_corpus(
             self.models.models, task, corpus, generation, search, glossary=Glossary.of(glossary), **read
         )

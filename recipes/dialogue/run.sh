@@ -106,6 +106,10 @@ translated() { # RUN SET: nothing given; the first third; a foreign first third;
         dialogues rest "$out/foreign.whole" "$text/$set.foreign.third.$target" > "$out/foreign.$target" ;;
     forms*)
         for way in formal informal; do search "$run" "$set" "$out/$way.whole" --formality "$way" < "$text/$set.en"; done
+        search "$run" "$set" "$out/third.whole" --given "$text/$set.third.$target" --formality given < "$text/$set.en"
+        search "$run" "$set" "$out/foreign.whole" --given "$text/$set.foreign.third.$target" --formality given \
+            < "$text/$set.foreign.en"
+        dialogues rest "$out/foreign.whole" "$text/$set.foreign.third.$target" > "$out/foreign.$target"
         dialogues asked "$text/$set" "$out/formal.whole" "$out/informal.whole" "${languages[@]}" > "$out/asked.$target" ;;
     esac
     [ -e "$out/third.whole" ] || ln -sf "none.$target" "$out/third.whole" # what is given cannot be read

@@ -21,7 +21,7 @@ from docnmt.cli.generate import main as generate
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.cli.translate import main as translate
-from docnmt.core.batching.formality import TAGS, ToldForms, in_form, tag_numbers, target_forms
+from docnmt.core.batching.formality import TAGS, ToldForms, in_form, in_given_form, tag_numbers, target_forms
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TextArray, TokenArray, offsets_of
 from docnmt.core.data.tokenizer import Tokenizer
@@ -29,7 +29,7 @@ from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.errors import UsageError, UserError
 
 SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
 TEXT = ["you see the old dog.", "the cat sleeps.", "do you find it?"]
@@ -178,6 +178,35 @@ def test_every_way_of_asking_writes_what_the_tag_before_each_sentence_gives(
     assert generate([str(tmp_path / "data"), *common]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines() if line.startswith("D-")]
     assert [row[2] for row in rows] == expected
+
+
+def test_the_given_translations_tell_the_form_of_what_follows(
+    told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last one before a sentence, else the first one behind it; documents without one are as without the option."""
+    documents = [["you"] * 7, ["who", "you"], ["you", "who"]]
+    given = [[None, "il vient", "tu viens", None, "vous venez", "il part", None], [None, None], ["vous venez", None]]
+    forms = ["informal"] * 4 + ["formal"] * 3 + [None, None] + ["formal"] * 2
+    corpus, numbers = ParallelCorpus.from_lines(documents, tokenizer()), tag_numbers(tokenizer())
+    found = in_given_form(corpus, [line for document in given for line in document], tokenizer(), "fr")
+    heads = [[] if form is None else [numbers[form]] for form in forms]
+    assert [each.tolist() for each in found.source] == [
+        [*head, *words.tolist()] for head, words in zip(heads, corpus.source, strict=True)
+    ]
+
+    known = ["vous venez", None, None]
+    expected = [each.text for each in docnmt.load(told).translate(TEXT, given=known, formality="formal")]
+    assert [each.text for each in docnmt.load(told).translate(TEXT, given=known, formality="given")] == expected
+    (tmp_path / "given.fr").write_text("vous venez\n\n\n")
+    common = ["--path", str(told), "--device", "cpu", "--formality", "given"]
+    for more in (["--given", str(tmp_path / "given.fr")], []):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXT).encode()), encoding="utf-8"))
+        assert translate([*common, "--input-format", "corpus", *more]) == (0 if more else 2)
+        said = capsys.readouterr()
+        assert said.out.splitlines() == (expected if more else []), said.err
+    assert "--formality given" in said.err
+    with pytest.raises(UserError, match="given"):
+        docnmt.load(told).translate(TEXT, formality="given")
 
 
 def test_models_that_were_not_told_and_other_words_are_refused(

@@ -57,8 +57,10 @@ def generate(
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
     if config.gen_first is not None:
         corpus = corpus.first_documents(config.gen_first)
-    corpus = loaded.told(corpus, options.formality)
     given = _given(corpus, config)
+    if options.formality == "given" and given is None:
+        raise UsageError("--formality given: no translations are given; give --prefix-references SHARE, too")
+    corpus = loaded.told(corpus, options.formality, given)
     rest = Rest.of(corpus, given)
     references = [rest.texts(each) for each in corpus.references]
     scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0

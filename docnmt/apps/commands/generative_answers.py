@@ -12,7 +12,7 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.scoring.generative import Question
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.translate_corpus import translate_corpus
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.errors import UsageError, UserError
 
 
 def answers(
@@ -28,6 +28,8 @@ def answers(
     examples = [question.example for question in questions]
     if missing := [number for number, example in enumerate(examples, 1) if not example.source.strip()]:
         raise UserError(f"--generative: question {missing[0]:,} has no source (column src), which --path translates")
+    if options.formality == "given":
+        raise UsageError("--formality given: questions have no given translations; expected formal or informal")
     loaded = load_models(models)
     documents = [[*filter(None, example.source_context), example.source] for example in examples]
     corpus = loaded.told(ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer), options.formality)

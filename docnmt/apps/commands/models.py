@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from docnmt.apps.commands.config import ModelsConfig
-from docnmt.core.batching.formality import in_form
+from docnmt.core.batching.formality import in_form, in_given_form
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.data.meta import read_meta
-from docnmt.core.formats.address import Form
+from docnmt.core.formats.address import Formality
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask, is_translation_model
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.load_model import load_model
@@ -61,7 +61,7 @@ class LoadedModels:
         """True if a model reads other sentences than the one that it translates."""
         return any(model.reading.reads_context for model in self.models)
 
-    def check_formality(self, form: Form | None) -> None:
+    def check_formality(self, form: Formality | None) -> None:
         """Refuse a form of address that the models do not understand.
 
         Raises:
@@ -73,14 +73,25 @@ class LoadedModels:
                 "train with docnmt-train --formality-share, or leave --formality out"
             )
 
-    def told(self, corpus: ParallelCorpus, form: Form | None) -> ParallelCorpus:
+    def told(
+        self, corpus: ParallelCorpus, form: Formality | None, given: Sequence[str | None] | None = None
+    ) -> ParallelCorpus:
         """Return the corpus tagged for a translation in this form of address; None leaves the choice to the models.
+
+        Args:
+            given: the translations that are known, for the form "given"; without any, the models choose.
 
         Raises:
             UsageError: see `check_formality`.
+            UserError: the form is "given", and no rule tells the forms of the target language.
         """
         self.check_formality(form)
-        return corpus if form is None else in_form(corpus, form, self.task.source_tokenizer)
+        if form is None or (form == "given" and given is None):
+            return corpus
+        tokenizer = self.task.source_tokenizer
+        if form == "given":
+            return in_given_form(corpus, given or [], tokenizer, self.task.languages[1])
+        return in_form(corpus, form, tokenizer)
 
 
 def between(task: TranslationTask, source_lang: str | None, target_lang: str | None) -> TranslationTask:

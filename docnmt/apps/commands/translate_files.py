@@ -177,8 +177,8 @@ class DocumentModel:
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one, in order; given translations are read."""
         task = self.loaded.task
-        corpus = self.loaded.told(corpus_of(sentences, task), self.options.formality)
         given = [sentence.given for sentence in sentences]
+        corpus = self.loaded.told(corpus_of(sentences, task), self.options.formality, given)
         read: dict[str, Any] = {"given": given, "memory": self.memory, "context_window": self.context_window}
         kept: list[SentenceResult] | None = [] if self.page == [] else None  # later calls only translate parts again
         with progress_of(corpus, self.out) as progress:

@@ -26,7 +26,7 @@ from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.job import source_lengths
 from docnmt.core.search.terms import opened_glossary
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.progress import Progress
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def translate_stream(
             or `--given` does not fit the stream.
     """
     check_explain(config.explain, overwrite=config.overwrite)
+    if options.formality == "given" and config.given is None:
+        raise UsageError("--formality given: no translations are given; give --given FILE, too")
     loaded = load_models(models)
     loaded.check_formality(options.formality)
     recalled = open_memory(memory, loaded)
@@ -109,7 +111,7 @@ class _Translating:
         """
         loaded, read = self._loaded, {"given": text.given, **self._read}
         self.unknown.add(text.corpus)
-        corpus = loaded.told(text.corpus, self._options.formality)
+        corpus = loaded.told(text.corpus, self._options.formality, text.given)
         self._subwords += int(source_lengths(corpus).sum())
         if self._progress is not None:
             self._progress.total = self._subwords if ends else None if share is None else int(self._subwords / share)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.formats.address import Form
+from docnmt.core.formats.address import Formality
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.group import Encoding
 from docnmt.core.search.job import Job
@@ -54,7 +54,7 @@ class Wishes:
 
     task: TranslationTask | None = None
     terms: TermFinder | None = None
-    formality: Form | None = None
+    formality: Formality | None = None
 
 
 #: No options: the service's defaults.

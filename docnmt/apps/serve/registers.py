@@ -6,7 +6,7 @@ from typing import get_args
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.serve.http_error import Refused
-from docnmt.core.formats.address import Form
+from docnmt.core.formats.address import Form, Formality
 
 #: DeepL's values of `formality`: the form of address, and True if models without forms of address ignore it.
 FORMALITIES: dict[str, tuple[Form | None, bool]] = {
@@ -15,13 +15,13 @@ FORMALITIES: dict[str, tuple[Form | None, bool]] = {
 }  # fmt: skip
 
 
-def form_of(formality: str | None, loaded: LoadedModels) -> Form | None:
+def form_of(formality: str | None, loaded: LoadedModels) -> Formality | None:
     """Return the form of address of a request in the service's own form; None if it names none.
 
     Raises:
         Refused: the form of address is unknown, or the models do not support any.
     """
-    forms: dict[str, Form] = {form: form for form in get_args(Form)}
+    forms: dict[str, Formality] = {form: form for form in get_args(Formality)}
     if formality is None:
         return None
     if formality not in forms:

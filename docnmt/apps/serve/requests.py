@@ -17,12 +17,12 @@ from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.registers import form_of
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
-from docnmt.core.formats.address import Form
+from docnmt.core.formats.address import Formality
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.runtime.errors import UserError
 
-_Formality = Annotated[str, msgspec.Meta(extra_json_schema={"enum": get_args(Form)})]
+_Formality = Annotated[str, msgspec.Meta(extra_json_schema={"enum": get_args(Formality)})]
 
 
 class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):

@@ -73,7 +73,9 @@ class Worker:
 
     def submit(self, order: Order) -> None:
         """Add a request. Any thread may call this, but no event loop, because it can block for a moment."""
-        order.corpus = self.loaded.told(order.corpus, order.wishes.formality or self._models.options.formality)
+        order.corpus = self.loaded.told(
+            order.corpus, order.wishes.formality or self._models.options.formality, order.given
+        )
         order.job = self._job(order)
         with self._changed:
             self._new.append(order)

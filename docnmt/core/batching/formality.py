@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,6 +39,25 @@ def tag_numbers(tokenizer: Tokenizer) -> dict[Form, int]:
 def in_form(corpus: ParallelCorpus, form: Form, tokenizer: Tokenizer) -> ParallelCorpus:
     """Return the corpus with the tag of `form` before every source sentence."""
     return _with_tags(corpus, np.full(corpus.num_sentences, tag_numbers(tokenizer)[form]))
+
+
+def in_given_form(
+    corpus: ParallelCorpus, given: Sequence[str | None], tokenizer: Tokenizer, language: str
+) -> ParallelCorpus:
+    """Return the corpus with a tag for the form of the last given translation before each sentence, in its document.
+
+    Before the first one with a form, sentences have its form; in a document without any, they have no tag.
+    """
+    rule, numbers = AddressRule(language), tag_numbers(tokenizer)
+    forms = [None if text is None else rule.form(text) for text in given]
+    tags = np.full(corpus.num_sentences, _NONE)
+    for begin, end in pairwise(corpus.document_offsets.tolist()):
+        known = [place for place in range(begin, end) if forms[place] is not None]
+        for first, last in pairwise([begin, *known[1:], end] if known else []):
+            form = forms[known[0] if first == begin else first]
+            assert form is not None
+            tags[first:last] = numbers[form]
+    return _with_tags(corpus, tags)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from typing import Literal
 from docnmt.runtime.errors import UserError
 
 Form = Literal["formal", "informal"]
+#: What `--formality` takes: a form, or in each document the one of its translations that are given.
+Formality = Literal["formal", "informal", "given"]
 
 #: The end of the text before a word that begins a sentence, or direct speech or a thought in one.
 _BEGINNING = re.compile(r"""(?:^|[.!?…:»«„“”"‚‘(\[*])[\s\W]*$""")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from docnmt.core.formats.address import Formality
 from docnmt.registry.options import Open, option
 from docnmt.registry.registry import GENERATORS
 
@@ -158,10 +159,10 @@ class GenerationConfig:
         metavar="TERMS.tsv",
         basic=True,
     )
-    formality: Literal["formal", "informal"] | None = option(
+    formality: Formality | None = option(
         None,
-        "write every sentence in this form of address (vous or tu, Sie or du); for models trained with "
-        "docnmt-train --formality-share [as the model chooses]",
+        "write every sentence in this form of address (vous or tu, Sie or du), or in that of the last translation "
+        "before it that is given; for models trained with docnmt-train --formality-share [as the model chooses]",
         basic=True,
     )
     batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",), between=(1, None))
