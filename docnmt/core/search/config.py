@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.core.formats.address import Formality
 from docnmt.registry.options import Open, option
 from docnmt.registry.registry import GENERATORS
 
@@ -159,7 +158,7 @@ class GenerationConfig:
         metavar="TERMS.tsv",
         basic=True,
     )
-    formality: Formality | None = option(
+    formality: Literal["formal", "informal", "given"] | None = option(
         None,
         "write every sentence in this form of address (vous or tu, Sie or du), or in that of the last translation "
         "before it that is given; for models trained with docnmt-train --formality-share [as the model chooses]",
