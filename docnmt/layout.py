@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.runtime.graphs import Uncapturable
 from docnmt.runtime.transfer import to_device
 
 Derived = TypeVar("Derived")
@@ -82,6 +83,37 @@ class Spans:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedSpans(Spans):
+    """Spans of which the host knows bounds only: what is captured in a CUDA graph reads other offsets at each replay.
+
+    Attributes:
+        rows: the last offset. longest: no span is longer.
+    """
+
+    rows: int
+    longest: int
+
+    @cached_property
+    def host(self) -> np.ndarray:
+        """Not known.
+
+        Raises:
+            Uncapturable: always.
+        """
+        raise Uncapturable("the lengths of sentences are read on the host")
+
+    @cached_property
+    def max_length(self) -> int:
+        """The bound of the lengths."""
+        return self.longest
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of tokens."""
+        return self.rows
 
 
 @dataclass(frozen=True, eq=False)
