@@ -5,8 +5,8 @@
     python recipes/gpu/host_syncs.py --arch transformer hier_cond_transformer --options="--bf16 --label-smoothing 0.1"
 
 Trains some updates of a toy corpus on a device that computes on the CPU and pretends to be a GPU (`pretended.py` says
-what waits), and counts what the last one does: batch, forward and backward pass, clipping, step and log. `--lines` names
-the lines of docnmt that wait, `--launches` the operations that are launched most often. With DOCNMT_GRAPHS=on and
+what waits), and counts what the last one does: batch, forward and backward pass, clipping, step and log. `--lines`
+names the lines of docnmt that wait, `--launches` the operations that are launched most often. With DOCNMT_GRAPHS=on and
 `--updates 12`, the last update is one of graphs.
 """
 
@@ -85,7 +85,7 @@ def count(
 
         step = trainer.take_step
         with patch.object(trainer, "take_step", take_step):
-            given = ["--max-tokens", "2500", "--max-update", str(updates), "--disable-validation", "--log-interval", "1"]
+            given = f"--max-tokens 2500 --max-update {updates} --disable-validation --log-interval 1".split()
             status = main([str(data), "--arch", arch, *given, *options, "--device", NAME, "--save-dir", str(save_dir)])
     if status or len(ends) != updates:
         raise RuntimeError(f"expected {updates} updates, got {len(ends)}")

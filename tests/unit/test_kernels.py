@@ -17,7 +17,7 @@ if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
 
 from docnmt.core.training.half_weights import HalfWeights  # noqa: E402
 from docnmt.functional import packed_attention  # noqa: E402
-from docnmt.functional.kernels import takes_kernels  # noqa: E402
+from docnmt.functional.kernels import seeds_from, takes_kernels  # noqa: E402
 from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402
 from docnmt.functional.kernels.choose import choose_sentences  # noqa: E402
 from docnmt.functional.kernels.gathered import gathered_dot, gathered_sum  # noqa: E402
@@ -165,6 +165,22 @@ def test_what_dropout_drops_follows_from_the_seed_alone() -> None:
     torch.manual_seed(5)
     mask = residual_norm(0 * x, x, None, 0.5)[0]
     assert torch.equal(given.grad, 2 * (1 + mask) ** 2)
+
+
+def test_seeds_may_wait_on_the_device() -> None:
+    """The same numbers are dropped, forward and backward, as with seeds of the host."""
+    x = torch.randn(40, 16, device=DEVICE, requires_grad=True)
+
+    def twice() -> list[Tensor]:
+        total = residual_norm(residual_norm(x, x, None, 0.25)[0], x, None, 0.5)[0]
+        return [total, *torch.autograd.grad((total**2).sum(), x)]
+
+    torch.manual_seed(1)
+    expected = twice()
+    torch.manual_seed(1)
+    with seeds_from(torch.randint(1 << 31, (3,)).to(DEVICE)):
+        found = twice()
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 def test_a_norm_alone_and_a_sum_alone() -> None:
