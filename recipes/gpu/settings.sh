@@ -17,7 +17,7 @@ case ${SETTING:-gpu} in
         ;;
     toy) # for trying out the script, on a CPU: nothing that it measures says anything of a card
         device=cpu size=_tiny updates=4 more=2 vocabulary=80 words="100 200"
-        tested=(tests/unit/test_varlen.py) measured=(--repeats 1) steps=1 stepped=hier_cond_transformer
+        tested=(tests/unit/test_varlen.py) measured=(--repeats 1) steps=1 stepped="transformer hier_cond_transformer"
         systems="start document"
         export TRITON_INTERPRET=1 # the kernels, too
         marian=(--max-tokens 200 --layers 1 --width 16 --eager) dialogue=(--device cpu) dialogue_share=45 studies=""
