@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from docnmt.runtime.errors import UserError
 
@@ -76,6 +78,31 @@ class Repeated:
             except RuntimeError as error:
                 raise Uncapturable(f"recording failed: {str(error).splitlines()[0]}") from error
         self._replay()
+
+
+#: Random numbers below 2^31 that wait on the device, for what is captured.
+_seeds: Iterator[Tensor] | None = None
+
+
+def next_seed() -> int | Tensor:
+    """A number below 2^31 from the host's generator; inside `seeds_from` the next of those, a tensor ()."""
+    return int(torch.randint(1 << 31, ())) if _seeds is None else next(_seeds)
+
+
+def happens(probability: float) -> bool | Tensor:
+    """Whether something happens, from the host's generator; inside `seeds_from` from the next of those: () bool."""
+    return torch.rand(()).item() < probability if _seeds is None else next(_seeds) < probability * (1 << 31)
+
+
+@contextmanager
+def seeds_from(seeds: Tensor) -> Iterator[None]:
+    """Inside, the host's draws are these of the device (N,), in order: each replay of a graph reads new ones."""
+    global _seeds
+    _seeds = iter(seeds.unbind())
+    try:
+        yield
+    finally:
+        _seeds = None
 
 
 def graphs_wished() -> bool:

@@ -24,8 +24,9 @@ from docnmt.core.training.interrupts import Interrupts
 from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import Run
 from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate, take_step
+from docnmt.modules.positions import MultiLevel
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.graphs import Uncapturable
+from docnmt.runtime.graphs import Uncapturable, seeds_from
 from docnmt.runtime.transfer import Inbox
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))
@@ -97,8 +98,12 @@ CASES = {
     "post": "--norm post --activation gelu --output-bias --clip-norm 0 --ema 0.9",
     "learned": "--position learned --no-share-embeddings --no-tie-output",
     "rope": "--position rope --dropout 0",
+    "concat": "--arch concat_transformer_tiny --max-tokens 250",
+    "doc": "--arch doc_transformer_tiny --max-tokens 700",
 }
-SOME = [pytest.param(case, marks=pytest.mark.slow if case in ("plain", "learned", "rope") else ()) for case in CASES]
+SOME = [
+    pytest.param(case, marks=pytest.mark.slow if case in ("plain", "learned", "rope", "doc") else ()) for case in CASES
+]
 
 
 @pytest.mark.usefixtures("flash")
@@ -237,6 +242,21 @@ def test_an_update_is_two_graphs(data: Path, tmp_path: Path, monkeypatch: pytest
     launched = [what for what, _ in found.launches.elements()]
     assert launched.count("graph") == 2
     assert len(launched) <= 7, launched
+
+
+def test_levels_are_hidden_by_numbers_of_the_device() -> None:
+    """As often as the host hides them, and all of a text at once."""
+    torch.manual_seed(0)
+    position = MultiLevel(8, levels=3, level_dropout=0.3).train()
+    with torch.no_grad():
+        position.unknown.normal_()
+    places = torch.tensor([[0, 1, 2, -1], [1, 1, 2, -1]])
+    shown = position.eval()(places)
+    position.train()
+    seeds = torch.randint(1 << 31, (300,))
+    with seeds_from(seeds):
+        same = [torch.equal(position(places), shown) for _ in seeds]
+    assert same == (seeds >= 0.3 * (1 << 31)).tolist()
 
 
 class TestRecording:

@@ -17,7 +17,7 @@ if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
 
 from docnmt.core.training.half_weights import HalfWeights  # noqa: E402
 from docnmt.functional import packed_attention  # noqa: E402
-from docnmt.functional.kernels import seeds_from, takes_kernels  # noqa: E402
+from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402
 from docnmt.functional.kernels.choose import choose_sentences  # noqa: E402
 from docnmt.functional.kernels.gathered import gathered_dot, gathered_sum  # noqa: E402
@@ -26,6 +26,7 @@ from docnmt.functional.kernels.short_attention import short_attention  # noqa: E
 from docnmt.functional.select_all import top_sentences  # noqa: E402
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy  # noqa: E402
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
+from docnmt.runtime.graphs import seeds_from  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what a mask then drops
 

@@ -12,7 +12,7 @@ from docnmt.layout import BoundedSpans, DocumentLayout
 
 #: Shapes of rows in a batch of `--max-tokens`: filling costs half of a step, a thirty-second, on average.
 STEPS = 16
-#: Rows are a multiple of this; sentences, and the bound of their length, a power of two that is no less.
+#: Rows are a multiple of this; sentences, and the bound of their length, are a power of two that is no less.
 _ROWS, _SENTENCES, _LENGTH = 64, 64, 32
 
 
@@ -22,12 +22,14 @@ class Shape:
 
     Attributes:
         source, target: rows. sentences: of each side. longest: no sentence of either side is longer.
+        reach: no position is larger.
     """
 
     source: int
     target: int
     sentences: int
     longest: int
+    reach: int
 
     @classmethod
     def of(cls, batch: TranslationBatch, step: int) -> Shape:
@@ -36,7 +38,9 @@ class Shape:
         rows = [max(1, -(-side.num_tokens // step)) * step for side in (source, target)]
         longest = _power(max(source.max_length, target.max_length), _LENGTH)
         filled = max(rows[0] - source.num_tokens, rows[1] - target.num_tokens)
-        return cls(rows[0], rows[1], _power(len(source) - (-filled // longest), _SENTENCES), longest)
+        sentences = _power(len(source) - (-filled // longest), _SENTENCES)
+        reach = _power(1 + max(*batch.source.highest, *batch.target.highest), longest) - 1
+        return cls(rows[0], rows[1], sentences, longest, reach)
 
 
 def row_step(max_tokens: int) -> int:
@@ -90,5 +94,5 @@ def _text(arrays: list[Tensor], rows: int, shape: Shape) -> PackedText:
     layout = DocumentLayout(offsets, torch.arange(shape.sentences + 1, device=offsets.device))
     layout.__dict__["sentences"] = BoundedSpans(offsets, rows, shape.longest)
     text = PackedText(tokens, layout, positions)
-    text.__dict__["highest"] = (shape.longest - 1,) * positions.shape[1]
+    text.__dict__["highest"] = (shape.reach,) * positions.shape[1]
     return text

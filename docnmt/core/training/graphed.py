@@ -19,13 +19,14 @@ from torch import Tensor, nn
 from docnmt.core.batch import TranslationBatch
 from docnmt.core.batching.fill import Shape, fill, filled_batch, row_step
 from docnmt.core.criterions.cross_entropy import CrossEntropy, LabelSmoothedCrossEntropy
-from docnmt.core.models.architectures import Transformer
+from docnmt.core.models.architectures import ConcatTransformer, DocTransformer, Transformer
+from docnmt.core.models.encoder_decoder import Stack
 from docnmt.core.tasks.task import Batch
 from docnmt.core.training.journal import say
 from docnmt.core.training.update import norm_of
-from docnmt.functional.kernels import seeds_from
+from docnmt.modules.positions import MultiLevel
 from docnmt.runtime import graphs, ranks
-from docnmt.runtime.graphs import Recorder, Repeated, Uncapturable
+from docnmt.runtime.graphs import Recorder, Repeated, Uncapturable, seeds_from
 from docnmt.runtime.transfer import Inbox
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 #: Shapes that are kept, those used last. A graph needs no memory of its own but for its inputs and its launches.
 KEPT = 64
+_CAPTURED = (Transformer, ConcatTransformer, DocTransformer)
 
 
 def graphed(run: Run) -> GraphedUpdates | None:
@@ -53,8 +55,10 @@ def hindrance(run: Run) -> str:
         return "they are for one process"
     if not run.training.bf16:
         return "they need --bf16"
-    if type(model) is not Transformer or model.encoder.checkpoint_activations or packages - {"docnmt", "torch"}:
-        return "they are for --arch transformer without --checkpoint-activations and plug-ins"
+    if type(model) not in _CAPTURED or packages - {"docnmt", "torch"}:
+        return "they are for --arch transformer, concat_transformer and doc_transformer without plug-ins"
+    if any(isinstance(module, Stack) and module.checkpoint_activations for module in model.modules()):
+        return "they are for passes without --checkpoint-activations"
     if type(criterion) not in (smoothed, CrossEntropy) or (isinstance(criterion, smoothed) and criterion.r_drop):
         return "they are for cross-entropy without --r-drop"
     return ""
@@ -75,7 +79,9 @@ class GraphedUpdates:
         self._gradients = [torch.zeros_like(parameter) for parameter in self._parameters]
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             parameter.grad = gradient
-        self._seeds = sum(isinstance(module, nn.Dropout) for module in run.model.modules())
+        levels = sum(len(module.higher) for module in run.model.modules() if isinstance(module, MultiLevel))
+        drops = sum(isinstance(module, nn.Dropout) for module in run.model.modules())
+        self._seeds = drops + 2 * levels  # as many as are drawn, at most
         self._row_step = row_step(run.training.max_tokens)
         self._passes: OrderedDict[Shape, tuple[Inbox, Repeated]] = OrderedDict()
         self._tables: dict[int, Tensor] = {}  # the model replaces tables by longer ones, and graphs read the earlier

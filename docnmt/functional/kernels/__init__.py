@@ -8,8 +8,6 @@ interpreter runs them on tensors of the CPU (`TRITON_INTERPRET=1`, set before th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 
@@ -43,26 +41,6 @@ def takes_choice(queries: Tensor, sentences: Tensor, t: int) -> bool:
     """Whether `choose_sentences` finds the best t of sentences (Sk, h, d) for queries (Tq, h, d)."""
     fits = takes_kernels(queries, sentences) and queries.dtype == sentences.dtype == torch.float32
     return fits and queries.shape[-1] in WIDTHS and t <= MOST_KEPT and queries.numel() > 0 and sentences.numel() > 0
-
-
-#: The seeds of the kernels that draw numbers, where they wait on the device.
-_seeds: Iterator[Tensor] | None = None
-
-
-def next_seed() -> int | Tensor:
-    """A seed below 2^31 from the host's generator; inside `seeds_from` the next of those, on the device."""
-    return int(torch.randint(1 << 31, ())) if _seeds is None else next(_seeds)
-
-
-@contextmanager
-def seeds_from(seeds: Tensor) -> Iterator[None]:
-    """Inside, kernels read their seeds from these (N,) in order, so that a captured graph draws new numbers."""
-    global _seeds
-    _seeds = iter(seeds.unbind())
-    try:
-        yield
-    finally:
-        _seeds = None
 
 
 @lru_cache

@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from docnmt.functional.autograd import PassContext
-from docnmt.functional.kernels import next_seed
+from docnmt.runtime.graphs import next_seed
 
 #: Numbers that a program holds at a time; rows of which a program of the backward pass adds up gradients, at most.
 _NUMBERS, _ROWS = 2048, 64
