@@ -100,6 +100,7 @@ CASES = {
     "rope": "--position rope --dropout 0",
     "concat": "--arch concat_transformer_tiny --max-tokens 250",
     "doc": "--arch doc_transformer_tiny --max-tokens 700",
+    "hier": "--arch hier_transformer_tiny --max-tokens 700",
 }
 SOME = [
     pytest.param(case, marks=pytest.mark.slow if case in ("plain", "learned", "rope", "doc") else ()) for case in CASES
@@ -122,8 +123,11 @@ def test_graphs_compute_what_is_computed_launch_by_launch(
 
 
 @pytest.mark.skipif(not pretended.interprets(), reason="needs triton and its interpreter (TRITON_INTERPRET=1)")
-def test_graphs_compute_the_same_with_the_kernels(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = "--max-tokens 48 --embed-dim 32 --label-smoothing 0.1 --dropout 0.2"
+@pytest.mark.parametrize("options", ["--max-tokens 48", "--arch hier_cond_transformer_tiny --max-tokens 150 --top-t 2"])
+def test_graphs_compute_the_same_with_the_kernels(
+    options: str, trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options += " --embed-dim 32 --label-smoothing 0.1 --dropout 0.2"
     trainings.train("graphs", options, updates=8)
     assert len(trainings.recorders[0].recordings) >= 2
     monkeypatch.setattr(pretended.PretendedRecorder, "record", lambda self, body: body)
@@ -166,7 +170,7 @@ def test_few_graphs_are_kept(trainings: Trainings, monkeypatch: pytest.MonkeyPat
         "--position relative --dropout 0",  # lengths are read on the host
         pytest.param("--position alibi --dropout 0", marks=pytest.mark.slow),
         pytest.param("--attention linear --dropout 0", marks=pytest.mark.slow),
-        "--arch cond_transformer_tiny",
+        "--arch cond_transformer_tiny",  # without the kernels
         pytest.param("--r-drop 1", marks=pytest.mark.slow),
         pytest.param("--checkpoint-activations", marks=pytest.mark.slow),
     ],

@@ -41,8 +41,9 @@ def with_lengths(batch: TranslationBatch, shape: Shape) -> SimpleNamespace:
     filled = filled_batch(fill(batch, shape), shape)
 
     def text(of: PackedText) -> PackedText:
-        offsets = of.layout.sentence_offsets
-        return PackedText(of.tokens, DocumentLayout(offsets, torch.arange(len(offsets))), of.positions)
+        return PackedText(
+            of.tokens, DocumentLayout(of.layout.sentence_offsets, of.layout.document_offsets), of.positions
+        )
 
     source, target = text(filled.source), text(filled.target)
     return SimpleNamespace(source=source, target=target, labels=filled.labels, num_tokens=filled.num_tokens)
@@ -90,7 +91,10 @@ def test_shapes_hold_their_batches() -> None:
             assert torch.equal(tokens[: len(text.tokens)], text.tokens)
             assert torch.equal(offsets[: len(text.layout.sentence_offsets)], text.layout.sentence_offsets)
             assert positions.max() <= shape.reach
-        assert (arrays[6] != IGNORE).sum() == arrays[7] == batch.num_tokens
+        assert len(arrays[6]) == shape.documents + 1
+        assert arrays[6][-1] == shape.sentences
+        assert 0 <= arrays[6].diff().min() <= arrays[6].diff().max() <= shape.most
+        assert (arrays[7] != IGNORE).sum() == arrays[8] == batch.num_tokens
     assert [row_step(tokens) for tokens in (1, 1024, 4096, 25000)] == [64, 64, 256, 1600]
 
 

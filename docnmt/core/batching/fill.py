@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
-from docnmt.layout import BoundedSpans, DocumentLayout
+from docnmt.layout import BoundedLayout
 
 #: Shapes of rows in a batch of `--max-tokens`: filling costs half of a step, a thirty-second, on average.
 STEPS = 16
@@ -21,26 +21,39 @@ class Shape:
     """The shape of a filled batch.
 
     Attributes:
-        source, target: rows. sentences: of each side. longest: no sentence of either side is longer.
-        reach: no position is larger.
+        source, target: rows. sentences, documents: of each side.
+        longest, longest_document: no sentence and no document of either side is longer.
+        most: no document has more sentences. reach: no position is larger.
     """
 
     source: int
     target: int
     sentences: int
+    documents: int
     longest: int
+    longest_document: int
+    most: int
     reach: int
 
     @classmethod
     def of(cls, batch: TranslationBatch, step: int) -> Shape:
         """The smallest shape for a batch whose rows are filled up to multiples of `step`."""
-        source, target = (text.layout.sentences for text in (batch.source, batch.target))
+        layouts = batch.source.layout, batch.target.layout
+        source, target = (layout.sentences for layout in layouts)
         rows = [max(1, -(-side.num_tokens // step)) * step for side in (source, target)]
         longest = _power(max(source.max_length, target.max_length), _LENGTH)
         filled = max(rows[0] - source.num_tokens, rows[1] - target.num_tokens)
         sentences = _power(len(source) - (-filled // longest), _SENTENCES)
-        reach = _power(1 + max(*batch.source.highest, *batch.target.highest), longest) - 1
-        return cls(rows[0], rows[1], sentences, longest, reach)
+        return cls(
+            source=rows[0],
+            target=rows[1],
+            sentences=sentences,
+            documents=_power(layouts[0].num_documents + sentences - len(source), _SENTENCES),
+            longest=longest,
+            longest_document=_power(max(layout.documents.max_length for layout in layouts), longest),
+            most=_power(layouts[0].document_sentences.max_length, 1),
+            reach=_power(1 + max(*batch.source.highest, *batch.target.highest), longest) - 1,
+        )
 
 
 def row_step(max_tokens: int) -> int:
@@ -70,7 +83,10 @@ def fill(batch: TranslationBatch, shape: Shape) -> list[Tensor]:
     labels = batch.labels.new_full((shape.target,), IGNORE)
     labels[: len(batch.labels)] = batch.labels
     source, target = _filled(batch.source, shape.source, shape), _filled(batch.target, shape.target, shape)
-    return [*source, *target, labels, torch.tensor(batch.num_tokens)]
+    offsets = batch.source.layout.document_offsets
+    more = torch.arange(1, shape.documents - len(offsets) + 2) + offsets[-1]  # what fills up, a sentence each
+    documents = torch.cat([offsets, more.clamp(max=shape.sentences)])
+    return [*source, *target, documents, labels, torch.tensor(batch.num_tokens)]
 
 
 def _filled(text: PackedText, rows: int, shape: Shape) -> list[Tensor]:
@@ -84,15 +100,16 @@ def _filled(text: PackedText, rows: int, shape: Shape) -> list[Tensor]:
 
 def filled_batch(arrays: list[Tensor], shape: Shape) -> FilledBatch:
     """The batch of arrays on a device. What layers derive of its layout is computed anew for each call."""
-    *texts, labels, number = arrays
-    source, target = _text(texts[:3], shape.source, shape), _text(texts[3:], shape.target, shape)
+    *texts, documents, labels, number = arrays
+    source, target = (
+        _text(of, documents, rows, shape) for of, rows in ((texts[:3], shape.source), (texts[3:], shape.target))
+    )
     return FilledBatch(source, target, labels, number)
 
 
-def _text(arrays: list[Tensor], rows: int, shape: Shape) -> PackedText:
+def _text(arrays: list[Tensor], documents: Tensor, rows: int, shape: Shape) -> PackedText:
     tokens, offsets, positions = arrays
-    layout = DocumentLayout(offsets, torch.arange(shape.sentences + 1, device=offsets.device))
-    layout.__dict__["sentences"] = BoundedSpans(offsets, rows, shape.longest)
+    layout = BoundedLayout(offsets, documents, rows, shape.longest, shape.longest_document, shape.most)
     text = PackedText(tokens, layout, positions)
     text.__dict__["highest"] = (shape.reach,) * positions.shape[1]
     return text

@@ -19,11 +19,19 @@ from torch import Tensor, nn
 from docnmt.core.batch import TranslationBatch
 from docnmt.core.batching.fill import Shape, fill, filled_batch, row_step
 from docnmt.core.criterions.cross_entropy import CrossEntropy, LabelSmoothedCrossEntropy
-from docnmt.core.models.architectures import ConcatTransformer, DocTransformer, Transformer
+from docnmt.core.models.architectures import (
+    ConcatTransformer,
+    CondTransformer,
+    DocTransformer,
+    HierCondTransformer,
+    HierTransformer,
+    Transformer,
+)
 from docnmt.core.models.encoder_decoder import Stack
 from docnmt.core.tasks.task import Batch
 from docnmt.core.training.journal import say
 from docnmt.core.training.update import norm_of
+from docnmt.modules.context_attention import ConditionalAttention
 from docnmt.modules.positions import MultiLevel
 from docnmt.runtime import graphs, ranks
 from docnmt.runtime.graphs import Recorder, Repeated, Uncapturable, seeds_from
@@ -34,7 +42,9 @@ if TYPE_CHECKING:
 
 #: Shapes that are kept, those used last. A graph needs no memory of its own but for its inputs and its launches.
 KEPT = 64
-_CAPTURED = (Transformer, ConcatTransformer, DocTransformer)
+_CAPTURED = (
+    Transformer, ConcatTransformer, DocTransformer, HierTransformer, CondTransformer, HierCondTransformer,
+)  # fmt: skip
 
 
 def graphed(run: Run) -> GraphedUpdates | None:
@@ -56,7 +66,9 @@ def hindrance(run: Run) -> str:
     if not run.training.bf16:
         return "they need --bf16"
     if type(model) not in _CAPTURED or packages - {"docnmt", "torch"}:
-        return "they are for --arch transformer, concat_transformer and doc_transformer without plug-ins"
+        return "they are for --arch transformer, concat_, doc_, hier_, cond_ and hier_cond_transformer without plug-ins"
+    if any(isinstance(module, ConditionalAttention) and module.read_all_updates for module in model.modules()):
+        return "they are for selections without --read-all-updates"
     if any(isinstance(module, Stack) and module.checkpoint_activations for module in model.modules()):
         return "they are for passes without --checkpoint-activations"
     if type(criterion) not in (smoothed, CrossEntropy) or (isinstance(criterion, smoothed) and criterion.r_drop):
