@@ -128,7 +128,7 @@ docmix() { # part d
 
 if has a; then
     export DOCNMT_KERNELS=on
-    result kernels.txt 40:60 python -m pytest -q tests/unit/test_kernels.py
+    result kernels.txt 40:60 python -m pytest -q "${kernel_tests[@]}"
     result graphs.txt 40:60 python -m pytest -q -m gpu tests/integration/test_gpu.py -k graphs
     result tests.txt 40:120 python -m pytest -q -m gpu "${tested[@]}" -k "not graphs"
 fi

@@ -161,14 +161,15 @@ def test_it_runs_at_toy_size_on_a_cpu(tmp_path: Path) -> None:
     text = ParallelText(tmp_path)
     path = tmp_path
     settings = {
-        "DATA": str(path), "TRAIN": str(path / "train"), "VALID": str(path / "dev"), "TESTS": f"near={path / 'test'}",
+        "TRAIN": str(path / "train"), "VALID": str(path / "dev"), "TESTS": f"near={path / 'test'}",
         "OUT": str(path / "out"), "SETTING": "toy", "DOCNMT_ENV": "none", "LEAST": "1",
     }  # fmt: skip
     assert text.path("train.en").exists()
-    for command in (["recipes/gpu/prepare.sh"], ["recipes/gpu/run.sh", "30", "a", "b", "d"]):
-        environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT)}
+    commands = {"recipes/gpu/prepare.sh": str(path), "recipes/gpu/run.sh 30 a b d": ""}  # and DATA: no ContraPro there
+    for command, corpora in commands.items():
+        environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT), "DATA": corpora}
         done = subprocess.run(
-            ["bash", *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            ["bash", *command.split()], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
     scores = (path / "out" / "scores.md").read_text()

@@ -40,7 +40,6 @@ if pretended.available():
 SIZES = "--embed-dim 16 --heads 2 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --max-tokens 120"
 UPDATES = "--bf16 --lr 0.01 --warmup-updates 3 --disable-validation --log-interval 1"
 
-
 #: Lengths of documents: several shapes of batches of documents, too.
 LENGTHS = [3, 1, 4, 5, 2, 3, 4, 5, 3, 2, 9, 30, 20, 25, 12]
 
@@ -106,9 +105,8 @@ CASES = {
     "doc": "--arch doc_transformer_tiny --max-tokens 700",
     "hier": "--arch hier_transformer_tiny",
 }
-SOME = [
-    pytest.param(case, marks=pytest.mark.slow if case in ("plain", "learned", "rope", "doc") else ()) for case in CASES
-]
+SLOW = ("plain", "learned", "rope", "concat", "doc")
+SOME = [pytest.param(case, marks=pytest.mark.slow if case in SLOW else ()) for case in CASES]
 
 
 @pytest.mark.usefixtures("flash")
@@ -118,8 +116,7 @@ def test_graphs_compute_what_is_computed_launch_by_launch(
 ) -> None:
     """To the bit: weights, moments, losses and norms, with dropout."""
     ours = trainings.train("graphs", CASES[case])
-    recordings = trainings.recorders[0].recordings
-    assert len(recordings) >= 3  # of some shapes, and of the step
+    assert len(trainings.recorders[0].recordings) >= 2  # of one shape at least, and of the step
     monkeypatch.setattr(pretended.PretendedRecorder, "record", lambda self, body: body)
     theirs = trainings.train("launches", CASES[case])
     assert ours == theirs
