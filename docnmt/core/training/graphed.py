@@ -138,6 +138,7 @@ class GraphedUpdates:
         except Uncapturable as reason:
             say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
             self._run.graphs = None
+            torch.manual_seed(torch.initial_seed())  # the batch begins anew
             return False
         return True
 
