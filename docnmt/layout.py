@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.runtime.graphs import Uncapturable
 from docnmt.runtime.transfer import to_device
 
 Derived = TypeVar("Derived")
@@ -80,8 +81,50 @@ class Spans:
         """The number of tokens T."""
         return int(self.host[-1])
 
+    @cached_property
+    def empty(self) -> Tensor | None:
+        """(B,) bool on the device of `offsets`, True for spans without tokens; None if there are none."""
+        empty = self.lengths == 0
+        return to_device([empty], self.offsets.device)[0] if empty.any() else None
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedSpans(Spans):
+    """Spans of which the host knows bounds only: what is captured in a CUDA graph reads other offsets at each replay.
+
+    Attributes:
+        rows: the last offset. longest: no span is longer.
+    """
+
+    rows: int
+    longest: int
+
+    @cached_property
+    def host(self) -> np.ndarray:
+        """Not known.
+
+        Raises:
+            Uncapturable: always.
+        """
+        raise Uncapturable("the lengths of sentences are read on the host")
+
+    @cached_property
+    def max_length(self) -> int:
+        """The bound of the lengths."""
+        return self.longest
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of tokens."""
+        return self.rows
+
+    @cached_property
+    def empty(self) -> Tensor:
+        """(B,) bool, True for spans without tokens."""
+        return self.offsets.diff() == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,3 +237,34 @@ class DocumentLayout:
         for name in ("sentences", "documents", "document_sentences"):
             getattr(moved, name).__dict__["host"] = getattr(self, name).host
         return moved
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedLayout(DocumentLayout):
+    """A layout of which the host knows bounds only.
+
+    Attributes:
+        rows: the number of tokens. longest, longest_document: no sentence and no document has more tokens.
+        most: no document has more sentences.
+    """
+
+    rows: int
+    longest: int
+    longest_document: int
+    most: int
+
+    @cached_property
+    def sentences(self) -> Spans:
+        """The token spans of the sentences."""
+        return BoundedSpans(self.sentence_offsets, self.rows, self.longest)
+
+    @cached_property
+    def documents(self) -> Spans:
+        """The token spans of the documents."""
+        offsets = self.sentence_offsets.index_select(0, self.document_offsets)
+        return BoundedSpans(offsets, self.rows, self.longest_document)
+
+    @cached_property
+    def document_sentences(self) -> Spans:
+        """The sentence spans of the documents."""
+        return BoundedSpans(self.document_offsets, self.num_sentences, self.most)

@@ -18,7 +18,7 @@ _CHUNK, _CARD_SCORES = 1024, 1 << 27
 def chunked_cross_entropy(
     features: Tensor, weight: Tensor, labels: Tensor, *,
     bias: Tensor | None = None, label_smoothing: float = 0.0, copied: Copied | None = None, ignore_index: int = -100,
-    chunk_tokens: int | None = None, count: int | None = None,
+    chunk_tokens: int | None = None, count: int | Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Summed cross-entropy of `features @ weight.T + bias`, in nats.
 
@@ -32,14 +32,15 @@ def chunked_cross_entropy(
             applies to the softmax alone.
         chunk_tokens: how many tokens at a time; None: 1,024 on a CPU, on a card as many as have 2^27 scores, 1,024 at
             least (512 MB in float32, and about twice that with what is computed of them).
-        count: the number of labels that are counted, if the host knows it; it then need not wait for the GPU.
+        count: the number of labels that are counted, if the host knows it; it then need not wait for the GPU. A tensor
+            (0-dimensional) if only the device does: then shapes do not depend on it, and every row is computed.
 
     Returns:
         The smoothed loss, differentiable in features, weight, bias and what is copied, and the loss without smoothing,
         detached.
 
     Raises:
-        ValueError: shapes do not belong together, or label_smoothing is not in [0, 1).
+        ValueError: shapes do not belong together, label_smoothing is not in [0, 1), or a pointer has a tensor as count.
     """
     if features.dim() != 2 or labels.shape != features.shape[:1] or weight.shape[1:] != features.shape[1:]:
         raise ValueError(
@@ -48,21 +49,27 @@ def chunked_cross_entropy(
         )
     if not 0 <= label_smoothing < 1:
         raise ValueError(f"chunked_cross_entropy: label_smoothing must be in [0, 1), got {label_smoothing}")
-    counted = counted_labels(labels, ignore_index, count)
-    if len(counted) < len(labels):
+    ignored = None
+    if isinstance(count, Tensor):
+        if copied is not None:
+            raise ValueError("chunked_cross_entropy: with a pointer, count must be a number of the host, or None")
+        ignored = (labels == ignore_index)[:, None]
+        features, labels = features.masked_fill(ignored, 0), labels.masked_fill(ignored[:, 0], 0)
+    elif len(counted := counted_labels(labels, ignore_index, count)) < len(labels):
         features, labels = features.index_select(0, counted), labels.index_select(0, counted)
         copied = None if copied is None else copied.select(counted)
     if chunk_tokens is None:
         chunk_tokens = _CHUNK if features.device.type == "cpu" else max(_CHUNK, _CARD_SCORES // max(1, len(weight)))
     share, log_copied = (None, None) if copied is None else (copied.share, copied.log_probs)
     loss, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        features, weight, bias, share, log_copied, labels, 1 - label_smoothing, chunk_tokens
+        features, weight, bias, share, log_copied, labels, ignored, 1 - label_smoothing, chunk_tokens
     )
     if label_smoothing:  # the mean of all scores is linear in the features: no (T, V) is needed for it
         precise = loss.dtype
         mean_scores = (features.sum(0, dtype=precise) * weight.mean(0, dtype=precise)).sum()
         if bias is not None:
-            mean_scores = mean_scores + len(features) * bias.mean(dtype=precise)
+            number = count if isinstance(count, Tensor) else len(features)
+            mean_scores = mean_scores + number * bias.mean(dtype=precise)
         loss = loss - label_smoothing * mean_scores
     return loss, nll.detach()
 
@@ -138,9 +145,9 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: _Context, features: Tensor, weight: Tensor, bias: Tensor | None, copy_share: Tensor | None,
-        log_copied: Tensor | None, labels: Tensor, share: float, chunk: int,
+        log_copied: Tensor | None, labels: Tensor, ignored: Tensor | None, share: float, chunk: int,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Return both sums; the gradients are computed here as well and saved."""
+        """Return both sums; the gradients are computed here as well and saved. Features that are `ignored` are 0."""
         precise = torch.promote_types(features.dtype, torch.float32)
         loss = torch.zeros((), dtype=precise, device=features.device)
         nll = torch.zeros_like(loss)
@@ -166,6 +173,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             log_total = scores.gather(1, top).to(precise) - top_p.log()
             right = scores.gather(1, y)
             own: Tensor | None = None
+            if ignored is not None:
+                log_total, right = (each.masked_fill(ignored[begin : begin + chunk], 0) for each in (log_total, right))
             if copy_share is None or log_copied is None:
                 nll += (log_total - right).sum()
                 loss += (log_total - share * right).sum()
@@ -184,7 +193,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 p.mul_(share * own + (1 - share))
             p.scatter_add_(1, y, p.new_full(y.shape, -share) if own is None else -share * own)  # the scores' gradient
             if d_bias is not None:
-                d_bias += p.sum(0)
+                d_bias += (p if ignored is None else p.masked_fill(ignored[begin : begin + chunk], 0)).sum(0)
             p = p.to(product)
             if d_features is not None:
                 d_features[begin : begin + chunk] = p @ matrix
@@ -203,4 +212,5 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         d_features = None if d_features is None else d_features * grad.to(d_features.dtype)
         d_weight = None if d_weight is None else (d_weight * grad).to(weight_type)
         d_bias = None if d_bias is None else (d_bias * grad).to(bias_type)
-        return d_features, d_weight, d_bias, *(None if d is None else d * grad for d in d_copied), None, None, None
+        d_copied = [None if d is None else d * grad for d in d_copied]
+        return d_features, d_weight, d_bias, *d_copied, None, None, None, None

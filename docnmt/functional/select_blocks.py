@@ -29,15 +29,20 @@ _WIDER = 2  # blocks that are looked into, for each sentence that is kept
 
 def many_sentences(layout: DocumentLayout, t: int) -> np.ndarray:
     """(D,) bool on the host: the documents in which t sentences are found through blocks."""
-    many: np.ndarray = layout.document_sentences.lengths > max(_FEW, _LEAST * t)
+    many: np.ndarray = layout.document_sentences.lengths > _compared(t)
     return many
+
+
+def _compared(t: int) -> int:
+    """The number of sentences of a document up to which all are compared."""
+    return max(_FEW, _LEAST * t)
 
 
 def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
     """Return the top t sentences; in a long document, only those of the 2t most relevant blocks are compared."""
-    many = many_sentences(keys.layout, policy.top_t)
-    if not many.any():
+    if keys.layout.document_sentences.max_length <= _compared(policy.top_t):
         return top_sentences(queries, keys, policy)
+    many = many_sentences(keys.layout, policy.top_t)
     found = _through_blocks(queries, keys, policy.top_t)
     if many.all():
         return found

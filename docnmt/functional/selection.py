@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -65,9 +64,8 @@ class Keys:
         Keys of sentences and nodes without words become 0, as they may be means of nothing.
         """
         relevance, cumulative = in_float32(self.relevance), self.cumulative
-        empty = self.layout.sentences.lengths == 0
-        if empty.any():
-            rows = self._empty_rows(empty)
+        rows = self._empty_rows()
+        if rows is not None:
             relevance = relevance.masked_fill(rows, 0)
             cumulative = None if cumulative is None else cumulative.masked_fill(rows, 0)
         if self.tree is not None and cumulative is None:
@@ -75,14 +73,16 @@ class Keys:
         words, values = in_float32(self.words), in_float32(self.values)
         return replace(self, words=words, values=values, relevance=relevance, cumulative=cumulative)
 
-    def _empty_rows(self, empty: np.ndarray) -> Tensor:
+    def _empty_rows(self) -> Tensor | None:
         """Return a mask (Sk or N, 1, 1), True for sentences or nodes without words; it is cached with the layout."""
-        tree, device = self.tree, self.relevance.device
+        tree, spans, device = self.tree, self.layout.sentences, self.relevance.device
+        if spans.empty is None or tree is None:
+            return None if spans.empty is None else spans.empty.view(-1, 1, 1)
 
         def _make() -> Tensor:
-            return on_device(empty if tree is None else ~tree.filled_nodes(self.layout), device).view(-1, 1, 1)
+            return on_device(~tree.filled_nodes(self.layout), device).view(-1, 1, 1)
 
-        return self.layout.sentences.derive((Keys, None if tree is None else tree.node_spans), _make)
+        return spans.derive((Keys, tree.node_spans), _make)
 
     @property
     def sentences(self) -> Tensor:

@@ -23,18 +23,44 @@ def to_device(arrays: Sequence[Tensor | np.ndarray], device: torch.device | str)
     tensors = [x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x)) for x in arrays]
     if device.type in _WITHOUT_PINNED or any(x.device.type != "cpu" for x in tensors):
         return [x.to(device) for x in tensors]
-    sizes = [x.numel() * x.element_size() for x in tensors]
-    begins = np.cumsum([0, *(-(-size // _ALIGNED) * _ALIGNED for size in sizes)]).tolist()
-    staged = torch.empty(begins[-1], dtype=torch.uint8, pin_memory=True)
-
-    def _parts(row: Tensor) -> list[Tensor]:
-        parts = zip(tensors, begins, sizes, strict=False)
-        return [row[begin : begin + size].view(x.dtype).view(x.shape) for x, begin, size in parts]
-
-    for part, x in zip(_parts(staged), tensors, strict=True):
-        part.copy_(x)
     # torch keeps the pinned memory from being used again until the copy is done
-    return _parts(staged.to(device, non_blocking=True))
+    return _parts(_staged(tensors).to(device, non_blocking=True), tensors)
+
+
+class Inbox:
+    """Memory of a device that receives arrays of the same shapes and types again and again, in one copy each time.
+
+    Args:
+        like: tensors of the host with these shapes and types.
+
+    Attributes:
+        parts: a tensor on the device for each, always in the same memory.
+    """
+
+    def __init__(self, like: Sequence[Tensor], device: torch.device | str) -> None:
+        self._held = torch.empty(len(_staged(like)), dtype=torch.uint8, device=device)
+        self.parts = _parts(self._held, like)
+
+    def send(self, tensors: Sequence[Tensor]) -> None:
+        """Write tensors of the host to the device, without waiting for it."""
+        self._held.copy_(_staged(tensors), non_blocking=True)
+
+
+def _staged(tensors: Sequence[Tensor]) -> Tensor:
+    """All tensors one after the other in pinned memory, as bytes."""
+    lengths = (-(-x.numel() * x.element_size() // _ALIGNED) * _ALIGNED for x in tensors)
+    staged = torch.empty(sum(lengths), dtype=torch.uint8, pin_memory=True)
+    for part, x in zip(_parts(staged, tensors), tensors, strict=True):
+        part.copy_(x)
+    return staged
+
+
+def _parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """The bytes of `_staged` as tensors with these shapes and types."""
+    sizes = [x.numel() * x.element_size() for x in like]
+    begins = np.cumsum([0, *(-(-size // _ALIGNED) * _ALIGNED for size in sizes)]).tolist()
+    parts = zip(like, begins, sizes, strict=False)
+    return [row[begin : begin + size].view(x.dtype).view(x.shape) for x, begin, size in parts]
 
 
 def to_host(values: Sequence[float | Tensor]) -> list[float]:

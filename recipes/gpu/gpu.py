@@ -4,14 +4,16 @@
     python recipes/gpu/gpu.py step DATA --arch hier_cond_transformer --max-tokens 25000
 
 `attention`: documents of 25-word sentences, eight heads of width 64, t = 4, forward and backward, in bfloat16: medians
-of ways that take turns. `step`: updates of the data's own batches, their FLOPs as counted by PyTorch (what is computed
-twice counts twice), the peak as reached by a product of large matrices, and what the card does longest. Options of
-`step` that are not named here go to docnmt-train. `--device cpu` is for trying it out: float32, processor time.
+of ways that take turns. `step`: updates of the data's own batches as training makes them, one wait for the losses
+included; their FLOPs as counted by PyTorch (what is computed twice counts twice), the peak as reached by a product of
+large matrices, and what the card does longest. Options of `step` that are not named here go to docnmt-train.
+`--device cpu` is for trying it out: float32, processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -29,8 +31,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from docnmt.cli.train import parse
 from docnmt.core.training.prepare_run import prepare
-from docnmt.core.training.run import seed_everything
 from docnmt.core.training.trainer import open_epoch
+from docnmt.core.training.update import change_weights, gradient
 from docnmt.functional import conditional_attention, kernels, packed_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.select_and_attend import attend, select
@@ -148,18 +150,16 @@ def measure_step(data: str, options: list[str], device: torch.device, repeats: i
     epoch = open_epoch(run)
     batches = [epoch.plan[number % len(epoch.plan)] for number in range(updates)]
 
-    def update(units) -> None:  # type: ignore[no-untyped-def]
-        torch.autograd.backward(run.loss(epoch.data, units)[0])
-        run.optimizer.step()
-        run.optimizer.zero_grad(set_to_none=True)
-
     def several() -> None:
         for units in batches:
-            update(units)
+            found = gradient(run, epoch.data, [units], "")
+            change_weights(run, found.sums["size"], found.norm)
 
-    seed_everything(1, 1)
-    with FlopCounterMode(display=False) as counter:
+    run.graphs = None
+    with FlopCounterMode(display=False) as counter:  # which does not see what graphs compute
         several()
+    del run.graphs
+    several()  # each shape once; the first round of the clock then records it
     seconds = clock.in_turns({"updates": several}, repeats)["updates"]
     subwords = sum(int(epoch.data.sizes[units].sum()) for units in batches)
     memory = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
@@ -208,6 +208,7 @@ def main() -> None:
     step = what.add_parser("step")
     step.add_argument("--updates", type=int, default=20, help="updates of a round [20]")
     step.add_argument("--no-kernels", action="store_true", help="without the Triton kernels, for comparison")
+    step.add_argument("--graphs", action="store_true", help="as CUDA graphs (DOCNMT_GRAPHS=on)")
     step.add_argument("data", help="a folder of docnmt-preprocess; docnmt-train's options follow it")
     step.add_argument("options", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -217,6 +218,7 @@ def main() -> None:
     else:
         if options.no_kernels:
             kernels._switched_on = lambda: False
+        os.environ["DOCNMT_GRAPHS"] = "on" if options.graphs else "off"
         measure_step(options.data, options.options, device, options.repeats, options.updates)
 
 

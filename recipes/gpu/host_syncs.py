@@ -4,9 +4,10 @@
     python recipes/gpu/host_syncs.py [--arch hier_cond_transformer_tiny …] [--lines] [--launches]
     python recipes/gpu/host_syncs.py --arch transformer hier_cond_transformer --options="--bf16 --label-smoothing 0.1"
 
-Trains three updates of a toy corpus on a device that computes on the CPU and pretends to be a GPU (`pretended.py` says
-what waits), and counts from the second optimizer step to the third: batch, forward and backward pass, clipping, step
-and log. `--lines` names the lines of docnmt that wait, `--launches` the operations that are launched most often.
+Trains some updates of a toy corpus on a device that computes on the CPU and pretends to be a GPU (`pretended.py` says
+what waits), and counts what the last one does: batch, forward and backward pass, clipping, step and log. `--lines`
+names the lines of docnmt that wait, `--launches` the operations that are launched most often. With DOCNMT_GRAPHS=on and
+`--updates 12`, the last update is one of graphs.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 os.environ.setdefault("TRITON_INTERPRET", "1")  # before a kernel is imported
 
 from pretended import NAME, pretended
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 ARCHITECTURES = ("transformer", "doc", "hier", "cond", "hier_cond", "copy", "scaleformer", "concat")
 WORDS = (
@@ -67,21 +68,28 @@ class Update(NamedTuple):
     launches: Counter[tuple[str, str]]
 
 
-def count(data: Path, save_dir: Path, arch: str, options: Sequence[str] = (), *, kernels: bool = True) -> Update:
-    """The third update; without `kernels` their results are zeros."""
+def count(
+    data: Path, save_dir: Path, arch: str, options: Sequence[str] = (), *, kernels: bool = True, updates: int = 3
+) -> Update:
+    """The last of some updates; without `kernels` their results are zeros."""
     from docnmt.cli.train import main
+    from docnmt.core.training import trainer
 
-    begins: list[tuple[int, int]] = []
+    ends: list[tuple[int, int]] = []
     with pretended(kernels=kernels) as counter:
-        hook = register_optimizer_step_post_hook(lambda *_: begins.append((len(counter.found), len(counter.launched))))
-        try:
-            given = ["--max-tokens", "2500", "--max-update", "3", "--disable-validation", "--log-interval", "1"]
+
+        def take_step(*given: Any) -> Any:
+            update = step(*given)
+            ends.append((len(counter.found), len(counter.launched)))
+            return update
+
+        step = trainer.take_step
+        with patch.object(trainer, "take_step", take_step):
+            given = f"--max-tokens 2500 --max-update {updates} --disable-validation --log-interval 1".split()
             status = main([str(data), "--arch", arch, *given, *options, "--device", NAME, "--save-dir", str(save_dir)])
-        finally:
-            hook.remove()
-    if status or len(begins) != 3:
-        raise RuntimeError(f"expected 3 updates, got {len(begins)}")
-    waits, launches = zip(begins[1], begins[2], strict=True)
+    if status or len(ends) != updates:
+        raise RuntimeError(f"expected {updates} updates, got {len(ends)}")
+    waits, launches = zip(*ends[-2:], strict=True)
     return Update(Counter(counter.found[slice(*waits)]), Counter(counter.launched[slice(*launches)]))
 
 
@@ -90,6 +98,7 @@ def main() -> None:
     parser.add_argument("--arch", nargs="+", default=[full_name(name) for name in ARCHITECTURES])
     parser.add_argument("--lines", action="store_true", help="also print the lines that wait")
     parser.add_argument("--launches", action="store_true", help="also print what is launched most often, and where")
+    parser.add_argument("--updates", type=int, default=3, help="so many are made [3]")
     parser.add_argument("--options", default="", help="further options of docnmt-train, in one string")
     arguments = parser.parse_args()
     print("| architecture | host waits an update | launches |\n| --- | ---: | ---: |")
@@ -98,7 +107,8 @@ def main() -> None:
             data = prepare(Path(folder))
         for number, arch in enumerate(arguments.arch):
             with contextlib.redirect_stdout(nowhere):
-                found = count(data, Path(folder) / str(number), arch, arguments.options.split(), kernels=False)
+                options, save_dir = arguments.options.split(), Path(folder) / str(number)
+                found = count(data, save_dir, arch, options, kernels=False, updates=arguments.updates)
             print(f"| `{arch}` | {sum(found.waits.values())} | {sum(found.launches.values()):,} |", flush=True)
             tables = [found.waits] * arguments.lines + [found.launches] * arguments.launches
             for (what, place), times in itertools.chain.from_iterable(table.most_common(60) for table in tables):

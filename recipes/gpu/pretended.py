@@ -17,6 +17,8 @@ looks at memory in another way or reserves it; some are two or three kernels in 
 norm or of flash attention), so this is the least. `_foreach_` operations and the fused optimizer count as the launches
 into which CUDA divides their lists of tensors. Half types go to flash attention, and to the Triton kernels where
 triton's interpreter is on: `docnmt` takes the way of a card.
+
+`Recording` is a CUDA graph there: what was told to the device, told again to the same memory.
 """
 
 from __future__ import annotations
@@ -28,10 +30,11 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
@@ -40,6 +43,7 @@ from torch.utils._pytree import tree_iter, tree_map
 import docnmt
 from docnmt.functional import kernels as triton_kernels
 from docnmt.functional import varlen
+from docnmt.runtime import graphs
 
 NAME = "pretended"
 PACKAGE = os.path.dirname(os.path.abspath(docnmt.__file__)) + os.sep
@@ -89,6 +93,7 @@ class _Active:
     """Who counts, in all threads: the backward pass has one of its own."""
 
     counter: HostSyncs | None = None
+    recording: Recording | None = None
     casts: ClassVar[dict[int, Tensor]] = {}  # of weights by their id, as long as autocast is on
 
 
@@ -122,6 +127,92 @@ class HostSyncs(TorchDispatchMode):
         return Counter(self.found)
 
 
+class Recording:
+    """What the device was told, with the numbers that the host gave and the memory that was named.
+
+    As when CUDA captures: the host may not wait and may send nothing from its memory, and nothing is computed before
+    `replay`, so what was changed meanwhile is put back at the end.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], object]] = []
+        self._made: dict[int, Any] = {}  # storages, by address, of what was computed on the way
+        self._before: dict[int, tuple[Any, Any]] = {}  # and of what was there and is changed: a copy
+        self.held: list[Any] = []
+
+    def keep(self, func: Any, given: Sequence[Any]) -> None:
+        """Before an operation: copy what it changes, if that was there before."""
+        for argument, value in zip(func._schema.arguments, given, strict=False):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                for x in tree_iter(value):
+                    storage = x.untyped_storage()
+                    if storage.data_ptr() not in self._made and storage.data_ptr() not in self._before:
+                        self._before[storage.data_ptr()] = storage, storage.clone()
+
+    def note(self, func: Any, again: Callable[[], Any], out: Any, tensors: list[Tensor]) -> None:
+        """After an operation on these tensors."""
+        if any(not isinstance(x, Pretended) and x.dim() for x in tensors):
+            raise RuntimeError(f"{func._schema.name} at {_place()}: memory of the host while capturing")
+        aliases = [of.alias_info for of in func._schema.returns if of.alias_info is not None]
+        made = _tensors(out)
+        self.held.append(made)
+        if aliases:
+            self.calls += [again] * all(alias.is_write for alias in aliases)
+            return
+        for x in made:
+            self._made[x.untyped_storage().data_ptr()] = x
+        if func._schema.name.removeprefix("aten::") not in _NO_LAUNCH:
+            self.calls.append(lambda: [x.copy_(y) for x, y in zip(made, _tensors(again()), strict=True)])
+
+    @contextlib.contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Inside, everything is noted."""
+        counter, random = _Active.counter, torch.get_rng_state()
+        assert counter is not None
+        waits, launches = len(counter.found), len(counter.launched)
+        _Active.recording = self
+        try:
+            yield
+            if waits != len(counter.found):
+                raise RuntimeError(f"the host waits while capturing: {counter.found[waits:]}")
+        finally:
+            _Active.recording = None
+            torch.set_rng_state(random)
+            del counter.launched[launches:]
+            for storage, before in self._before.values():
+                storage.copy_(before)
+
+    def replay(self) -> None:
+        """All of it once more: one launch."""
+        assert _Active.counter is not None
+        _Active.counter.launches("graph")
+        with torch.utils._python_dispatch._disable_current_modes():
+            for call in self.calls:
+                call()
+
+
+class PretendedRecorder:
+    """Records as `docnmt.runtime.graphs.CudaRecorder` does."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.recordings: list[Recording] = []
+
+    def run(self, body: Callable[[], None]) -> None:
+        """Call it."""
+        body()
+
+    def record(self, body: Callable[[], None]) -> Callable[[], None]:
+        """Return its replay."""
+        self.recordings.append(Recording())
+        with self.recordings[-1].going_on():
+            body()
+        return self.recordings[-1].replay
+
+
+def _tensors(tree: object) -> list[Tensor]:
+    return [x for x in tree_iter(tree) if isinstance(x, Tensor)]
+
+
 def _place() -> str:
     """The innermost line of docnmt that is being run."""
     frame = sys._getframe()
@@ -134,7 +225,7 @@ def _place() -> str:
 
 def _compute(counter: HostSyncs | None, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     name = func._schema.name.removeprefix("aten::")
-    tensors = [x for x in tree_iter((args, kwargs)) if isinstance(x, Tensor)]
+    tensors = _tensors((args, kwargs))
     ours = [x for x in tensors if isinstance(x, Pretended)]
     device = kwargs.get("device")
     named = device is not None and torch.device(device).type == NAME
@@ -157,7 +248,12 @@ def _compute(counter: HostSyncs | None, func: Any, args: Sequence[Any], kwargs: 
     compute = func
     if name in _FLASH:
         compute = _FLASH[name] if counter is None or counter.kernels else _nothing
-    out = compute(*tree_map(lambda x: x.held if isinstance(x, Pretended) else x, args), **plain)
+    given = tree_map(lambda x: x.held if isinstance(x, Pretended) else x, args)
+    if _Active.recording is not None:
+        _Active.recording.keep(func, given)
+    out = compute(*given, **plain)
+    if _Active.recording is not None:
+        _Active.recording.note(func, functools.partial(compute, *given, **plain), out, tensors)
     if name in _RESERVES and counter is not None and not counter.kernels:
         out.zero_()
     to_host = (device is not None and not named) or (name == "copy_" and not isinstance(args[0], Pretended))
@@ -358,9 +454,9 @@ def _interpreted(counter: HostSyncs) -> Iterator[None]:
     if not interprets():
         yield
         return
-    from triton.runtime.interpreter import GridExecutor
+    from triton.runtime.interpreter import GridExecutor, InterpreterBuilder
 
-    run = GridExecutor.__call__
+    run, dot = GridExecutor.__call__, InterpreterBuilder.create_dot
 
     def held(self: Any, *args: Any, **kwargs: Any) -> None:
         counter.launches(self.fn.__module__.rpartition(".")[2] + self.fn.__name__)
@@ -369,12 +465,25 @@ def _interpreted(counter: HostSyncs) -> Iterator[None]:
         with torch.utils._python_dispatch._disable_current_modes():
             given = tree_map(lambda x: x.held if isinstance(x, Pretended) else x, (args, kwargs))
             run(self, *given[0], **given[1])
+        if _Active.recording is not None:
+            _Active.recording.calls.append(functools.partial(run, self, *given[0], **given[1]))
 
     GridExecutor.__call__ = held
+    InterpreterBuilder.create_dot = lambda self, a, b, *more: dot(self, _readable(a), _readable(b), *more)
     try:
         yield
     finally:
-        GridExecutor.__call__ = run
+        GridExecutor.__call__, InterpreterBuilder.create_dot = run, dot
+
+
+def _readable(factor: Any) -> Any:
+    """A factor of a product in float32 if it is in bfloat16, whose bits the interpreter would multiply."""
+    from triton import language
+    from triton.runtime.interpreter import TensorHandle
+
+    if factor.dtype.scalar != language.bfloat16:
+        return factor
+    return TensorHandle((factor.data.astype(np.uint32) << 16).view(np.float32), language.float32)
 
 
 @contextlib.contextmanager
@@ -390,6 +499,7 @@ def pretended(*, kernels: bool = True) -> Iterator[HostSyncs]:
     counter = _Active.counter = HostSyncs(kernels=kernels)
     has_flash, varlen._has_flash = varlen._has_flash, lambda device: True
     switched_on, triton_kernels._switched_on = triton_kernels._switched_on, interprets
+    recorder, graphs.CudaRecorder = graphs.CudaRecorder, PretendedRecorder  # type: ignore[assignment,misc]
     forget, torch.clear_autocast_cache = torch.clear_autocast_cache, _Active.casts.clear
     try:
         with counter, _interpreted(counter):
@@ -397,5 +507,6 @@ def pretended(*, kernels: bool = True) -> Iterator[HostSyncs]:
     finally:
         _Active.counter = None
         triton_kernels._switched_on = switched_on
+        graphs.CudaRecorder = recorder  # type: ignore[misc]
         varlen._has_flash, torch.clear_autocast_cache = has_flash, forget
         torch.__future__.set_swap_module_params_on_conversion(swap)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What a card borrowed for some minutes should do, in order of worth. Parts, all of them where none is named:
-#   a  the tests that need a card, three minutes at most: the kernels first, then pytest -m gpu
-#   b  tables: a training step with and without the kernels beside Hugging Face's Marian compiled; each kernel beside what
-#      computes the same without it; attention beside dense flash attention
+#   a  the tests that need a card, four minutes at most: the kernels first, then CUDA graphs, then pytest -m gpu
+#   b  tables: a training step with and without the kernels, and as CUDA graphs, beside Hugging Face's Marian compiled;
+#      each kernel beside what computes the same without it; attention beside dense flash attention
 #   c  dialogue, en-fr: base models of sentences and of documents (recipes/dialogue), with their scores
 #   d  docmix, en-de: a sentence model, a document model that starts from it, and the sentence model trained on for as
 #      long; their scores, and ContraPro
@@ -128,16 +128,19 @@ docmix() { # part d
 
 if has a; then
     export DOCNMT_KERNELS=on
-    result kernels.txt 40:60 python -m pytest -q tests/unit/test_kernels.py
-    result tests.txt 40:120 python -m pytest -q -m gpu "${tested[@]}"
+    result kernels.txt 40:60 python -m pytest -q "${kernel_tests[@]}"
+    result graphs.txt 40:60 python -m pytest -q -m gpu tests/integration/test_gpu.py -k graphs
+    result tests.txt 40:120 python -m pytest -q -m gpu "${tested[@]}" -k "not graphs"
 fi
 if has b; then
     export DOCNMT_KERNELS=on
     # shellcheck disable=SC2086  # the sizes are words
     {
         for arch in $stepped; do
-            for way in "" --no-kernels; do
-                result "step-$arch$way.md" 20:60 python recipes/gpu/gpu.py --device $device "${measured[@]}" step \
+            ways=("" --no-kernels)
+            [ "$arch" != transformer ] || ways+=(--graphs "--graphs --no-kernels")
+            for way in "${ways[@]}"; do
+                result "step-$arch${way// /}.md" 20:60 python recipes/gpu/gpu.py --device $device "${measured[@]}" step \
                     --updates $steps $way "$data" --arch "$arch$size" "${shared[@]}"
             done
         done

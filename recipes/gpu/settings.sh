@@ -9,7 +9,7 @@ data=$work/data-bin
 case ${SETTING:-gpu} in
     gpu)
         device=cuda size="" updates=${UPDATES:-2000} more=${MORE:-800} vocabulary=16000 words="200 800 3200 8000 12800 25600 51200"
-        tested=(tests) measured=() steps=5 stepped="transformer hier_cond_transformer" systems="start document sentence"
+        kernel_tests=(tests/unit/test_kernels.py) tested=(tests) measured=() steps=5 stepped="transformer hier_cond_transformer" systems="start document sentence"
         shared=(--max-tokens 25000 --bf16 --dropout 0.1 --label-smoothing 0.1)
         shared+=(--validate-interval-updates 500 --log-interval 50)
         marian=(--max-tokens 25000) kernels=() dialogue=(--max-tokens 25000 --device cuda) dialogue_share=45
@@ -17,7 +17,7 @@ case ${SETTING:-gpu} in
         ;;
     toy) # for trying out the script, on a CPU: nothing that it measures says anything of a card
         device=cpu size=_tiny updates=4 more=2 vocabulary=80 words="100 200"
-        tested=(tests/unit/test_varlen.py) measured=(--repeats 1) steps=1 stepped=hier_cond_transformer
+        kernel_tests=(tests/unit/test_kernels.py -k norm) tested=(tests/integration/test_gpu.py) measured=(--repeats 1) steps=1 stepped="transformer hier_cond_transformer"
         systems="start document"
         export TRITON_INTERPRET=1 # the kernels, too
         marian=(--max-tokens 200 --layers 1 --width 16 --eager) dialogue=(--device cpu) dialogue_share=45 studies=""

@@ -7,6 +7,7 @@ has been learned by heart.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,14 @@ from docnmt.cli import train
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.training.load_model import load_model
-from docnmt.functional import conditional_attention, packed_attention
+from docnmt.functional import conditional_attention, kernels, packed_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.select_and_attend import select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.top_t import take_top_t
 from docnmt.functional.varlen import takes_varlen
 from docnmt.layout import DocumentLayout
+from docnmt.runtime.graphs import CudaRecorder
 
 pytestmark = pytest.mark.gpu
 DEVICE = "cuda"
@@ -191,3 +193,37 @@ def test_every_architecture_trains_in_bfloat16_and_translates_as_on_a_cpu(
         results = translate_corpus([model], loaded.task, text.corpus("valid"), settings, search)
         scores.append([result.nbest[0].score for result in results])
     assert scores[1] == pytest.approx(scores[0], abs=1e-3)
+
+
+@pytest.mark.parametrize("with_kernels", [False, True])
+def test_graphs_compute_what_is_computed_launch_by_launch(
+    with_kernels: bool, text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With dropout; the same losses also in a run that was interrupted, and without dropout as without graphs."""
+    if with_kernels:
+        pytest.importorskip("triton")
+    monkeypatch.setattr(kernels, "_switched_on", lambda: with_kernels)
+    recorded: list[Callable[[], None]] = []
+    record = CudaRecorder.record
+
+    def counted(self: CudaRecorder, body: Callable[[], None]) -> Callable[[], None]:
+        recorded.append(body)
+        return record(self, body)
+
+    def losses(name: str, graphs: str, updates: int = 30, dropout: str = "0.1") -> list[float]:
+        monkeypatch.setenv("DOCNMT_GRAPHS", graphs)
+        sizes = "--embed-dim 64 --heads 2 --ffn-dim 64 --encoder-layers 2 --decoder-layers 2 --max-tokens 300"
+        more = f"--bf16 --lr 0.005 --warmup-updates 5 --log-interval 1 --dropout {dropout} --max-update {updates}"
+        command = [str(text.data), "--arch", "transformer", *f"{sizes} {more} --device {DEVICE}".split()]
+        assert train.main([*command, "--disable-validation", "--save-dir", str(tmp_path / name)]) == 0
+        return [line["loss"] for line in log(tmp_path / name, ["train"])]
+
+    monkeypatch.setattr(CudaRecorder, "record", counted)
+    found = losses("graphs", "on")
+    assert len(recorded) >= 2  # of one shape at least, and of the step
+    losses("parts", "on", updates=11)
+    assert losses("parts", "on") == pytest.approx(found, rel=1e-3)
+    dry = losses("dry", "on", dropout="0")
+    assert losses("none", "off", dropout="0") == pytest.approx(dry, rel=1e-2)
+    monkeypatch.setattr(CudaRecorder, "record", lambda self, body: partial(self.run, body))
+    assert losses("launches", "on") == pytest.approx(found, rel=1e-3)

@@ -27,6 +27,8 @@ echo "result of $1"
 TABLES = [
     "--arch transformer ",
     "--no-kernels DATA --arch transformer ",
+    "--graphs DATA --arch transformer ",
+    "--graphs --no-kernels DATA --arch transformer ",
     "--arch hier_cond_transformer ",
     "--no-kernels DATA --arch hier_cond_transformer ",
     "python recipes/gpu/marian.py",
@@ -34,7 +36,8 @@ TABLES = [
     "python recipes/gpu/gpu.py --device cuda attention",
 ]
 ORDER = [
-    "python -m pytest -q tests/unit/test_kernels.py", "python -m pytest -q -m gpu", *TABLES,
+    "python -m pytest -q tests/unit/test_kernels.py", "-m gpu tests/integration/test_gpu.py -k graphs",
+    "python -m pytest -q -m gpu tests", *TABLES,
     "work/start/model", "work/document/model", "work/sentence/model",
     *(f"--results-path OUT/work/{system}/{test}" for system in ("start", "document", "sentence")
       for test in ("near", "far")),
@@ -90,6 +93,8 @@ def test_everything_is_done_once_in_order_of_worth(recipe: Recipe) -> None:
         "attention.md",
         "step-transformer.md",
         "step-transformer--no-kernels.md",
+        "step-transformer--graphs.md",
+        "step-transformer--graphs--no-kernels.md",
         "kernels.md",
         "start.jsonl",
         "scores.md",
@@ -100,14 +105,14 @@ def test_everything_is_done_once_in_order_of_worth(recipe: Recipe) -> None:
 
 
 def test_what_fails_hinders_nothing_else_and_is_done_again(recipe: Recipe) -> None:
-    status, calls = recipe.run(FAIL="-m gpu")
+    status, calls = recipe.run(FAIL="-m gpu tests -k")
     assert status == 1
     assert_in_order(calls, ORDER)
     assert not (recipe.out / "tests.txt").exists()
     assert "broken" in (recipe.out / "tests.txt.log").read_text()
     status, calls = recipe.run()
     assert status == 0
-    assert_in_order(calls, [ORDER[1], ORDER[-1]])
+    assert_in_order(calls, [ORDER[2], ORDER[-1]])
     assert not (recipe.out / "tests.txt.log").exists()
 
 
@@ -127,7 +132,7 @@ def test_each_part_is_done_by_itself(recipe: Recipe) -> None:
     assert recipe.run(30, "b") == (0, [])
     status, calls = recipe.run(30, "d", "a")
     assert status == 0
-    assert_in_order(calls, [*ORDER[:2], *ORDER[2 + len(TABLES) :]])
+    assert_in_order(calls, [*ORDER[:3], *ORDER[3 + len(TABLES) :]])
     assert recipe.run(30, "f") == (2, [])
 
 
@@ -156,19 +161,21 @@ def test_it_runs_at_toy_size_on_a_cpu(tmp_path: Path) -> None:
     text = ParallelText(tmp_path)
     path = tmp_path
     settings = {
-        "DATA": str(path), "TRAIN": str(path / "train"), "VALID": str(path / "dev"), "TESTS": f"near={path / 'test'}",
+        "TRAIN": str(path / "train"), "VALID": str(path / "dev"), "TESTS": f"near={path / 'test'}",
         "OUT": str(path / "out"), "SETTING": "toy", "DOCNMT_ENV": "none", "LEAST": "1",
     }  # fmt: skip
     assert text.path("train.en").exists()
-    for command in (["recipes/gpu/prepare.sh"], ["recipes/gpu/run.sh", "30", "a", "b", "d"]):
-        environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT)}
+    commands = {"recipes/gpu/prepare.sh": str(path), "recipes/gpu/run.sh 30 a b d": ""}  # and DATA: no ContraPro there
+    for command, corpora in commands.items():
+        environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT), "DATA": corpora}
         done = subprocess.run(
-            ["bash", *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            ["bash", *command.split()], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
     scores = (path / "out" / "scores.md").read_text()
     assert all(f"| {system} |" in scores for system in ("start", "document"))
-    assert "of the peak" in (path / "out" / "step-hier_cond_transformer.md").read_text()
+    for way in ("hier_cond_transformer", "transformer--graphs"):
+        assert "of the peak" in (path / "out" / f"step-{way}.md").read_text()
     assert "subwords a second" in (path / "out" / "marian.md").read_text()
     assert "bias, relu" in (path / "out" / "kernels.md").read_text()
     assert "faster than dense flash attention" in (path / "out" / "attention.md").read_text()

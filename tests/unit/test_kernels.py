@@ -26,6 +26,7 @@ from docnmt.functional.kernels.short_attention import short_attention  # noqa: E
 from docnmt.functional.select_all import top_sentences  # noqa: E402
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy  # noqa: E402
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
+from docnmt.runtime.graphs import seeds_from  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what a mask then drops
 
@@ -165,6 +166,22 @@ def test_what_dropout_drops_follows_from_the_seed_alone() -> None:
     torch.manual_seed(5)
     mask = residual_norm(0 * x, x, None, 0.5)[0]
     assert torch.equal(given.grad, 2 * (1 + mask) ** 2)
+
+
+def test_seeds_may_wait_on_the_device() -> None:
+    """The same numbers are dropped, forward and backward, as with seeds of the host."""
+    x = torch.randn(40, 16, device=DEVICE, requires_grad=True)
+
+    def twice() -> list[Tensor]:
+        total = residual_norm(residual_norm(x, x, None, 0.25)[0], x, None, 0.5)[0]
+        return [total, *torch.autograd.grad((total**2).sum(), x)]
+
+    torch.manual_seed(1)
+    expected = twice()
+    torch.manual_seed(1)
+    with seeds_from(torch.randint(1 << 31, (3,)).to(DEVICE)):
+        found = twice()
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 def test_a_norm_alone_and_a_sum_alone() -> None:

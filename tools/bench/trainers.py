@@ -15,7 +15,7 @@ from docnmt.cli.train import parse
 from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import Run
 from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate
-from docnmt.core.training.update import gradient, scale_gradient
+from docnmt.core.training.update import change_weights, gradient
 from docnmt.runtime.tuning import tune
 
 FULL, HALF = "float32", "bf16"
@@ -76,9 +76,7 @@ def docnmt(data: str, arch: str, size: Size, subwords: int) -> Ways:
         batches = [epoch.plan[number % len(epoch.plan)]]
         set_learning_rate(run)
         found = gradient(run, epoch.data, batches, "")
-        scale_gradient(run, found.sums["size"], found.norm)
-        run.optimizer.step()
-        run.optimizer.zero_grad(set_to_none=True)
+        change_weights(run, found.sums["size"], found.norm)
         run.state.update += 1
         return found.sums["size"]
 

@@ -161,37 +161,48 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
     """
     offsets = corpus.document_offsets
     document = np.searchsorted(offsets, sentences, side="right") - 1
+    begin = offsets[document]
     positions = np.full((len(sentences), 4), -1, dtype=np.int64)
-    inner = "document" if count == "document" else "unit"
-    for number in np.unique(document):
-        rows = np.flatnonzero(document == number)
-        begin, end = int(offsets[number]), int(offsets[number + 1])
-        inside = _document_structure(corpus.levels[begin:end], end - begin, inner)
-        if count in ("document", "mixed"):
-            lengths = np.diff(corpus.source.offsets[begin : end + 1]) + 1
-            inside[:, 0] = np.cumsum(lengths) - lengths
-        positions[rows] = inside[sentences[rows] - begin]
+    positions[:, 1] = sentences - begin
+    positions[:, 0] = 0
+    if count in ("document", "mixed"):
+        positions[:, 0] = corpus.source.offsets[sentences] - corpus.source.offsets[begin] + positions[:, 1]
+    if corpus.levels.shape[1]:
+        documents, number = np.unique(document, return_inverse=True)
+        segments = offsets_of(offsets[documents + 1] - offsets[documents])
+        levels = corpus.levels[ranges(offsets[documents], offsets[documents + 1])]
+        _set_levels(positions, levels, segments, segments[number] + positions[:, 1], counts=count == "document")
     return positions
 
 
-def _document_structure(levels: np.ndarray, sentences: int, count: str) -> np.ndarray:
-    """Return the positions (n, 4) in one document, given its levels (n, K), outermost first; the last two are used."""
-    positions = np.full((sentences, 4), -1, dtype=np.int64)
-    positions[:, 0] = 0
-    index = np.arange(sentences, dtype=np.int64)
-    new = np.zeros(sentences, dtype=bool)  # True where a unit of this level, or of one above, begins
+def _set_levels(
+    positions: np.ndarray, levels: np.ndarray, segments: np.ndarray, place: np.ndarray, *, counts: bool
+) -> None:
+    """Set the index of the sentence, the paragraph and the section in positions (S, 4).
+
+    Args:
+        levels: (N, K) of all sentences of some documents, outermost first; the last two are used.
+        segments: (D+1,) where each document begins. place: (S,) where the sentences of `positions` are.
+        counts: from the document's start, not inside the parent unit.
+    """
+    begins = np.zeros(len(levels), dtype=bool)
+    begins[segments[:-1]] = True
+    new = np.zeros(len(levels), dtype=bool)  # True where a unit of this level, or of one above, begins inside
     known = levels.shape[1]
     for depth in range(known):
-        new[1:] |= np.diff(levels[:, depth]) != 0
+        level = levels[:, depth]
+        new[1:] |= (np.diff(level) != 0) & ~begins[1:]
         column = 2 + known - 1 - depth  # paragraph 2, section 3; units around sections have no column
+        if column <= 3 and counts:
+            unknown = np.logical_and.reduceat(level < 0, segments[:-1])  # only other documents have this level
+            number = np.cumsum(new)
+            number -= np.repeat(number[segments[:-1]], np.diff(segments))
+            level = np.where(np.repeat(unknown, np.diff(segments)), level, number)
         if column <= 3:
-            unknown = count == "unit" or bool((levels[:, depth] < 0).all())  # only other documents have this level
-            positions[:, column] = levels[:, depth] if unknown else np.cumsum(new)
-    positions[:, 1] = index
-    if count == "unit" and known:
-        starts = np.maximum.accumulate(np.where(new, index, 0))
-        positions[:, 1] = index - starts
-    return positions
+            positions[:, column] = level[place]
+    if not counts:
+        starts = np.maximum.accumulate(np.where(new | begins, np.arange(len(levels)), 0))
+        positions[:, 1] = place - starts[place]
 
 
 def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:

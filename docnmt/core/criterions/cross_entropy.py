@@ -36,7 +36,7 @@ class TokenBatch(Protocol):
         """Token ids (T,), int64; `IGNORE` where nothing is predicted."""
 
     @property
-    def num_tokens(self) -> int:
+    def num_tokens(self) -> Any:  # Any: a tensor where only the device knows it, as in a CUDA graph
         """The number of labels that count."""
 
 

@@ -31,8 +31,10 @@ from docnmt.registry.options import to_dict
 from docnmt.registry.registry import ARCHITECTURES, MODELS
 from docnmt.registry.user_dir import imported
 from docnmt.runtime import ranks
+from docnmt.runtime.graphs import graphs_wished
 
 if TYPE_CHECKING:  # FSDP2 takes a second to import
+    from docnmt.core.training.graphed import GraphedUpdates
     from docnmt.core.training.sharding import ShardedLoss
 
 
@@ -100,6 +102,15 @@ class Run:
         again = any(stack.checkpoint_activations for stack in stacks)  # in the backward pass, with other weights
         return HalfWeights(self.model, stacks) if not again and next(self.model.parameters()).is_cuda else None
 
+    @cached_property
+    def graphs(self) -> GraphedUpdates | None:
+        """On a card, if the environment asks for it, what computes an update as CUDA graphs."""
+        if not graphs_wished():
+            return None
+        from docnmt.core.training.graphed import graphed
+
+        return graphed(self)
+
     def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
         """Return the batches of a dataset in this epoch."""
         return plan_batches(
@@ -113,7 +124,10 @@ class Run:
 
     def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float | Tensor]]:
         """Return the summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
-        batch = data.batch(units).to(self.device)
+        return self.loss_of(data.batch(units).to(self.device))
+
+    def loss_of(self, batch: Any) -> tuple[Tensor, dict[str, float | Tensor]]:  # Any: each task has batches of its own
+        """Return the same of a batch on the device."""
         halves = contextlib.nullcontext() if self.half_weights is None else self.half_weights.in_place()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16), halves:  # where it is safe
             loss, size, logs = self.criterion(self.model, batch) if self.sharded is None else self.sharded(batch)

@@ -17,7 +17,7 @@ from docnmt.core.training.journal import Journal, format_values, say
 from docnmt.core.training.probe import peak_memory, probe
 from docnmt.core.training.progress_state import averages
 from docnmt.core.training.run import Run
-from docnmt.core.training.update import Update, check_finite, gradient, scale_gradient
+from docnmt.core.training.update import Update, change_weights, check_finite, gradient
 from docnmt.core.training.validation import (
     history,
     save,
@@ -90,9 +90,7 @@ def take_step(run: Run, epoch: Epoch, group: Sequence[np.ndarray], interrupts: I
     tell_update(run.model, run.state.update)
     update = gradient(run, epoch.data, group, interrupts.name)
     check_finite(run, "the gradient's norm", update.norm, epoch.data, np.concatenate(group))
-    scale_gradient(run, update.sums["size"], update.norm)
-    run.optimizer.step()
-    run.optimizer.zero_grad(set_to_none=True)
+    change_weights(run, update.sums["size"], update.norm)
     if run.mean is not None:
         run.mean.advance(run.state.update + 1)
     return update

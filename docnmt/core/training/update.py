@@ -98,6 +98,8 @@ def gradient(run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str
 def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:
     """Add the gradient of a batch's summed loss; return the sums to log."""
     with naming_batch(f"update {run.state.update + 1}", data, units):
+        if run.graphs is not None and (sums := run.graphs.forward_backward(data.batch(units))) is not None:
+            return sums
         loss, logs = run.loss(data, units)
         torch.autograd.backward(loss)
     return {"loss": loss.detach(), **logs}
@@ -131,7 +133,12 @@ def gradient_norm(run: Run) -> Tensor:
     """Return the norm of the summed gradient, over all ranks."""
     if run.sharded is not None:
         return run.sharded.gradient_norm()
-    norm: Tensor = torch.stack(torch._foreach_norm(gradients(run))).norm()
+    return norm_of(gradients(run)) if run.graphs is None else run.graphs.norm
+
+
+def norm_of(tensors: list[Tensor]) -> Tensor:
+    """Return the norm of all tensors together, in a few launches."""
+    norm: Tensor = torch.stack(torch._foreach_norm(tensors)).norm()
     return norm
 
 
@@ -140,10 +147,19 @@ def gradients(run: Run) -> list[Tensor]:
     return [parameter.grad for parameter in run.model.parameters() if parameter.grad is not None]
 
 
-def scale_gradient(run: Run, size: float, norm: float) -> None:
-    """Divide the summed gradient by the sample size and clip it, in one pass; `norm` is that of the quotient."""
+def change_weights(run: Run, size: float, norm: float) -> None:
+    """Divide the summed gradient by the sample size, clip it and make a step; `norm` is that of the quotient."""
     clip = run.optimization.clip_norm
     factor = (clip / norm if clip and norm > clip else 1.0) / max(size, 1)
+    if run.graphs is not None and run.graphs.step(factor):
+        return
+    scale_gradient(run, factor)
+    run.optimizer.step()
+    run.optimizer.zero_grad(set_to_none=True)
+
+
+def scale_gradient(run: Run, factor: float) -> None:
+    """Multiply the summed gradient by a number, in one pass."""
     if run.sharded is None:
         torch._foreach_mul_(gradients(run), factor)
         return

@@ -2,8 +2,9 @@
 
 Dropout's mask is not kept: each number is a function of a seed and of its place (Salmon et al. 2011, Parallel random
 numbers: as easy as 1, 2, 3: Philox). The seed is drawn from the host's generator, so a resumed run and a pass that is
-computed again drop the same. The gradients of gain and shift are sums over rows: each program adds up its own, and one
-reduction adds up those of all programs, in an order that does not change.
+computed again drop the same; what is captured in a CUDA graph reads it from memory. The gradients of gain and shift are
+sums over rows: each program adds up its own, and one reduction adds up those of all programs, in an order that does not
+change.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from docnmt.functional.autograd import PassContext
+from docnmt.runtime.graphs import next_seed
 
 #: Numbers that a program holds at a time; rows of which a program of the backward pass adds up gradients, at most.
 _NUMBERS, _ROWS = 2048, 64
@@ -39,7 +41,7 @@ def residual_norm(
     kind = x.dtype if added is None else torch.promote_types(x.dtype, added.dtype)
     device = x.device.type
     read = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else kind
-    seed = int(torch.randint(1 << 31, ())) if added is not None and dropout else 0
+    seed = next_seed() if added is not None and dropout else 0
     total, normed = _ResidualNorm.apply(  # type: ignore[no-untyped-call]
         x, added, gain, shift, dropout if added is not None else 0.0, eps, seed, kind, read
     )
@@ -49,7 +51,7 @@ def residual_norm(
 class _ResidualNormContext(PassContext, Protocol):
     """What the passes of `_ResidualNorm` share."""
 
-    numbers: tuple[float, int]
+    numbers: tuple[float, int | Tensor]
     types: tuple[torch.dtype, torch.dtype | None]
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -60,7 +62,7 @@ class _ResidualNorm(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: _ResidualNormContext, x: Tensor, added: Tensor | None, gain: Tensor | None, shift: Tensor | None,
-        dropout: float, eps: float, seed: int, kind: torch.dtype, read: torch.dtype,
+        dropout: float, eps: float, seed: int | Tensor, kind: torch.dtype, read: torch.dtype,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """Sum and norm."""
         x, added = x.contiguous(), None if added is None else added.contiguous()
@@ -86,6 +88,7 @@ class _ResidualNorm(torch.autograd.Function):
             ADDS=added is not None,
             NORMS=gain is not None,
             DROPS=dropout > 0,
+            READS=isinstance(seed, Tensor),
             D=width,
             ROWS=block,
         )
@@ -130,6 +133,7 @@ class _ResidualNorm(torch.autograd.Function):
             NORMS=norms,
             PASSES=d_total is not None,
             DROPS=dropout > 0,
+            READS=isinstance(seed, Tensor),
             D=width,
             ROWS=block,
             BLOCKS=max(block, _ROWS) // block,
@@ -139,15 +143,18 @@ class _ResidualNorm(torch.autograd.Function):
 
 
 @triton.jit
-def _mask_of(seed, at, dropout):
-    """1 / (1 − p) for what is kept, 0 for what is dropped."""
+def _mask_of(seed, at, dropout, READS: tl.constexpr):
+    """1 / (1 − p) for what is kept, 0 for what is dropped; `seed` is a number or, if `READS`, where one is."""
+    if READS:
+        seed = tl.load(seed)
     return tl.where(tl.rand(seed, at) >= dropout, 1.0 / (1.0 - dropout), 0.0)
 
 
 @triton.jit(do_not_specialize=["seed"])
 def _forward(
     x, added, gain, shift, total, normed, statistics, rows, d, dropout, eps, seed,
-    ADDS: tl.constexpr, NORMS: tl.constexpr, DROPS: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr,
+    ADDS: tl.constexpr, NORMS: tl.constexpr, DROPS: tl.constexpr, READS: tl.constexpr, D: tl.constexpr,
+    ROWS: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, D)
@@ -157,7 +164,7 @@ def _forward(
     if ADDS:
         more = tl.load(added + at, mask=live, other=0.0).to(tl.float32)
         if DROPS:
-            more = more * _mask_of(seed, at, dropout)
+            more = more * _mask_of(seed, at, dropout, READS)
         value = (value + more).to(total.dtype.element_ty)
         tl.store(total + at, value, mask=live)
         value = value.to(tl.float32)  # the norm is that of the rounded sum, as the backward pass reads it
@@ -176,7 +183,7 @@ def _forward(
 @triton.jit(do_not_specialize=["seed"])
 def _backward(
     d_total, d_normed, total, gain, statistics, dx, d_added, sums, rows, d, dropout, seed,
-    ADDS: tl.constexpr, NORMS: tl.constexpr, PASSES: tl.constexpr, DROPS: tl.constexpr,
+    ADDS: tl.constexpr, NORMS: tl.constexpr, PASSES: tl.constexpr, DROPS: tl.constexpr, READS: tl.constexpr,
     D: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     column = tl.arange(0, D)
@@ -204,7 +211,7 @@ def _backward(
         tl.store(dx + at, grad.to(dx.dtype.element_ty), mask=live)
         if ADDS:
             if DROPS:
-                grad = grad * _mask_of(seed, at, dropout)
+                grad = grad * _mask_of(seed, at, dropout, READS)
             tl.store(d_added + at, grad.to(d_added.dtype.element_ty), mask=live)
     if NORMS:
         tl.store(sums + tl.program_id(0) * 2 * d + column, of_gain, mask=column < d)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.sublayer import DocumentPart
+from docnmt.runtime.graphs import happens
 from docnmt.runtime.transfer import to_device
 
 logger = logging.getLogger(__name__)
@@ -216,7 +217,11 @@ class MultiLevel(Indexed, DocumentPart):
         for i, level in enumerate(self.higher):
             column = i + 1
             known = positions[:, column : column + 1] >= 0
-            if self.training and column >= 2 and torch.rand(()).item() < self.level_dropout:
-                known = torch.zeros_like(known)
+            if self.training and column >= 2:
+                hidden = happens(self.level_dropout)
+                if isinstance(hidden, Tensor):
+                    known = known & ~hidden
+                elif hidden:
+                    known = torch.zeros_like(known)
             encoded = encoded + self.scale[i] * torch.where(known, level(positions, highest), self.unknown[i])
         return encoded

@@ -1,0 +1,163 @@
+"""Updates as CUDA graphs: all that a batch of a shape launches is recorded once and launched together.
+
+Batches are filled up to one of a few shapes. What changes from one to the next, seeds included, arrives in memory that
+stays where it is, in one copy. The passes of a shape are one graph; clipping and the optimizer's step are another, for
+all shapes. Between both the host reads losses and norm, as without graphs, so weights never change by a gradient that
+is not finite. A shape is computed launch by launch at its first batch and recorded at its second: to the same bits.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from docnmt.core.batch import TranslationBatch
+from docnmt.core.batching.fill import Shape, fill, filled_batch, row_step
+from docnmt.core.criterions.cross_entropy import CrossEntropy, LabelSmoothedCrossEntropy
+from docnmt.core.models.architectures import (
+    ConcatTransformer,
+    CondTransformer,
+    DocTransformer,
+    HierCondTransformer,
+    HierTransformer,
+    Transformer,
+)
+from docnmt.core.models.encoder_decoder import Stack
+from docnmt.core.tasks.task import Batch
+from docnmt.core.training.journal import say
+from docnmt.core.training.update import norm_of
+from docnmt.modules.context_attention import ConditionalAttention
+from docnmt.modules.positions import MultiLevel
+from docnmt.runtime import graphs, ranks
+from docnmt.runtime.graphs import Recorder, Repeated, Uncapturable, seeds_from
+from docnmt.runtime.transfer import Inbox
+
+if TYPE_CHECKING:
+    from docnmt.core.training.run import Run
+
+#: Shapes that are kept, those used last. A graph needs no memory of its own but for its inputs and its launches.
+KEPT = 64
+_CAPTURED = (
+    Transformer, ConcatTransformer, DocTransformer, HierTransformer, CondTransformer, HierCondTransformer,
+)  # fmt: skip
+
+
+def graphed(run: Run) -> GraphedUpdates | None:
+    """Return what computes a run's updates as graphs, or None; a line then says why that cannot be."""
+    if reason := hindrance(run):
+        say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
+        return None
+    return GraphedUpdates(run, graphs.CudaRecorder(run.device))
+
+
+def hindrance(run: Run) -> str:
+    """Why a run's updates cannot be graphs; an empty string if they can."""
+    model, criterion, smoothed = run.model, run.criterion, LabelSmoothedCrossEntropy
+    packages = {type(module).__module__.partition(".")[0] for module in model.modules()}
+    if not next(model.parameters()).is_cuda:
+        return "they need a CUDA card"
+    if ranks.world() > 1:
+        return "they are for one process"
+    if not run.training.bf16:
+        return "they need --bf16"
+    if type(model) not in _CAPTURED or packages - {"docnmt", "torch"}:
+        return "they are for --arch transformer, concat_, doc_, hier_, cond_ and hier_cond_transformer without plug-ins"
+    if any(isinstance(module, ConditionalAttention) and module.read_all_updates for module in model.modules()):
+        return "they are for selections without --read-all-updates"
+    if any(isinstance(module, Stack) and module.checkpoint_activations for module in model.modules()):
+        return "they are for passes without --checkpoint-activations"
+    if type(criterion) not in (smoothed, CrossEntropy) or (isinstance(criterion, smoothed) and criterion.r_drop):
+        return "they are for cross-entropy without --r-drop"
+    return ""
+
+
+class GraphedUpdates:
+    """The updates of a run; gradients stay in the same memory, which is 0 between two updates.
+
+    Attributes:
+        norm: of the gradient of all batches since the last step, on the device.
+    """
+
+    norm: Tensor
+
+    def __init__(self, run: Run, recorder: Recorder) -> None:
+        self._run, self._recorder = run, recorder
+        self._parameters = [parameter for parameter in run.model.parameters() if parameter.requires_grad]
+        self._gradients = [torch.zeros_like(parameter) for parameter in self._parameters]
+        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+            parameter.grad = gradient
+        levels = sum(len(module.higher) for module in run.model.modules() if isinstance(module, MultiLevel))
+        drops = sum(isinstance(module, nn.Dropout) for module in run.model.modules())
+        self._seeds = drops + 2 * levels  # as many as are drawn, at most
+        self._row_step = row_step(run.training.max_tokens)
+        self._passes: OrderedDict[Shape, tuple[Inbox, Repeated]] = OrderedDict()
+        self._tables: dict[int, Tensor] = {}  # the model replaces tables by longer ones, and graphs read the earlier
+        self._sums = torch.zeros(2 + len(run.criterion.metrics), dtype=torch.float64, device=run.device)
+        self._numbers = Inbox([torch.zeros(1 + len(run.optimizer.param_groups))], run.device)
+        self._step = Repeated(recorder, self._change_weights)
+
+    def forward_backward(self, batch: Batch) -> dict[str, float | Tensor] | None:
+        """Add the gradient of a batch's summed loss; return the sums to log, or None if this cannot be done."""
+        assert isinstance(batch, TranslationBatch)
+        shape = Shape.of(batch, self._row_step)
+        generator = torch.Generator().manual_seed(torch.initial_seed())  # what the kernels draw without graphs
+        arrays = [*fill(batch, shape), torch.randint(1 << 31, (self._seeds,), generator=generator)]
+        inbox, passes = self._of_shape(shape, arrays)
+        inbox.send(arrays)
+        if not self._tried(passes):
+            return None
+        self._tables |= {id(table): table for table in self._run.model.buffers()}
+        loss, *logs, self.norm = self._sums.clone().unbind()  # the next batch overwrites them
+        numbers: dict[str, float | Tensor] = {"loss": loss, "size": batch.num_tokens, "tokens": batch.num_tokens}
+        return numbers | dict(zip(self._run.criterion.metrics, logs, strict=True))
+
+    def step(self, factor: float) -> bool:
+        """Multiply the gradient by a number, update the weights, reset the gradient; False if this cannot be done."""
+        rates = (group["lr"] for group in self._run.optimizer.param_groups)
+        self._numbers.send([torch.tensor([factor, *rates])])
+        return self._tried(self._step)
+
+    def _of_shape(self, shape: Shape, like: list[Tensor]) -> tuple[Inbox, Repeated]:
+        if shape not in self._passes:
+            inbox = Inbox(like, self._run.device)
+            self._passes[shape] = inbox, Repeated(self._recorder, partial(self._both_passes, shape, inbox.parts))
+            if len(self._passes) > KEPT:
+                self._passes.popitem(last=False)
+        self._passes.move_to_end(shape)
+        return self._passes[shape]
+
+    def _tried(self, call: Callable[[], None]) -> bool:
+        """Whether it could be called; otherwise the run goes on without graphs, and a line says why."""
+        try:
+            call()
+        except Uncapturable as reason:
+            say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
+            self._run.graphs = None
+            torch.manual_seed(torch.initial_seed())  # the batch begins anew
+            return False
+        return True
+
+    def _both_passes(self, shape: Shape, parts: list[Tensor]) -> None:
+        *arrays, seeds = parts
+        with seeds_from(seeds):
+            loss, logs = self._run.loss_of(filled_batch(arrays, shape))
+        torch._foreach_add_(self._gradients, torch.autograd.grad(loss, self._parameters))
+        sums = [loss, *(logs[name] for name in self._run.criterion.metrics), norm_of(self._gradients)]
+        self._sums.copy_(torch.stack([each.detach().double() for each in sums if isinstance(each, Tensor)]))
+
+    def _change_weights(self) -> None:
+        factor, *rates = self._numbers.parts[0].unbind()
+        torch._foreach_mul_(self._gradients, factor)
+        groups = self._run.optimizer.param_groups
+        before = [group["lr"] for group in groups]
+        for group, rate in zip(groups, rates, strict=True):
+            group.update(lr=rate, capturable=True)
+        self._run.optimizer.step()
+        for group, rate in zip(groups, before, strict=True):
+            group.update(lr=rate, capturable=False)
+        torch._foreach_zero_(self._gradients)
