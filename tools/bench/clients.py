@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from service import Server
+from service import Server, WorkerKilled
 
 Documents = list[list[str]]
 #: A line that docnmt-serve may take for several sentences.
@@ -37,7 +37,9 @@ OTHERS: dict[str, tuple[str, Callable[[list[str], str], Any], Callable[[Any], li
 @dataclass
 class Load:
     """What clients send, `most` sentences at once, and what came back. `target`: the language of
-    the service, for requests in the forms of other services; empty: there are none."""
+    the service, for requests in the forms of other services; empty: there are none. `pause`: seconds between two
+    requests of a client, on average. `lines`: right ones so far. `told`: seconds until clients knew that their worker
+    was killed."""
 
     source: Documents
     expected: Documents
@@ -45,6 +47,9 @@ class Load:
     counts: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, list[float]] = field(default_factory=dict)
     target: str = ""
+    pause: float = 0.0
+    lines: int = 0
+    told: list[float] = field(default_factory=list)
 
     async def ask(self, server: Server, chosen: list[int], kind: str, rng: random.Random) -> None:
         """One request of one kind; its answer is compared."""
@@ -61,13 +66,13 @@ class Load:
             self.judge(kind, status == 400 and b"invalid_request" in answer, status)
         elif kind == "streams":
             status, answer = await server.post(body, accept="application/x-ndjson")
-            self.judge(kind, status == 200 and _joined(answer, wanted) == wanted, status)
+            self.judge(kind, status == 200 and _joined(answer, wanted) == wanted, status, wanted)
         else:
             status, answer = await server.post(body, pause=0.2 if kind == "slow" else 0.0)
             if status == 503:
                 self.judge("told to come again", b"queue_full" in answer, status)
                 return
-            self.judge(kind, status == 200 and json.loads(answer)["documents"] == wanted, status)
+            self.judge(kind, status == 200 and json.loads(answer)["documents"] == wanted, status, wanted)
         self.counts[kind] += 1
         if kind in ("whole", "streams"):
             sentences = sum(map(len, wanted))
@@ -83,15 +88,17 @@ class Load:
         if status in (429, 503):
             self.judge("told to come again", True, status)
             return
-        self.judge(name, status == 200 and answered(json.loads(answer)) == wanted, status)
+        self.judge(name, status == 200 and answered(json.loads(answer)) == wanted, status, [wanted])
         self.counts[name] += 1
 
-    def judge(self, kind: str, right: bool, status: int) -> None:
-        """Count an answer that is not right."""
+    def judge(self, kind: str, right: bool, status: int, wanted: Documents = ()) -> None:
+        """Count an answer that is not right, or the lines of one that is."""
         if not right:
             self.counts[f"WRONG {kind}, status {status}"] += 1
         elif kind == "told to come again":
             self.counts[kind] += 1
+        else:
+            self.lines += sum(map(len, wanted))
 
     def choose(self, rng: random.Random) -> list[int]:
         """One document or several, of so many sentences at most."""
@@ -111,9 +118,20 @@ class Load:
         kinds += ["other form"] * (10 if self.target else 0)
         while time.monotonic() < until:
             try:
-                await self.ask(server, self.choose(rng), rng.choice(kinds), rng)
+                await asyncio.sleep(rng.expovariate(1 / self.pause) if self.pause else 0)
+                await self.ask_until_told(server, self.choose(rng), rng.choice(kinds), rng)
             except (OSError, ValueError, KeyError, IndexError, asyncio.IncompleteReadError) as error:
                 self.counts[f"WRONG lost: {type(error).__name__} {error}"] += 1
+
+    async def ask_until_told(self, server: Server, chosen: list[int], kind: str, rng: random.Random) -> None:
+        """One request, which is sent again if its worker was killed, as a client would."""
+        while True:
+            try:
+                await self.ask(server, chosen, kind, rng)
+                return
+            except WorkerKilled as killed:
+                self.counts["told that the worker was killed"] += 1
+                self.told.append(killed.seconds)
 
 
 def _joined(answer: bytes, wanted: Documents) -> Documents:

@@ -13,6 +13,11 @@ told apart. Then each document is sent once (throughput, by wall clock
 and by the processor time of the service), the queue is filled, the service is killed and started again. All takes about
 1.4 times the minutes, and the time to start both commands a few times.
 
+With --kill a worker of --workers is killed each so many seconds. Whoever was
+connected to it must be told at once, and asks again; nobody else may notice. The service is not started again then.
+--minutely writes lines, processor seconds and memory of each minute, and the same of the command, which runs on all
+documents before, in the middle and at the end.
+
 The status is 1 if anything was lost or wrong, or if memory grew by more than 10 % from the second quarter to the last,
 in five minutes or more.
 """
@@ -29,8 +34,12 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Coroutine, Sequence
+from contextlib import nullcontext
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 from clients import Documents, Load
@@ -39,6 +48,8 @@ from service import Server
 #: Seconds that all clients' requests together take at most, by the command's speed.
 AT_ONCE = 60
 say = partial(print, flush=True)
+#: What goes on beside the clients.
+Beside = Coroutine[Any, Any, None]
 
 
 def divided(text: str, most: int) -> Documents:
@@ -67,22 +78,54 @@ def command(options: list[str], documents: Documents) -> tuple[Documents, float,
 
 
 async def watch(server: Server, samples: list[float]) -> None:
-    """Memory, once a second."""
+    """Memory, every other second."""
     while True:
         samples.append(server.memory())
-        await asyncio.sleep(1)
+        await asyncio.sleep(2)
 
 
-async def storm(server: Server, load: Load, clients: int, minutes: float, patience: float) -> list[float]:
-    """All clients for so long; the service's memory meanwhile."""
+async def kill(server: Server, load: Load, seconds: float) -> None:
+    """Kill a worker each so many seconds."""
+    rng = random.Random(0)
+    while True:
+        await asyncio.sleep(seconds)
+        server.kill_worker(rng)
+        load.counts["workers killed"] += 1
+
+
+async def write_minutes(server: Server, load: Load, out: TextIO) -> None:
+    """A line a minute: lines translated, processor seconds, MB (PSS, and resident)."""
+    begun, lines, seconds = time.monotonic(), load.lines, server.seconds()
+    for minute in count(1):
+        await asyncio.sleep(begun + 60 * minute - time.monotonic())
+        was, lines, before, seconds = lines, load.lines, seconds, server.seconds()
+        found = [minute, lines - was, round(seconds - before, 2), round(server.memory(), 1), round(server.resident())]
+        print(json.dumps(found), file=out, flush=True)
+
+
+async def write_command(options: list[str], load: Load, start: float, out: TextIO, wait: float) -> None:
+    """Lines and processor seconds of the command for all documents, without the seconds of its start."""
+    await asyncio.sleep(wait)
+    _, _, used = await asyncio.to_thread(command, options, load.source)
+    print(json.dumps(["command", sum(map(len, load.source)), round(used - start, 2)]), file=out, flush=True)
+
+
+async def storm(
+    server: Server, load: Load, clients: int, minutes: float, patience: float, beside: Sequence[Beside] = ()
+) -> list[float]:
+    """All clients for so long, and what else is to go on; the service's memory meanwhile."""
     samples: list[float] = []
-    watching = asyncio.create_task(watch(server, samples))
+    watching = [*map(asyncio.create_task, (watch(server, samples), *beside))]
     until = time.monotonic() + 60 * minutes
     working = [asyncio.create_task(load.client(server, number, until)) for number in range(clients)]
     _, late = await asyncio.wait(working, timeout=60 * minutes + patience)
-    for each in (*late, watching):
+    for each in (*late, *watching):
         each.cancel()
-    await asyncio.gather(*late, watching, return_exceptions=True)
+    await asyncio.gather(*late, return_exceptions=True)
+    failed = await asyncio.gather(*watching, return_exceptions=True)
+    for error in failed:
+        if not isinstance(error, (asyncio.CancelledError, type(None))):
+            raise error
     if late:
         load.counts[f"still at work {patience:g} s after the end"] = len(late)
     return samples
@@ -105,8 +148,10 @@ def report(load: Load, samples: list[float], minutes: float) -> None:
     for size, seconds in sorted(load.seconds.items()):
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99])
         say(f"{size} sentences: {len(seconds)} answers, p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s")
+    if load.told:
+        say(f"told that the worker was killed: after {np.median(load.told):.3f} s, at most {max(load.told):.3f} s")
     quarters = [max(part) for part in np.array_split(samples, 4) if len(part)]
-    say("resident MB, largest of each quarter: " + ", ".join(f"{most:.0f}" for most in quarters))
+    say("MB (PSS), largest of each quarter: " + ", ".join(f"{most:.0f}" for most in quarters))
     if minutes >= 5 and quarters[-1] > 1.1 * quarters[1]:
         load.counts["WRONG memory grew"] += 1
 
@@ -137,17 +182,47 @@ async def killed(server: Server, load: Load) -> None:
     say(f"kill -9: {sum(isinstance(each, BaseException) for each in lost)} of {len(lost)} clients saw an error")
 
 
-def prepared(options: list[str], text: str, minutes: float, clients: int) -> tuple[Load, tuple[float, float]]:
-    """What is sent and expected, and the command's seconds for it without its start, by the clock and the processor."""
+def prepared(
+    options: list[str], text: str, minutes: float, clients: int, most: int | None
+) -> tuple[Load, tuple[float, float], float]:
+    """What is sent and expected, the command's seconds for it without its start, by the clock and the processor, and
+    the processor seconds of that start."""
     _, wall0, used0 = command(options, [])
     sample = first(divided(text, 50), 50)
     _, wall, _ = command(options, sample)
     speed = sum(map(len, sample)) / max(wall - wall0, 0.1)
-    most = max(10, int(speed * AT_ONCE / clients))
+    most = most or max(10, int(speed * AT_ONCE / clients))
     source = first(divided(text, most), max(64, int(speed * 6 * minutes)))
     expected, wall, used = command(options, source)
     say(f"{sum(map(len, source))} sentences in {len(source)} documents of up to {most}")
-    return Load(source, expected, most), (max(wall - wall0, 0.1), max(used - used0, 0.1))
+    return Load(source, expected, most), (max(wall - wall0, 0.1), max(used - used0, 0.1)), used0
+
+
+def stormed(server: Server, load: Load, options: argparse.Namespace, shared: list[str], start: float) -> list[float]:
+    """All clients, workers that are killed, and the file of minutes; the service's memory meanwhile."""
+    beside: list[Beside] = []
+    with options.minutely.open("a") if options.minutely else nullcontext() as out:
+        if options.kill:
+            beside.append(kill(server, load, options.kill))
+        if out:
+            beside.append(write_minutes(server, load, out))
+            beside.append(write_command(shared, load, start, out, 30 * options.minutes))
+        samples = asyncio.run(storm(server, load, options.clients, options.minutes, options.patience, beside))
+        if out:
+            asyncio.run(write_command(shared, load, start, out, 0))
+    return samples
+
+
+def break_it(server: Server, load: Load, clients: int) -> None:
+    """Fill the queue, kill the service while it works, and start it again."""
+    server.stop()
+    server.start("--queue-length", "8")
+    before, many = load.counts["told to come again"], max(clients, 64)
+    asyncio.run(crowd(server, load, many))
+    say(f"a queue of 8: {load.counts['told to come again'] - before} of {many} told to come again")
+    asyncio.run(killed(server, load))
+    say(f"started again in {server.start():.1f} s")
+    asyncio.run(once(server, load, 8, min(8, len(load.source))))
 
 
 def main() -> int:
@@ -158,26 +233,26 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="that clients send [10]")
     parser.add_argument("--clients", type=int, default=64, help="[64]")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds for what is at work at the end [60]")
+    parser.add_argument("--workers", type=int, default=1, help="of the service [1]")
+    parser.add_argument("--most", type=int, help="sentences of a request [what all ask for takes a minute]")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds between a client's requests, on average [0]")
+    parser.add_argument("--kill", type=float, metavar="SECONDS", help="after which one of the workers is killed")
+    parser.add_argument("--minutely", type=Path, metavar="FILE", help="for a line of each minute")
     parser.add_argument("options", nargs="*", help="of docnmt-translate and docnmt-serve, behind --")
     options = parser.parse_args()
     shared = ["--path", options.path, *options.options]
-    load, took = prepared(shared, options.text.read_text(encoding="utf-8"), options.minutes, options.clients)
-    server = Server(shared)
+    text = options.text.read_text(encoding="utf-8")
+    load, took, start = prepared(shared, text, options.minutes, options.clients, options.most)
+    load.pause = options.pause
+    server = Server([*shared, *(["--workers", str(options.workers)] if options.workers > 1 else [])])
     say(f"started in {server.start():.1f} s")
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/openapi.json") as answer:
             load.target = json.load(answer)["info"]["x-languages"]["target"]
-        samples = asyncio.run(storm(server, load, options.clients, options.minutes, options.patience))
-        report(load, samples, options.minutes)
+        report(load, stormed(server, load, options, shared, start), options.minutes)
         throughput(server, load, options.clients, took)
-        server.stop()
-        server.start("--queue-length", "8")
-        before, many = load.counts["told to come again"], max(options.clients, 64)
-        asyncio.run(crowd(server, load, many))
-        say(f"a queue of 8: {load.counts['told to come again'] - before} of {many} told to come again")
-        asyncio.run(killed(server, load))
-        say(f"started again in {server.start():.1f} s")
-        asyncio.run(once(server, load, 8, min(8, len(load.source))))
+        if not options.kill:
+            break_it(server, load, options.clients)
     finally:
         server.stop()
     wrong = {kind: count for kind, count in load.counts.items() if kind.startswith("WRONG")}

@@ -1,10 +1,12 @@
-"""A running docnmt-serve, and requests to it that may be slow or broken off."""
+"""A running docnmt-serve, of one process or several, and requests to it that may be slow or broken off."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,14 +15,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
+class WorkerKilled(ConnectionError):
+    """A client was told that its worker has died, so many seconds after that."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("the worker was killed")
+        self.seconds = seconds
+
+
 @dataclass
 class Server:
-    """A running docnmt-serve."""
+    """A running docnmt-serve. `killed`: ports of clients whose worker was killed, and the time of that."""
 
     options: list[str]
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     log: Path = field(default_factory=lambda: Path(tempfile.mkstemp(prefix="docnmt-serve-")[1]))
+    killed: dict[int, float] = field(default_factory=dict)
 
     def start(self, *more: str) -> float:
         """Until it listens; the seconds that takes."""
@@ -40,18 +51,43 @@ class Server:
         self.process.send_signal(number)
         self.process.wait()
 
-    def memory(self) -> float:
-        """Resident MB."""
+    def workers(self) -> list[int]:
+        """The processes that translate beside the first one, of a service with --workers."""
         assert self.process is not None
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+)", status)
-        return int(found[1]) / 1024 if found else 0.0
+        return [*map(int, Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split())]
+
+    def family(self) -> list[int]:
+        """All its processes."""
+        assert self.process is not None
+        return [self.process.pid, *self.workers()]
+
+    def memory(self) -> float:
+        """MB of all processes together; what several share counts once (PSS)."""
+        return sum(_number(f"/proc/{each}/smaps_rollup", r"Pss:\s+(\d+)") for each in self.family()) / 1024
+
+    def resident(self) -> float:
+        """Resident MB of all processes, added up."""
+        return sum(_number(f"/proc/{each}/status", r"VmRSS:\s+(\d+)") for each in self.family()) / 1024
 
     def seconds(self) -> float:
-        """Processor time so far."""
-        assert self.process is not None
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Processor time of all processes so far, and of those that have ended."""
+        ticks = 0
+        for number, each in enumerate(self.family()):
+            fields = _read(f"/proc/{each}/stat").rpartition(")")[2].split()[11 : 13 if number else 15]
+            ticks += sum(map(int, fields))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def kill_worker(self, rng: random.Random) -> None:
+        """kill -9 one of the workers; the ports of the clients who were connected to it, or to none yet, are noted."""
+        chosen = rng.choice(self.workers())
+        os.kill(chosen, signal.SIGSTOP)  # so that its connections stay what they are
+        links = (os.readlink(each) for each in Path(f"/proc/{chosen}/fd").iterdir())
+        own = {"0", *(link[8:-1] for link in links if link.startswith("socket:["))}
+        for row in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            _, here, there, *_, inode = row.split()[:10]
+            if int(here.split(":")[1], 16) == self.port and inode in own:
+                self.killed[int(there.split(":")[1], 16)] = time.monotonic()
+        os.kill(chosen, signal.SIGKILL)
 
     async def post(
         self, body: bytes, *, path: str = "/translate", accept: str = "*/*", pause: float = 0.0, leave: float = 0.0
@@ -60,8 +96,13 @@ class Server:
 
         Args:
             pause: seconds between the parts of a request that is sent slowly, and read slowly.
+
+        Raises:
+            WorkerKilled: no whole answer came, as the worker was killed. OSError: none came, for no known reason.
         """
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        port = writer.get_extra_info("sockname")[1]
+        self.killed.pop(port, None)  # of an earlier connection
         try:
             head = (
                 f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: {accept}\r\n"
@@ -79,10 +120,17 @@ class Server:
             while part := await reader.read(512 if pause else 1 << 16):
                 answer += part
                 await asyncio.sleep(pause / 8)
-            top, _, rest = answer.partition(b"\r\n\r\n")
+            top, end, rest = answer.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", top)
+            if not end or (length and len(rest) != int(length[1])):
+                raise ConnectionResetError("the answer ends before its end")
             if b"transfer-encoding: chunked" in top.lower():
                 rest = unchunked(rest)
             return int(top.split()[1]), rest
+        except OSError as error:
+            if port in self.killed:
+                raise WorkerKilled(time.monotonic() - self.killed[port]) from error
+            raise
         finally:
             writer.close()
 
@@ -91,8 +139,23 @@ def unchunked(data: bytes) -> bytes:
     """A body in chunks as one."""
     out = b""
     while data:
-        size, _, data = data.partition(b"\r\n")
+        size, end, data = data.partition(b"\r\n")
+        if not end:
+            break
         if not int(size, 16):
             return out
         out, data = out + data[: int(size, 16)], data[int(size, 16) + 2 :]
-    raise ValueError("the body ends before its end")
+    raise ConnectionResetError("the body ends before its end")
+
+
+def _read(path: str) -> str:
+    """A file of /proc; of a process that has just ended, zeros."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ") " + "0 " * 16
+
+
+def _number(path: str, pattern: str) -> int:
+    found = re.search(pattern, _read(path))
+    return int(found[1]) if found else 0
