@@ -113,7 +113,7 @@ def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
 def _with_tags(corpus: ParallelCorpus, tags: np.ndarray) -> ParallelCorpus:
     """Return the corpus with a token (S,) before each source sentence; -1: none."""
     source, told = corpus.source, np.flatnonzero(tags != _NONE)
-    words = np.asarray(source.tokens)
+    words = np.asarray(source.at(slice(None)))
     tokens = np.insert(words, np.asarray(source.offsets)[told], tags[told].astype(words.dtype))
     lengths = source.lengths()
     lengths[told] += 1

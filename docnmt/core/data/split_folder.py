@@ -22,7 +22,6 @@ from docnmt.core.data.store import (
     TextArray,
     TokenArray,
     check_offsets,
-    check_tokens,
     map_array,
 )
 from docnmt.core.formats.structure import Structure
@@ -51,10 +50,9 @@ class SplitFolder:
         return self.text(side, rows=rows) if f"{self.split}.{side}.text.bin" in self.files else None
 
     def tokens(self, side: str, *, rows: int | None = None, below: int | None = None) -> TokenArray:
-        """Return the subwords of a side, mapped into memory, after checking that they are less than `below`."""
-        tokens, offsets = self.rows(f"{side}.tokens", rows=rows)
-        check_tokens(self.folder / f"{self.split}.{side}.tokens.bin", tokens, below)
-        return TokenArray(tokens, offsets)
+        """Return the subwords of a side, mapped into memory; they are checked to be less than `below`."""
+        path = self.folder / f"{self.split}.{side}.tokens.bin"
+        return TokenArray.of_file(path, *self.rows(f"{side}.tokens", rows=rows), below)
 
     def rows(self, name: str, *, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return values and offsets of `SPLIT.NAME.bin`, mapped into memory.

@@ -9,7 +9,8 @@ import hashlib
 import itertools
 import mmap
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -27,10 +28,30 @@ class TokenArray:
 
     Attributes:
         tokens: (T,) uint16 or uint32, all sentences concatenated. offsets: (S+1,) int64, where each begins.
+
+    Args:
+        check: is called with subwords that are read one batch after the other; None: they are known to be valid.
     """
 
-    def __init__(self, tokens: np.ndarray, offsets: np.ndarray) -> None:
-        self.tokens, self.offsets = tokens, offsets
+    def __init__(
+        self, tokens: np.ndarray, offsets: np.ndarray, check: Callable[[np.ndarray], None] | None = None
+    ) -> None:
+        self.tokens, self.offsets, self._check = tokens, offsets, check
+
+    @classmethod
+    def of_file(cls, path: Path, tokens: np.ndarray, offsets: np.ndarray, below: int | None) -> TokenArray:
+        """Build the array of a file, and check that all subwords are less than `below`; None: any number is right.
+
+        Inside `docnmt.runtime.checksums.skipped` they are checked when they are read, so that opening reads none.
+
+        Raises:
+            UserError: a subword is not less; the message names the file.
+        """
+        check = partial(check_tokens, path, below)
+        if not checking():
+            return cls(tokens, offsets, check)
+        check(tokens)
+        return cls(tokens, offsets)
 
     @classmethod
     def from_lists(cls, sentences: Sequence[Sequence[int]], vocab_size: int) -> TokenArray:
@@ -41,12 +62,19 @@ class TokenArray:
 
     def first(self, sentences: int) -> TokenArray:
         """Return the first `sentences` sentences."""
-        return TokenArray(self.tokens[: self.offsets[sentences]], self.offsets[: sentences + 1])
+        return TokenArray(self.tokens[: self.offsets[sentences]], self.offsets[: sentences + 1], self._check)
+
+    def at(self, places: np.ndarray | slice) -> np.ndarray:
+        """Return the subwords at these places (n,) of `tokens`."""
+        found: np.ndarray = self.tokens[places]
+        if self._check:
+            self._check(found)
+        return found
 
     def take(self, numbers: np.ndarray) -> TokenArray:
         """Return the sentences with these numbers, in their order, in memory."""
         first, last = np.asarray(self.offsets[numbers]), np.asarray(self.offsets[numbers + 1])
-        return TokenArray(np.asarray(self.tokens[ranges(first, last)]), offsets_of(last - first))
+        return TokenArray(np.asarray(self.at(ranges(first, last))), offsets_of(last - first))
 
     def lengths(self) -> np.ndarray:
         """Return the number of subwords of each sentence, (S,) int64."""
@@ -57,8 +85,7 @@ class TokenArray:
         return length_blocks(self.offsets)
 
     def __getitem__(self, i: int) -> np.ndarray:
-        sentence: np.ndarray = self.tokens[self.offsets[i] : self.offsets[i + 1]]
-        return sentence
+        return self.at(slice(self.offsets[i], self.offsets[i + 1]))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -258,11 +285,11 @@ def check_offsets(path: Path, offsets: np.ndarray, total: int, rows: int | None 
         raise UserError(f"{path}: is damaged: its numbers do not rise from 0 to {total:,}; preprocess again")
 
 
-def check_tokens(path: Path, tokens: np.ndarray, below: int | None) -> None:
-    """Check that all subwords are less than `below`; nothing is checked inside `docnmt.runtime.checksums.skipped`.
+def check_tokens(path: Path, below: int | None, tokens: np.ndarray) -> None:
+    """Check that subwords of a file are less than `below`.
 
     Raises:
         UserError: one is not; the message names the file.
     """
-    if below is not None and checking() and len(tokens) and tokens.max() >= below:
+    if below is not None and len(tokens) and tokens.max() >= below:
         raise UserError(f"{path}: is damaged: it has a subword {tokens.max():,} of {below:,}; preprocess again")

@@ -19,7 +19,7 @@ from docnmt.core.batch import PackedText
 from docnmt.core.criterions.label_cross_entropy import LabelledBatch
 from docnmt.core.data.meta import check_files, read_meta
 from docnmt.core.data.split_folder import SplitFolder
-from docnmt.core.data.store import RaggedWriter, TokenArray, check_offsets, check_tokens, offsets_of, write_array
+from docnmt.core.data.store import RaggedWriter, TokenArray, check_offsets, offsets_of, write_array
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.errors import UserError
 
@@ -82,8 +82,8 @@ class LabelledArrays:
         check_files(folder, meta, f"{split}.")
         arrays = SplitFolder(folder, split, files)
         labels, texts = arrays.array("labels"), arrays.array("texts")
-        found = cls(TokenArray(*arrays.rows("tokens")), texts, labels)
-        check_tokens(folder / f"{split}.tokens.bin", found.sentences.tokens, vocabulary)
+        words = TokenArray.of_file(folder / f"{split}.tokens.bin", *arrays.rows("tokens"), vocabulary)
+        found = cls(words, texts, labels)
         check_offsets(folder / f"{split}.texts.bin", texts, len(found.sentences), len(labels))
         if len(labels) and not 0 <= labels.min() <= labels.max() < len(meta["labels"]):
             raise UserError(f"{folder / f'{split}.labels.bin'}: is damaged: a number of no label; preprocess again")
@@ -143,7 +143,7 @@ class TextDataset:
         unit = self.position_count == "unit"
         positions[:, 0] = places - (sentence_offsets[sentences] if unit else np.repeat(starts, lengths))
         layout = DocumentLayout(torch.from_numpy(offsets), torch.arange(len(units) + 1))
-        tokens = torch.from_numpy(self.arrays.sentences.tokens[places].astype(np.int64))
+        tokens = torch.from_numpy(self.arrays.sentences.at(places).astype(np.int64))
         return TextBatch(
             PackedText(tokens, layout, torch.from_numpy(positions)), torch.from_numpy(self.arrays.labels[units])
         )

@@ -19,7 +19,7 @@ from torch import Tensor
 from docnmt.core.batching.plan import plan_batches
 from docnmt.core.criterions.label_cross_entropy import LabelledBatch
 from docnmt.core.data.split_folder import SplitFolder
-from docnmt.core.data.store import RaggedWriter, TokenArray, check_tokens, offsets_of, write_array
+from docnmt.core.data.store import RaggedWriter, TokenArray, offsets_of, write_array
 from docnmt.layout import Spans
 from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS
 from docnmt.runtime.errors import UserError
@@ -80,8 +80,8 @@ class PairDataset:
         """
         arrays = SplitFolder(folder, split, files)
         labels = arrays.array("labels")
-        words = TokenArray(*arrays.rows("tokens", rows=2 * len(labels)))
-        check_tokens(folder / f"{split}.tokens.bin", words.tokens, vocabulary)
+        rows = arrays.rows("tokens", rows=2 * len(labels))
+        words = TokenArray.of_file(folder / f"{split}.tokens.bin", *rows, vocabulary)
         if labels.max(initial=0) >= len(NLI_LABELS):
             raise UserError(f"{folder / f'{split}.labels.bin'}: is damaged: a number of no label; preprocess again")
         return cls(split, words, labels)
