@@ -98,7 +98,7 @@ def test_names_and_what_was_left_out_come_along(tmp_path: Path, pieces: list[Pat
     (tmp_path / "named.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for side in ("en", "de"):  # its second document repeats the first
         (tmp_path / f"twice.{side}").write_text("a cat.\na dog.\n\na cat.\na dog.\n\nit sleeps.\n")
-    parts = [str(pieces[0]), str(tmp_path / "named.jsonl"), str(tmp_path / "twice")]
+    parts = [str(pieces[1]), str(tmp_path / "named.jsonl"), str(tmp_path / "twice")]
     one = run(tmp_path, "one", "--trainpref", *parts, "--vocab-size", "60")
     made = [run(tmp_path, f"m{n}", "--trainpref", part, "--srcdict", str(one)) for n, part in enumerate(parts)]
     assert_same_data(one, run(tmp_path, "merged", "--merge", *map(str, made)))

@@ -109,8 +109,8 @@ class StructureBuilder:
         self._inside = False
 
     def mark(self, name: str | None = None) -> None:
-        """Add a line or element that begins a document; in plain text it becomes one empty line."""
-        self._blank = 1 if self._sentences else 0
+        """Add a line or element that begins a document; if no empty line is before it, it becomes one."""
+        self._blank = max(self._blank, 1 if self._sentences else 0)
         self._inside = False
         self._name = name
 
