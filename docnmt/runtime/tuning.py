@@ -125,14 +125,18 @@ def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:
 
 
 def _busy() -> list[str]:
-    """Return a note if all threads together are slower than one, because other processes use the processors.
+    """Return a note if there are more threads than processors, or if all together are slower than one.
 
-    The number is not changed: with another number of threads sums have other last bits, so runs would depend on
-    what else the machine does. The check takes a few milliseconds.
+    The latter is so where other processes use the processors. The number is not changed: with another number of
+    threads sums have other last bits, so runs would depend on what else the machine does. The check takes a few
+    milliseconds.
     """
     threads = torch.get_num_threads()
     if threads == 1 or torch.cuda.is_available():  # a GPU, if present, has the large products
         return []
+    if threads > (available := processors()):
+        number = f"{available} processor{'s' * (available > 1)}"
+        return [f"{threads} threads are too many for {number}: set OMP_NUM_THREADS={available}"]
     x, weight = torch.ones(128, 512), torch.ones(512, 512)
     seconds = {}
     for number in (1, threads):

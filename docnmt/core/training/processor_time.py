@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-#: Seconds before a warning is possible, and the share of threads × time below which it is given.
+from docnmt.runtime.launch import processors
+
+#: Seconds before a warning is possible, and the share of the possible time below which it is given.
 PATIENCE, SHARE = 60.0, 0.5
 
 
 @dataclass
 class ProcessorTime:
-    """Compares processor time with threads × wall time since it was created, and warns once."""
+    """Compares processor time since it was created with what threads and processors could give, and warns once."""
 
     wall: float = field(default_factory=time.monotonic)
     processor: float = field(default_factory=time.process_time)
@@ -20,12 +22,13 @@ class ProcessorTime:
     def warning(self, threads: int) -> str:
         """Return the warning that is due now, or an empty string."""
         wall, processor = time.monotonic() - self.wall, time.process_time() - self.processor
-        if self.said or wall < PATIENCE or processor >= SHARE * threads * wall:
+        possible = min(threads, processors()) * wall
+        if self.said or wall < PATIENCE or processor >= SHARE * possible:
             return ""
         self.said = True
         fewer = max(1, round(processor / wall))
         advice = f"OMP_NUM_THREADS={fewer} may be faster" if fewer < threads else "it would be faster alone"
         return (
-            f"warning: {threads} threads got {100 * processor / (threads * wall):.0f} % of the processor time that "
+            f"warning: {threads} threads got {100 * processor / possible:.0f} % of the processor time that "
             f"they could use: the machine is busy, or waits for the data; {advice}"
         )
