@@ -135,8 +135,8 @@ def _busy() -> list[str]:
     if threads == 1 or torch.cuda.is_available():  # a GPU, if present, has the large products
         return []
     if threads > (available := processors()):
-        number = f"{available} processor{'s' * (available > 1)}"
-        return [f"{threads} threads are too many for {number}: set OMP_NUM_THREADS={available}"]
+        there = f"{available} processor{'s' * (available > 1)}"
+        return [f"{threads} threads are too many for {there}: set OMP_NUM_THREADS={available}"]
     x, weight = torch.ones(128, 512), torch.ones(512, 512)
     seconds = {}
     for number in (1, threads):
