@@ -25,13 +25,15 @@ class WorkerKilled(ConnectionError):
 
 @dataclass
 class Server:
-    """A running docnmt-serve. `killed`: ports of clients whose worker was killed, and the time of that."""
+    """A running docnmt-serve. `killed`: ports of clients whose worker was killed, and the time of
+    that. `dying`: the process that was killed last."""
 
     options: list[str]
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     log: Path = field(default_factory=lambda: Path(tempfile.mkstemp(prefix="docnmt-serve-")[1]))
     killed: dict[int, float] = field(default_factory=dict)
+    dying: int | None = None
 
     def start(self, *more: str) -> float:
         """Until it listens; the seconds that takes."""
@@ -79,7 +81,7 @@ class Server:
 
     def kill_worker(self, rng: random.Random) -> None:
         """kill -9 one of the workers; the ports of the clients who were connected to it, or to none yet, are noted."""
-        chosen = rng.choice(self.workers())
+        chosen = self.dying = rng.choice(self.workers())
         os.kill(chosen, signal.SIGSTOP)  # so that its connections stay what they are
         links = (os.readlink(each) for each in Path(f"/proc/{chosen}/fd").iterdir())
         own = {"0", *(link[8:-1] for link in links if link.startswith("socket:["))}
@@ -103,6 +105,8 @@ class Server:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         port = writer.get_extra_info("sockname")[1]
         self.killed.pop(port, None)  # of an earlier connection
+        if Path(f"/proc/{self.dying}").exists():  # until it has ended, it is given new connections
+            self.killed[port] = time.monotonic()
         try:
             head = (
                 f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: {accept}\r\n"
