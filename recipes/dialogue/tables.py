@@ -98,7 +98,8 @@ def main() -> None:
     parser.add_argument("scores", type=Path)
     rows = [json.loads(line) for line in parser.parse_args().scores.read_text(encoding="utf-8").splitlines()]
     tables = [table(rows, where, ways) for where, ways in TABLES]
-    print("\n\n".join("\n".join(each) for each in (*tables, questions(rows))))
+    german = (table(rows, where, ("none", "third", "foreign")) for where in ("xdailydialog", "games-de"))
+    print("\n\n".join("\n".join(each) for each in (*tables, questions(rows), *german)))
 
 
 if __name__ == "__main__":
