@@ -64,6 +64,11 @@ class Slots:
     earlier: Sequence[Sequence[ContextKeys]]
     like: Tensor
 
+    @property
+    def rows(self) -> int:
+        """The number of rows of all slots."""
+        return len(self.sentences) * self.beam
+
 
 @dataclass(frozen=True, eq=False)
 class Step:

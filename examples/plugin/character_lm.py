@@ -43,7 +43,6 @@ class Lines:  # a dataset in which every line is a unit
 @register_task("character_lm")
 class CharacterLM:
     """Predict the next byte of a line; DATA holds train.txt and valid.txt."""
-
     metrics = ()  # names of what `evaluate` would return
 
     def __init__(self, texts, fingerprint=""):
@@ -88,7 +87,6 @@ class ByteMLP(nn.Module):
 @register_criterion("focal")
 class Focal:
     """−(1 − p)² · log p, summed over bytes (Lin et al. 2017, eq. 4)."""
-
     metrics = ("nll",)
 
     @classmethod
