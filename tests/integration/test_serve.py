@@ -299,7 +299,7 @@ def test_sigterm_finishes_what_is_at_work(checkpoint: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("name", "streamed"), [("/translate", True), ("/translate/file?name=a.txt", False)])
 def test_what_the_end_breaks_off_is_told_so(checkpoint: Path, tmp_path: Path, name: str, streamed: bool) -> None:
-    documents = small_system.text(60, 20, seed=5)
+    documents = small_system.text(300, 20, seed=5)
     content = json.dumps({"documents": documents}) if name == "/translate" else "\n".join(documents[0] * 40)
     headers = {"content-type": "application/json"} if name == "/translate" else {}
     headers |= {"accept": "application/x-ndjson"} if streamed else {}
