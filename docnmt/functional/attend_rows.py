@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.functional.row_lists import RowLists, attend_listed, products, round_up
+from docnmt.functional.row_lists import RowLists, attend_spans, products, round_up
 from docnmt.functional.selection import SelectionPolicy, in_float32
 from docnmt.runtime.transfer import to_device
 
@@ -65,11 +65,8 @@ class Choices:
     def lists(self, beam: int) -> RowLists:
         """For each slot, `beam` rows and h heads, the keys of the slot's sentences that have a word."""
         if beam not in self._lists:
-            heads = torch.arange(self.keys.shape[1], device=self.numbers.device)[:, None]
-            rows = self.numbers[:, None, None] * len(heads) + heads  # (N, 1, h, S)
-            real = self.lengths[:, None, None] > 0
-            shape = len(rows), beam, *rows.shape[2:]
-            self._lists[beam] = RowLists.of_table(*(x.expand(shape).flatten(0, 2) for x in (rows, real)))
+            numbers, real = (x.repeat_interleave(beam, 0) for x in (self.numbers, self.lengths > 0))
+            self._lists[beam] = RowLists.of_table(numbers, real, self.keys.shape[1])
         return self._lists[beam]
 
 
@@ -88,20 +85,15 @@ def attend_rows(
     Returns:
         (R, h, d_v), in the type of `values`; 0 for a row without a word to read.
     """
-    slots, heads, scale = len(choices.numbers), q.shape[1], q.shape[2] ** -0.5
+    slots, scale = len(choices.numbers), q.shape[2] ** -0.5
     lists = choices.lists(len(q) // slots)
     scores = lists.padded(products(in_float32(sentence_q) * scale, choices.keys, lists))  # (R·h, S)
     relevance, place = scores.topk(min(policy.top_t, choices.most), dim=1)  # (R·h, t)
     if policy.always_own and own is not None:
         _read_own(scores, relevance, place, own)
-    begin, length = (
-        x.gather(1, place.view(slots, -1)).view(-1, heads, place.shape[1]) for x in (choices.begins, choices.lengths)
-    )
-    begin = begin * heads + torch.arange(heads, device=q.device)[:, None]  # (R, h, t)
-    length = length.flatten(0, 1).masked_fill(relevance == -torch.inf, 0)
-    kept = RowLists.of_spans(begin.flatten(0, 1), length, step=heads)
-    added = relevance.flatten().repeat_interleave(length.flatten())
-    return attend_listed(q, words, values, kept, added)
+    shape = *q.shape[:2], -1
+    begins, lengths = (x.gather(1, place.view(slots, -1)).view(shape) for x in (choices.begins, choices.lengths))
+    return attend_spans(q, words, values, begins, lengths, relevance.view(shape))
 
 
 def _read_own(scores: Tensor, relevance: Tensor, place: Tensor, own: Tensor) -> None:

@@ -24,7 +24,7 @@ def round_up(entries: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class RowLists:
-    """The lists of Q queries, one behind the other.
+    """The lists of Q = R·h queries, of all heads of R rows, one behind the other.
 
     Attributes:
         rows: (n,) int64, rows of a table.
@@ -39,28 +39,33 @@ class RowLists:
     width: int
 
     @classmethod
-    def of_spans(cls, begins: Tensor, lengths: Tensor, *, step: int = 1) -> RowLists:
-        """Query q reads, for each s, `lengths[q, s]` rows: begins[q, s], begins[q, s] + step, …
+    def of_spans(cls, begins: Tensor, lengths: Tensor) -> RowLists:
+        """Head i of row r reads for each s the `lengths[r, i, s]` words from `begins[r, i, s]` on.
 
-        begins, lengths: (Q, s) int64.
+        begins, lengths: (R, h, s) int64. Word w of a table (T, h, d) is its row w·h + i for head i.
         """
-        totals, many = lengths.sum(1), lengths.flatten()
+        heads, spans = begins.shape[1:]
+        begins = begins * heads + torch.arange(heads, device=begins.device)[:, None]
+        totals, many = lengths.sum(2).flatten(), lengths.flatten()
         offsets = functional.pad(totals.cumsum(0), (1, 0))
         width = round_up(int(totals.max())) if len(totals) else 0
         first = torch.arange(len(totals), device=totals.device) * width - offsets[:-1]
-        span = torch.stack(
-            [begins.flatten() - (many.cumsum(0) - many) * step, first.repeat_interleave(lengths.shape[1])]
-        )
+        span = torch.stack([begins.flatten() - (many.cumsum(0) - many) * heads, first.repeat_interleave(spans)])
         shift = span.repeat_interleave(many, dim=1)  # (2, n)
         entry = torch.arange(shift.shape[1], device=totals.device)
-        return cls(shift[0] + entry * step, offsets, shift[1] + entry, width)
+        return cls(shift[0] + entry * heads, offsets, shift[1] + entry, width)
 
     @classmethod
-    def of_table(cls, rows: Tensor, real: Tensor) -> RowLists:
-        """Query q reads those of rows[q] that are `real`: rows, real (Q, width), a width that `round_up` returns."""
+    def of_table(cls, words: Tensor, real: Tensor, heads: int) -> RowLists:
+        """All heads of row r read those words of `words[r]` that are `real`.
+
+        words (int64), real (bool): (R, width), a width that `round_up` returns.
+        """
+        real = real.repeat_interleave(heads, 0)  # (R·h, width)
+        rows = words[:, None] * heads + torch.arange(heads, device=words.device)[:, None]  # (R, h, width)
         offsets = functional.pad(real.sum(1).cumsum(0), (1, 0))
         places = real.flatten().nonzero()[:, 0]
-        return cls(rows.flatten().index_select(0, places), offsets, places, rows.shape[1])
+        return cls(rows.flatten().index_select(0, places), offsets, places, words.shape[1])
 
     def padded(self, values: Tensor) -> Tensor:
         """A value for each entry (n,) → (Q, width), with -inf behind each list."""
@@ -100,6 +105,16 @@ def attend_listed(q: Tensor, keys: Tensor, values: Tensor, lists: RowLists, adde
         include_last_offset=True,
     )  # fmt: skip
     return mixed.view(*q.shape[:2], values.shape[-1])
+
+
+def attend_spans(q: Tensor, keys: Tensor, values: Tensor, begins: Tensor, lengths: Tensor, relevance: Tensor) -> Tensor:
+    """Attention to the words of spans, with each span's relevance added to the scores of its words.
+
+    q, keys, values as `attend_listed`; begins, lengths, relevance (R, h, s), -inf: the span is not read → (R, h, d_v).
+    """
+    lengths = lengths.masked_fill(relevance == -torch.inf, 0)
+    added = relevance.flatten().repeat_interleave(lengths.flatten())
+    return attend_listed(q, keys, values, RowLists.of_spans(begins, lengths), added)
 
 
 @lru_cache

@@ -19,7 +19,7 @@ from docnmt.functional import costs
 from docnmt.functional.attend_dispatch import dispatch_attention
 from docnmt.functional.attend_padded import padded_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
-from docnmt.functional.row_lists import RowLists, attend_listed
+from docnmt.functional.row_lists import attend_spans
 from docnmt.functional.select_all import top_sentences
 from docnmt.functional.select_blocks import find_sentences
 from docnmt.functional.select_tree import descend
@@ -170,12 +170,9 @@ def listed_attention(queries: Queries, keys: Keys, selection: Selection) -> Tens
     if torch.is_grad_enabled() and any(x.requires_grad for x in (queries.words, keys.words, keys.values)):
         raise ValueError('backend: "listed" has no gradient; compute under torch.no_grad() or with another backend')
     sentences, relevance = (x.transpose(0, 1) for x in (selection.sentences, selection.relevance))  # (Tq, h, t)
-    offsets, heads = keys.layout.sentence_offsets, sentences.shape[1]
-    begins = offsets[sentences] * heads + torch.arange(heads, device=offsets.device)[:, None]
-    lengths = offsets.diff()[sentences].masked_fill(relevance == -torch.inf, 0)
-    lists = RowLists.of_spans(begins.flatten(0, 1), lengths.flatten(0, 1), step=heads)
-    added = relevance.flatten().repeat_interleave(lengths.flatten())
-    return attend_listed(queries.words, keys.words, keys.values, lists, added)
+    offsets = keys.layout.sentence_offsets
+    begins, lengths = offsets[sentences], offsets.diff()[sentences]
+    return attend_spans(queries.words, keys.words, keys.values, begins, lengths, relevance)
 
 
 def _check_tensors(queries: Queries, keys: Keys) -> None:

@@ -153,14 +153,11 @@ class SummaryAttention(ContextAttention):
 
     def _read_documents(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
         """One query a row, x (R, d), over the summaries of the row's document → (R, h, d_h)."""
-        offsets, heads = keys.layout.document_offsets, torch.arange(self.heads, device=x.device)
-        begins = offsets[document_of_row][:, None] * self.heads + heads  # (R, h)
-        lengths = offsets.diff()[document_of_row][:, None].expand_as(begins)
+        offsets = keys.layout.document_offsets
+        spans = (each[document_of_row, None, None].expand(-1, self.heads, 1) for each in (offsets, offsets.diff()))
         some = max(_SCORES // (keys.layout.document_sentences.max_length * self.heads + 1), 1)  # rows
-        mixed = []
-        for q, *spans in zip(*(y.split(some) for y in (self._heads(self.query(x)), begins, lengths)), strict=True):
-            lists = RowLists.of_spans(*(y.reshape(-1, 1) for y in spans), step=self.heads)
-            mixed.append(attend_listed(q, keys.keys, keys.values, lists))
+        parts = zip(*(each.split(some) for each in (self._heads(self.query(x)), *spans)), strict=True)
+        mixed = [attend_listed(q, keys.keys, keys.values, RowLists.of_spans(*span)) for q, *span in parts]
         return torch.cat(mixed)
 
 

@@ -66,16 +66,13 @@ class SlotSpans:
 
     def rows(self) -> Tensor:
         """(n,) the rows of all spans, one span behind the other."""
-        shift = self.begins - self.lengths.cumsum(0) + self.lengths
-        return torch.arange(int(self.lengths.sum()), device=shift.device) + shift.repeat_interleave(self.lengths)
+        return RowLists.of_spans(self.begins[:, None, None], self.lengths[:, None, None]).rows
 
     def lists(self, beam: int, heads: int) -> RowLists:
         """What the heads of `beam` rows of each slot read of a table (T · h, d)."""
         if (beam, heads) not in self._lists:
-            begins = self.begins[:, None] * heads + torch.arange(heads, device=self.begins.device)  # (N, h)
-            begins = begins.repeat_interleave(beam, 0).view(-1, 1)
-            lengths = self.lengths.repeat_interleave(beam * heads)[:, None]
-            self._lists[beam, heads] = RowLists.of_spans(begins, lengths, step=heads)
+            spans = (x.repeat_interleave(beam)[:, None, None].expand(-1, heads, 1) for x in (self.begins, self.lengths))
+            self._lists[beam, heads] = RowLists.of_spans(*spans)
         return self._lists[beam, heads]
 
 

@@ -82,8 +82,7 @@ class TokenTable:
             real = column < self.lengths[:, None]
             if self.first is not None:
                 real &= column >= self.first[:, None]
-            rows = self.places[:, None] * heads + torch.arange(heads, device=column.device)[:, None]  # (R, h, L)
-            self._lists[heads] = RowLists.of_table(rows.flatten(0, 1), real.repeat_interleave(heads, 0))
+            self._lists[heads] = RowLists.of_table(self.places, real, heads)
         return self._lists[heads]
 
     def distances(self) -> Tensor:

@@ -147,10 +147,8 @@ class HierarchicalAttention(nn.Module):
         back = sentence[:, None] - written.sentence[table.places]  # sentences before
         numbers = torch.arange(1, self.previous + 1, device=h.device)
         own = (back[:, None] == numbers[:, None]) & past[:, None]  # (R, K, L) which words are of which sentence
-        heads = torch.arange(self.heads, device=h.device)[:, None]
-        rows = (table.places[:, None] * self.heads + heads)[:, None]  # (R, 1, h, L)
-        shape = len(h), self.previous, self.heads, rows.shape[-1]
-        lists = RowLists.of_table(*(x.expand(shape).flatten(0, 2) for x in (rows, own[:, :, None])))
+        places = table.places.repeat_interleave(self.previous, 0)  # (R·K, L)
+        lists = RowLists.of_table(places, own.flatten(0, 1), self.heads)
         q = word_q[:, None].expand(-1, self.previous, -1, -1).flatten(0, 1)
         mixed = attend_listed(q, written.cache.keys, written.cache.values, lists)
         return self._join(h, sentence_q, mixed.view(len(h), self.previous, -1), own.any(dim=2))

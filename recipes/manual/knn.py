@@ -85,7 +85,7 @@ class Store:
 
     def _look_up(self, q: Tensor, neighbours: int, clusters: int) -> tuple[Tensor, Tensor]:
         near = torch.cdist(q, self.centres).topk(clusters, largest=False).indices  # (R, c)
-        lists = RowLists.of_spans(self.begins[near], self.begins.diff()[near])
+        lists = RowLists.of_spans(self.begins[near][:, None], self.begins.diff()[near][:, None])
         product = products(q[:, None], self.keys[:, None], lists)
         closeness = lists.padded(2 * product - self.squares[lists.rows])  # |q|² − distance²
         best, place = closeness.topk(neighbours)

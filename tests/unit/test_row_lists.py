@@ -17,9 +17,7 @@ LENGTHS = torch.tensor([[3, 5], [1, 0], [0, 0], [37, 2]])
 
 def lists(rows: list[int]) -> RowLists:
     """Every head of a row reads the same places of the table, in the row of its own head."""
-    heads = torch.arange(HEADS)
-    begins = (BEGINS[rows][:, None] * HEADS + heads[:, None]).flatten(0, 1)
-    return RowLists.of_spans(begins, LENGTHS[rows].repeat_interleave(HEADS, 0), step=HEADS)
+    return RowLists.of_spans(*(spans[rows][:, None].expand(-1, HEADS, -1) for spans in (BEGINS, LENGTHS)))
 
 
 def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -85,8 +83,8 @@ def test_a_table_of_places_is_the_same_as_spans() -> None:
     rows, real = torch.randint(9, (4, width), generator=DRAW), torch.zeros(4, width, dtype=torch.bool)
     for row, count in enumerate((5, 0, 2, 1)):
         real[row, :count] = True
-    by_place = RowLists.of_table(rows, real)
-    spans = RowLists.of_spans(rows[:, :5], real[:, :5].long())
+    by_place = RowLists.of_table(rows, real, 1)
+    spans = RowLists.of_spans(rows[:, None, :5], real[:, None, :5].long())
     for name in ("rows", "offsets", "places"):
         assert torch.equal(getattr(by_place, name), getattr(spans, name))
     table, q = torch.randn(2, 9, 1, 4, generator=DRAW)

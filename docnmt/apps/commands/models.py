@@ -86,12 +86,12 @@ class LoadedModels:
             UserError: the form is "given", and no rule tells the forms of the target language.
         """
         self.check_formality(form)
-        if form is None or (form == "given" and given is None):
+        if form is None:
             return corpus
         tokenizer = self.task.source_tokenizer
-        if form == "given":
-            return in_given_form(corpus, given or [], tokenizer, self.task.languages[1])
-        return in_form(corpus, form, tokenizer)
+        if form != "given":
+            return in_form(corpus, form, tokenizer)
+        return corpus if given is None else in_given_form(corpus, given, tokenizer, self.task.languages[1])
 
 
 def between(task: TranslationTask, source_lang: str | None, target_lang: str | None) -> TranslationTask:

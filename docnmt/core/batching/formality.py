@@ -49,14 +49,13 @@ def in_given_form(
     Before the first one with a form, sentences have its form; in a document without any, they have no tag.
     """
     rule, numbers = AddressRule(language), tag_numbers(tokenizer)
-    forms = [None if text is None else rule.form(text) for text in given]
-    tags = np.full(corpus.num_sentences, _NONE)
+    forms: list[Form | None] = [None if text is None else rule.form(text) for text in given]
+    tags = np.empty(corpus.num_sentences, dtype=np.int64)
     for begin, end in pairwise(corpus.document_offsets.tolist()):
-        known = [place for place in range(begin, end) if forms[place] is not None]
-        for first, last in pairwise([begin, *known[1:], end] if known else []):
-            form = forms[known[0] if first == begin else first]
-            assert form is not None
-            tags[first:last] = numbers[form]
+        form = next((each for each in forms[begin:end] if each is not None), None)
+        for place in range(begin, end):
+            form = forms[place] or form
+            tags[place] = _NONE if form is None else numbers[form]
     return _with_tags(corpus, tags)
 
 
