@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional.autograd import PassContext
-from docnmt.functional.kernels import takes_kernels
 from docnmt.functional.selection import Keys, Queries, Selection, in_float32, subtract_largest
 from docnmt.functional.varlen import FLASH, Calls, VarlenOutput, takes_varlen
 from docnmt.functional.varlen_plan import VarlenPlan, heads_at_once, plan_varlen
@@ -108,13 +107,8 @@ def _relevance_gradient(
     """
     grad, nothing = grad.to(merge.dtype), selection.relevance == -torch.inf
     all_read = (grad * out).sum(-1).T.unsqueeze(-1)  # (h, Tq, 1)
-    if takes_kernels(partial):
-        from docnmt.functional.kernels.gathered import gathered_dot
-
-        reads = gathered_dot(partial.squeeze(1), plan.place, nothing, grad)
-    else:
-        each = [(grad * _kept(partial, plan, nothing, i)).sum(-1) for i in range(merge.shape[-1])]
-        reads = torch.stack(each, -1).transpose(0, 1)
+    reads = torch.stack([(grad * _kept(partial, plan, nothing, i)).sum(-1) for i in range(merge.shape[-1])], -1)
+    reads = reads.transpose(0, 1)
     alone = (~nothing).sum(-1, keepdim=True) < 2  # adding a constant to all scores of a query has no effect
     return (merge * (reads - all_read)).masked_fill(alone, 0)
 
@@ -141,10 +135,6 @@ def _sentence_gradients(
 
 def _weighted(rows: Tensor, plan: VarlenPlan, weights: Tensor, kind: torch.dtype) -> Tensor:
     """Sum the rows of assignments (A, 1, d) over t with weights (h, Tq, t); return (Tq, h, d) of type `kind`."""
-    if takes_kernels(rows):
-        from docnmt.functional.kernels.gathered import gathered_sum
-
-        return gathered_sum(rows.squeeze(1), plan.place, weights, kind)
     total = torch.zeros(*weights.shape[1::-1], rows.shape[-1], dtype=weights.dtype, device=rows.device)
     for i in range(weights.shape[-1]):  # one after the other: all together would be t times the output
         total.addcmul_(_kept(rows, plan, weights == 0, i).to(total.dtype), _of_query(weights, i))

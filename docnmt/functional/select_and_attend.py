@@ -19,6 +19,7 @@ from docnmt.functional import costs
 from docnmt.functional.attend_dispatch import dispatch_attention
 from docnmt.functional.attend_padded import padded_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
+from docnmt.functional.kernels import takes_chosen
 from docnmt.functional.row_lists import attend_spans
 from docnmt.functional.select_all import top_sentences
 from docnmt.functional.select_blocks import find_sentences
@@ -41,15 +42,27 @@ def selective_attention(queries: Queries, keys: Keys, policy: SelectionPolicy, b
     _check_tensors(queries, keys)
     _check_layouts(queries, keys, policy)
     with torch.autocast(queries.words.device.type, enabled=False), new_shapes():
-        precise_queries, precise_keys = queries.precise(), keys.precise()
-        selection = select(precise_queries, precise_keys, policy)
+        queries, keys = queries.choosing(), keys.choosing()
+        selection = select(queries, keys, policy)
         if backend == "auto" and suits_varlen(queries, keys, selection):  # half types on a CUDA card
-            asked = replace(precise_queries, words=queries.words)
-            read = replace(precise_keys, words=keys.words, values=keys.values)
-            out = varlen_attention(asked, read, selection)
+            out = attend_on_card(queries, keys, selection)
         else:
-            out = attend(precise_queries, precise_keys, selection, backend)
+            out = attend(queries.precise(), keys.precise(), selection, backend)
     return out.to(keys.values.dtype)
+
+
+def attend_on_card(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
+    """Attention of half types, by a kernel of ours where these are switched on, or by flash attention → (Tq, h, d).
+
+    Args:
+        queries, keys: those of sentences in float32, as `choosing` returns them.
+    """
+    if not takes_chosen(queries.words, keys.words, keys.values):
+        return varlen_attention(queries, keys, selection)
+    from docnmt.functional.kernels.chosen_attention import chosen_attention
+
+    words = queries.words, keys.words, keys.values
+    return chosen_attention(*words, queries.sentences, keys.sentences, selection, keys.layout.sentences)
 
 
 @torch.no_grad()

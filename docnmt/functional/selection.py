@@ -32,9 +32,13 @@ class Queries:
     layout: DocumentLayout
     own: Tensor | None = None
 
+    def choosing(self) -> Queries:
+        """Return the queries with those of sentences in float32 at least."""
+        return replace(self, sentences=in_float32(self.sentences))
+
     def precise(self) -> Queries:
         """Return the queries in float32 at least."""
-        return replace(self, words=in_float32(self.words), sentences=in_float32(self.sentences))
+        return replace(self.choosing(), words=in_float32(self.words))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,11 @@ class Keys:
     blocks: SentenceBlocks | None = None
 
     def precise(self) -> Keys:
-        """Return the keys in float32 at least, with `cumulative` where there is a tree.
+        """Return the keys in float32 at least, as `choosing`, and the values."""
+        return replace(self.choosing(), words=in_float32(self.words), values=in_float32(self.values))
+
+    def choosing(self) -> Keys:
+        """Return the keys with those of sentences in float32 at least, with `cumulative` where there is a tree.
 
         Keys of sentences and nodes without words become 0, as they may be means of nothing.
         """
@@ -70,8 +78,7 @@ class Keys:
             cumulative = None if cumulative is None else cumulative.masked_fill(rows, 0)
         if self.tree is not None and cumulative is None:
             cumulative = cumulative_keys(relevance, self.tree)
-        words, values = in_float32(self.words), in_float32(self.values)
-        return replace(self, words=words, values=values, relevance=relevance, cumulative=cumulative)
+        return replace(self, relevance=relevance, cumulative=cumulative)
 
     def _empty_rows(self) -> Tensor | None:
         """Return a mask (Sk or N, 1, 1), True for sentences or nodes without words; it is cached with the layout."""

@@ -16,15 +16,16 @@ if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
     pytest.skip("needs a card, or triton's interpreter (TRITON_INTERPRET=1)", allow_module_level=True)
 
 from docnmt.core.training.half_weights import HalfWeights  # noqa: E402
-from docnmt.functional import packed_attention  # noqa: E402
+from docnmt.functional import kernels, packed_attention  # noqa: E402
 from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402
 from docnmt.functional.kernels.choose import choose_sentences  # noqa: E402
-from docnmt.functional.kernels.gathered import gathered_dot, gathered_sum  # noqa: E402
+from docnmt.functional.kernels.chosen_attention import chosen_attention  # noqa: E402
 from docnmt.functional.kernels.residual_norm import residual_norm  # noqa: E402
 from docnmt.functional.kernels.short_attention import short_attention  # noqa: E402
 from docnmt.functional.select_all import top_sentences  # noqa: E402
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy  # noqa: E402
+from docnmt.functional.select_and_attend import dense_attention, select  # noqa: E402
+from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy  # noqa: E402
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
 from docnmt.runtime.graphs import seeds_from  # noqa: E402
 
@@ -240,21 +241,50 @@ def test_a_query_that_is_not_finite_keeps_nothing_and_disturbs_nobody() -> None:
     assert torch.isneginf(scores[0, 1]).all()
 
 
-def test_gathered_rows_are_summed_and_multiplied() -> None:
+#: Empty sentences and documents, a sentence longer than two blocks, more and fewer sentences than are kept.
+CHOSEN = DocumentLayout.from_lengths([[3, 0, 5, 1, 2], [70, 4], [0], [], [2, 2, 6, 1, 1, 1] * 8])
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [SelectionPolicy(1), SelectionPolicy(3), SelectionPolicy(9), SelectionPolicy(2, "earlier"),
+     SelectionPolicy(2, always_own=True)],
+)  # fmt: skip
+@pytest.mark.parametrize("width", [16, 32])
+def test_attention_to_chosen_sentences(policy: SelectionPolicy, width: int) -> None:
     torch.manual_seed(0)
-    rows, x, weights = torch.randn(30, 24), torch.randn(11, 2, 24), torch.randn(2, 11, 3)
-    place, nothing = torch.randint(0, 30, (2, 11, 3)), torch.rand(2, 11, 3) < 0.3
-    weights[nothing] = 0
-    place[nothing] = 29
-    rows[29] = torch.nan
-    place[~nothing & (place == 29)] = 0
-    found = [
-        gathered_sum(*(each.to(DEVICE) for each in (rows, place, weights)), torch.float32),
-        gathered_dot(*(each.to(DEVICE) for each in (rows, place, nothing, x))),
-    ]
-    picked = rows[place].masked_fill(nothing[..., None], 0)  # (h, q, t, d)
-    summed = torch.einsum("hqt,hqtd->qhd", weights, picked)
-    assert_close([each.double().cpu() for each in found], [summed, torch.einsum("qhd,hqtd->hqt", x, picked)])
+    rows = (CHOSEN.num_tokens,) * 4 + (CHOSEN.num_sentences,)
+    inputs = [torch.randn(n, 2, width) for n in rows]
+    inputs[4] *= 3  # relevances that differ
+    weights = torch.randn_like(inputs[0])
+    asked, read = (lambda q, sq, lay: Queries(q, sq, lay)), (lambda k, v, sk, lay: Keys(k, v, sk, lay))
+    selection = select(asked(inputs[0], inputs[3], CHOSEN), read(*inputs[1:3], inputs[4], CHOSEN), policy)
+    spans = there(CHOSEN.sentences)
+    moved = Selection(selection.sentences.to(DEVICE), selection.relevance.to(DEVICE))
+    found = gradients(lambda *x: chosen_attention(*x, moved, spans), [x.to(DEVICE) for x in inputs], weights)
+
+    def equation(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
+        return dense_attention(asked(q, sentence_q, CHOSEN), read(k, v, sentence_k, CHOSEN), selection)
+
+    assert_close(found, gradients(equation, [x.double() for x in inputs], weights), 2e-5)
+
+
+def test_sentences_that_nobody_chose_have_no_gradient_and_are_not_read() -> None:
+    torch.manual_seed(0)
+    layout = DocumentLayout.from_lengths([[3, 40, 2]])
+    q, k, v, sentence_q = (torch.randn(45, 1, 16, device=DEVICE) for _ in range(4))
+    k[3:43], v[3:43] = torch.nan, torch.nan
+    leaves = [x.requires_grad_() for x in (q, k, v, sentence_q, torch.randn(3, 1, 16, device=DEVICE))]
+    sentences = torch.tensor([0, 2], device=DEVICE).expand(1, 45, 2)
+    relevance = torch.randn(1, 45, 2, device=DEVICE)
+    relevance[:, 7] = -torch.inf
+    out = chosen_attention(*leaves, Selection(sentences, relevance), there(layout.sentences))
+    assert torch.isfinite(out).all()
+    assert not out[7].any()
+    out.sum().backward()
+    assert all(torch.isfinite(x.grad).all() for x in leaves if x.grad is not None)
+    assert not leaves[1].grad[3:43].any()  # type: ignore[index]
+    assert not leaves[0].grad[7].any()  # type: ignore[index]
 
 
 def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:
@@ -286,3 +316,18 @@ def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:
 
 def test_kernels_are_for_cards_alone() -> None:
     assert not takes_kernels(torch.zeros(2, 2))
+
+
+def test_kernels_compute_where_updates_are_graphs_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "_used", False)
+    monkeypatch.delenv("DOCNMT_KERNELS", raising=False)
+    assert not kernels._switched_on()
+    kernels.use(True)
+    assert kernels._switched_on()
+    monkeypatch.setenv("DOCNMT_KERNELS", "off")
+    assert not kernels._switched_on()
+    kernels.use(False)
+    monkeypatch.setenv("DOCNMT_KERNELS", "on")
+    assert kernels._switched_on()

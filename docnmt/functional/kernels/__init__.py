@@ -1,8 +1,10 @@
 """Triton kernels for CUDA cards. Each computes what the code beside its call computes, which stays the reference.
 
-They are off unless the environment says `DOCNMT_KERNELS=on`, because no card has run them yet. Modules of this folder
-import triton, which comes with PyTorch for CUDA on Linux, so they are imported where they are called. Triton's
-interpreter runs them on tensors of the CPU (`TRITON_INTERPRET=1`, set before their first import): so they are tested.
+Launched one by one they are slower than PyTorch's own calls, because each launch costs the host more; recorded in CUDA
+graphs they are faster. So they are on where updates are graphs (`use`), and where the environment says
+`DOCNMT_KERNELS=on`. Modules of this folder import triton, which comes with PyTorch for CUDA on Linux, so they are
+imported where they are called. Triton's interpreter runs them on tensors of the CPU (`TRITON_INTERPRET=1`, set before
+their first import): so they are tested.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _TYPES = (torch.bfloat16, torch.float16, torch.float32)
 WIDTHS = (16, 32, 64, 128)
 #: Sentences that a query may keep in registers.
 MOST_KEPT = 32
-#: Words of a sentence, on average, up to which several of them share a tile. To be decided by measurement on a card.
+#: Words of a sentence, on average, up to which several of them share a tile: on an H200 this is faster up to 64, and
+#: slower from 128 on (docs/results/scale.md).
 SHORT = 64
 
 
@@ -43,16 +46,34 @@ def takes_choice(queries: Tensor, sentences: Tensor, t: int) -> bool:
     return fits and queries.shape[-1] in WIDTHS and t <= MOST_KEPT and queries.numel() > 0 and sentences.numel() > 0
 
 
-@lru_cache
+def takes_chosen(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether `chosen_attention` computes with these (rows, h, d)."""
+    return takes_kernels(q, k, v) and q.shape[-1] in WIDTHS and v.shape[-1] == q.shape[-1]
+
+
+_used = False
+
+
+def use(yes: bool) -> None:
+    """Whether kernels compute from now on where the environment does not say `DOCNMT_KERNELS=on` or `off`."""
+    global _used
+    _used = yes
+
+
 def _switched_on() -> bool:
-    """Return True if the environment says `DOCNMT_KERNELS=on` and triton is there.
+    """Return True if kernels are wished and triton is there.
 
     Raises:
-        UserError: it says something else, or triton is missing.
+        UserError: DOCNMT_KERNELS is neither on nor off, or it is on and triton is missing.
     """
-    wish = os.environ.get("DOCNMT_KERNELS", "off")
+    wish = os.environ.get("DOCNMT_KERNELS", "on" if _used and _has_triton() else "off")
     if wish not in ("on", "off"):
         raise UserError(f"DOCNMT_KERNELS={wish}: expected on or off")
-    if wish == "on" and find_spec("triton") is None:
+    if wish == "on" and not _has_triton():
         raise UserError("DOCNMT_KERNELS=on: triton is not installed; run: pip install triton")
     return wish == "on"
+
+
+@lru_cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

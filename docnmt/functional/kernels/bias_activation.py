@@ -11,8 +11,9 @@ from torch import Tensor
 
 from docnmt.functional.autograd import PassContext
 
-#: Rows and columns of a block; rows of which a program of the backward pass adds up gradients.
-_BLOCK_ROWS, _BLOCK_COLUMNS, _ROWS = 16, 128, 256
+#: Rows and columns of a block, rows of which a program of the backward pass adds up gradients, warps of a program.
+#: Fastest on an H200, of nine.
+_BLOCK_ROWS, _BLOCK_COLUMNS, _ROWS, _WARPS = 32, 64, 128, 4
 _KINDS = {"relu": 0, "gelu": 1, "swish": 2}
 
 
@@ -41,7 +42,8 @@ class _BiasActivation(torch.autograd.Function):
         rows, columns = product.shape
         out = torch.empty_like(product)
         grid = (triton.cdiv(rows, _BLOCK_ROWS), triton.cdiv(columns, _BLOCK_COLUMNS))
-        _forward[grid](product, bias, out, rows, columns, KIND=kind, ROWS=_BLOCK_ROWS, COLUMNS=_BLOCK_COLUMNS)
+        tile = {"ROWS": _BLOCK_ROWS, "COLUMNS": _BLOCK_COLUMNS, "num_warps": _WARPS}
+        _bias_activation[grid](product, bias, out, rows, columns, KIND=kind, **tile)
         ctx.save_for_backward(out if kind == 0 else product, bias)  # the next layer keeps the output anyway
         ctx.kind = kind
         return out
@@ -56,7 +58,7 @@ class _BiasActivation(torch.autograd.Function):
         d_product = torch.empty_like(grad)
         programs = triton.cdiv(rows, _ROWS)
         sums = grad.new_empty(programs, columns, dtype=torch.float32)
-        _backward[(programs, triton.cdiv(columns, _BLOCK_COLUMNS))](
+        _bias_activation_back[(programs, triton.cdiv(columns, _BLOCK_COLUMNS))](
             kept,
             bias,
             grad,
@@ -68,12 +70,13 @@ class _BiasActivation(torch.autograd.Function):
             ROWS=_BLOCK_ROWS,
             COLUMNS=_BLOCK_COLUMNS,
             BLOCKS=_ROWS // _BLOCK_ROWS,
+            num_warps=_WARPS,
         )
         return d_product, sums.sum(0, dtype=bias.dtype), None
 
 
-@triton.jit
-def _forward(
+@triton.jit(do_not_specialize=["rows"])  # which differ from batch to batch: no compiling for each
+def _bias_activation(
     product, bias, out, rows, columns, KIND: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -91,8 +94,8 @@ def _forward(
     tl.store(out + at, value.to(out.dtype.element_ty), mask=live)
 
 
-@triton.jit
-def _backward(
+@triton.jit(do_not_specialize=["rows"])
+def _bias_activation_back(
     kept, bias, grad, d_product, sums, rows, columns,
     KIND: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip

@@ -20,8 +20,10 @@ from torch import Tensor
 from docnmt.functional.autograd import PassContext
 from docnmt.layout import Spans
 
-#: Queries and keys of a block; tl.dot takes 16 at least.
-BLOCK_Q, BLOCK_K = 64, 32
+#: Of the forward and of the backward pass: queries and keys of a block (tl.dot takes 16 at least), warps of a program.
+#: Fastest on an H200, of seven and of nine (docs/results/scale.md).
+_TILE = {"BLOCK_Q": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 1}
+_TILE_BACK = {"BLOCK_Q": 32, "BLOCK_K": 32, "num_warps": 2, "num_stages": 1}
 _LOG2E = 1.4426950408889634
 
 
@@ -60,7 +62,7 @@ class _Short(torch.autograd.Function):
         out = q.new_empty(q.shape)
         lse = q.new_empty(heads, rows, dtype=torch.float32)
         places = q_spans.span_of_token, q_spans.offsets, k_spans.span_of_token, k_spans.offsets
-        _forward[triton.cdiv(rows, BLOCK_Q), heads](
+        _attend[triton.cdiv(rows, _TILE["BLOCK_Q"]), heads](
             q,
             k,
             v,
@@ -72,8 +74,7 @@ class _Short(torch.autograd.Function):
             width**-0.5 * _LOG2E,
             CAUSAL=causal,
             D=width,
-            BLOCK_Q=BLOCK_Q,
-            BLOCK_K=BLOCK_K,
+            **_TILE,
         )
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.spans, ctx.causal = (q_spans, k_spans), causal
@@ -89,8 +90,8 @@ class _Short(torch.autograd.Function):
         grad = grad.contiguous()
         dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
         places = q_spans.span_of_token, q_spans.offsets, k_spans.span_of_token, k_spans.offsets
-        of_queries = triton.cdiv(rows, BLOCK_Q)
-        _backward[of_queries + triton.cdiv(len(k), BLOCK_Q), heads](
+        of_queries = triton.cdiv(rows, _TILE_BACK["BLOCK_Q"])
+        _attend_back[of_queries + triton.cdiv(len(k), _TILE_BACK["BLOCK_Q"]), heads](
             q,
             k,
             v,
@@ -108,8 +109,7 @@ class _Short(torch.autograd.Function):
             width**-0.5,
             CAUSAL=ctx.causal,
             D=width,
-            BLOCK_Q=BLOCK_Q,
-            BLOCK_K=BLOCK_K,
+            **_TILE_BACK,
         )
         return dq, dk, dv, None, None, None
 
@@ -148,8 +148,8 @@ def _visible(
     return seen
 
 
-@triton.jit
-def _forward(
+@triton.jit(do_not_specialize=["total_q"])  # which differs from batch to batch: no compiling for each
+def _attend(
     q, k, v, out, lse, q_of, q_offsets, k_of, k_offsets, total_q,
     q_row, q_head, k_row, k_head, v_row, v_head, scale,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -185,8 +185,8 @@ def _forward(
     tl.store(lse + head * total_q + q_rows, largest + tl.log2(tl.where(some, total, 1.0)), mask=q_live)
 
 
-@triton.jit
-def _backward(
+@triton.jit(do_not_specialize=["total_q", "total_k", "of_queries"])
+def _attend_back(
     q, k, v, out, grad, lse, dq, dk, dv, q_of, q_offsets, k_of, k_offsets, total_q, total_k, of_queries,
     q_row, q_head, k_row, k_head, v_row, v_head, scale,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
