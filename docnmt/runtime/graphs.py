@@ -105,13 +105,13 @@ def seeds_from(seeds: Tensor) -> Iterator[None]:
         _seeds = None
 
 
-def graphs_wished() -> bool:
-    """Return True if the environment says `DOCNMT_GRAPHS=on`; off is the default, because no card has run them yet.
+def graphs_wished() -> bool | None:
+    """Return whether the environment's DOCNMT_GRAPHS is on or off; None if it says nothing: where they can be.
 
     Raises:
         UserError: it says something else.
     """
-    wish = os.environ.get("DOCNMT_GRAPHS", "off")
-    if wish not in ("on", "off"):
+    wish = os.environ.get("DOCNMT_GRAPHS")
+    if wish not in ("on", "off", None):
         raise UserError(f"DOCNMT_GRAPHS={wish}: expected on or off")
-    return wish == "on"
+    return None if wish is None else wish == "on"

@@ -25,19 +25,18 @@ esac
 echo "result of $1"
 """
 TABLES = [
-    "--arch transformer ",
-    "--no-kernels DATA --arch transformer ",
     "--graphs DATA --arch transformer ",
-    "--graphs --no-kernels DATA --arch transformer ",
-    "--arch hier_cond_transformer ",
+    "--no-kernels DATA --arch transformer ",
+    "--arch transformer ",
+    "--graphs DATA --arch hier_cond_transformer ",
     "--no-kernels DATA --arch hier_cond_transformer ",
     "python recipes/gpu/marian.py",
     "python recipes/gpu/kernels.py",
     "python recipes/gpu/gpu.py --device cuda attention",
 ]
 ORDER = [
-    "python -m pytest -q tests/unit/test_kernels.py", "-m gpu tests/integration/test_gpu.py -k graphs",
-    "python -m pytest -q -m gpu tests", *TABLES,
+    "python -m pytest -q -n 12 tests/unit/test_kernels.py", "-m gpu tests/integration/test_gpu.py -k graphs",
+    "python -m pytest -q -n 12 -m gpu tests", *TABLES,
     "work/start/model", "work/document/model", "work/sentence/model",
     *(f"--results-path OUT/work/{system}/{test}" for system in ("start", "document", "sentence")
       for test in ("near", "far")),
@@ -94,7 +93,6 @@ def test_everything_is_done_once_in_order_of_worth(recipe: Recipe) -> None:
         "step-transformer.md",
         "step-transformer--no-kernels.md",
         "step-transformer--graphs.md",
-        "step-transformer--graphs--no-kernels.md",
         "kernels.md",
         "start.jsonl",
         "scores.md",
@@ -105,7 +103,7 @@ def test_everything_is_done_once_in_order_of_worth(recipe: Recipe) -> None:
 
 
 def test_what_fails_hinders_nothing_else_and_is_done_again(recipe: Recipe) -> None:
-    status, calls = recipe.run(FAIL="-m gpu tests -k")
+    status, calls = recipe.run(FAIL="-n 12 -m gpu")
     assert status == 1
     assert_in_order(calls, ORDER)
     assert not (recipe.out / "tests.txt").exists()
@@ -174,7 +172,7 @@ def test_it_runs_at_toy_size_on_a_cpu(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     scores = (path / "out" / "scores.md").read_text()
     assert all(f"| {system} |" in scores for system in ("start", "document"))
-    for way in ("hier_cond_transformer", "transformer--graphs"):
+    for way in ("hier_cond_transformer--graphs", "transformer"):
         assert "of the peak" in (path / "out" / f"step-{way}.md").read_text()
     assert "subwords a second" in (path / "out" / "marian.md").read_text()
     assert "bias, relu" in (path / "out" / "kernels.md").read_text()

@@ -9,8 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -186,7 +189,7 @@ def test_what_cannot_be_captured_trains_without(
     options: str, trainings: Trainings, capfd: pytest.CaptureFixture[str]
 ) -> None:
     trainings.train("asked", options, updates=3)
-    assert capfd.readouterr().err.count("DOCNMT_GRAPHS=on") == 1
+    assert capfd.readouterr().err.count("no CUDA graphs") == 1
     assert not any(recorder.recordings for recorder in trainings.recorders)
     trainings.train("not asked", options, graphs=False, updates=3)
     assert_alike(trainings.tensors("asked"), trainings.tensors("not asked"))
@@ -253,6 +256,27 @@ def test_an_update_is_two_graphs(data: Path, tmp_path: Path, monkeypatch: pytest
     launched = [what for what, _ in found.launches.elements()]
     assert launched.count("graph") == 2
     assert len(launched) <= 7, launched
+
+
+def test_a_batch_that_was_prepared_is_not_made_again() -> None:
+    made: list[int] = []
+
+    class Data:
+        def batch(self, units: np.ndarray) -> str:
+            made.append(len(units))
+            return f"batch of {len(units)}"
+
+    for device, prepared in (("cuda", [3]), ("cpu", [])):
+        made.clear()
+        run: Any = SimpleNamespace(device=torch.device(device), _ahead=None)
+        first, other = np.arange(3), np.arange(3)
+        Run.prepare(run, Data(), first)  # type: ignore[arg-type]
+        assert made == prepared
+        assert Run.batch(run, Data(), first) == "batch of 3"  # type: ignore[arg-type]
+        assert len(made) == 1
+        Run.prepare(run, Data(), first)  # type: ignore[arg-type]
+        Run.batch(run, Data(), other)  # type: ignore[arg-type]
+        assert len(made) == 2 + len(prepared)  # equal units are not the same
 
 
 def test_levels_are_hidden_by_numbers_of_the_device() -> None:

@@ -31,6 +31,7 @@ from docnmt.core.models.encoder_decoder import Stack
 from docnmt.core.tasks.task import Batch
 from docnmt.core.training.journal import say
 from docnmt.core.training.update import norm_of
+from docnmt.functional import kernels
 from docnmt.modules.context_attention import ConditionalAttention
 from docnmt.modules.positions import MultiLevel
 from docnmt.runtime import graphs, ranks
@@ -47,10 +48,13 @@ _CAPTURED = (
 )  # fmt: skip
 
 
-def graphed(run: Run) -> GraphedUpdates | None:
-    """Return what computes a run's updates as graphs, or None; a line then says why that cannot be."""
-    if reason := hindrance(run):
-        say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
+def graphed(run: Run, *, tell: bool) -> GraphedUpdates | None:
+    """Return what computes a run's updates as graphs, or None if that cannot be; `tell`: a line then says why."""
+    reason = hindrance(run)
+    kernels.use(not reason)
+    if reason:
+        if tell:
+            say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
         return None
     return GraphedUpdates(run, graphs.CudaRecorder(run.device))
 
@@ -136,7 +140,7 @@ class GraphedUpdates:
         try:
             call()
         except Uncapturable as reason:
-            say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
+            say(f"note: no CUDA graphs, {reason}")
             self._run.graphs = None
             torch.manual_seed(torch.initial_seed())  # the batch begins anew
             return False

@@ -63,6 +63,7 @@ class Run:
     sharded: ShardedLoss | None = None
     mean: MeanWeights | None = None
     processor_time: ProcessorTime = field(default_factory=ProcessorTime)
+    _ahead: tuple[np.ndarray, Any] | None = None  # Any: each task has batches of its own
 
     @property
     def limits(self) -> RunConfig:
@@ -104,12 +105,13 @@ class Run:
 
     @cached_property
     def graphs(self) -> GraphedUpdates | None:
-        """On a card, if the environment asks for it, what computes an update as CUDA graphs."""
-        if not graphs_wished():
+        """On a card, what computes an update as CUDA graphs, where that can be and DOCNMT_GRAPHS is not off."""
+        wish = graphs_wished()
+        if wish is False or (wish is None and self.device.type != "cuda"):
             return None
         from docnmt.core.training.graphed import graphed
 
-        return graphed(self)
+        return graphed(self, tell=wish is not None)
 
     def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
         """Return the batches of a dataset in this epoch."""
@@ -122,11 +124,21 @@ class Run:
             shuffle=shuffle,
         )
 
+    def prepare(self, data: Dataset, units: np.ndarray) -> None:
+        """Collate a batch, for which `batch` is asked next, while a card computes another; elsewhere nothing waits."""
+        if self.device.type == "cuda":
+            self._ahead = units, data.batch(units)
+
+    def batch(self, data: Dataset, units: np.ndarray) -> Any:
+        """Return the collated batch of some units of the training data."""
+        ahead, self._ahead = self._ahead, None
+        return ahead[1] if ahead is not None and ahead[0] is units else data.batch(units)
+
     def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float | Tensor]]:
         """Return the summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
-        return self.loss_of(data.batch(units).to(self.device))
+        return self.loss_of(self.batch(data, units).to(self.device))
 
-    def loss_of(self, batch: Any) -> tuple[Tensor, dict[str, float | Tensor]]:  # Any: each task has batches of its own
+    def loss_of(self, batch: Any) -> tuple[Tensor, dict[str, float | Tensor]]:
         """Return the same of a batch on the device."""
         halves = contextlib.nullcontext() if self.half_weights is None else self.half_weights.in_place()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16), halves:  # where it is safe

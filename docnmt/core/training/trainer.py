@@ -88,7 +88,8 @@ def take_step(run: Run, epoch: Epoch, group: Sequence[np.ndarray], interrupts: I
         UserError: the gradient is not finite.
     """
     tell_update(run.model, run.state.update)
-    update = gradient(run, epoch.data, group, interrupts.name)
+    following = epoch.plan[run.state.batches + len(group) :][:1]
+    update = gradient(run, epoch.data, group, interrupts.name, *following)
     check_finite(run, "the gradient's norm", update.norm, epoch.data, np.concatenate(group))
     change_weights(run, update.sums["size"], update.norm)
     if run.mean is not None:

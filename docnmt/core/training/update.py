@@ -45,7 +45,9 @@ class Update:
     stopped: str
 
 
-def gradient(run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str) -> Update:
+def gradient(
+    run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str, following: np.ndarray | None = None
+) -> Update:
     """Sum the gradients of the summed losses of all batches, over all ranks; each computes its share.
 
     A single process reads the losses together with the gradient's norm: it waits for a GPU here, and only once in an
@@ -53,6 +55,7 @@ def gradient(run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str
 
     Args:
         signal: the signal that has arrived at this rank, or an empty string.
+        following: the batch after these, which the host collates while a card computes.
 
     Raises:
         UserError: a loss is not a number, or memory is full; the message names the batch, and with several ranks the
@@ -86,7 +89,11 @@ def gradient(run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str
         sum_gradients(run.model, [lacking for _, lacking, _, _ in told if lacking is not None])
     buffers.advance()
     logs = sorted((each for share in told for each in share[0]), key=itemgetter(0))  # the order of a single process
-    every, norm = read_sums(run, data, batches, logs, gradient_norm(run))
+    launched = gradient_norm(run)
+    if following is not None and ranks.world() == 1:
+        with naming_batch(f"update {run.state.update + 2}", data, following):
+            run.prepare(data, following)
+    every, norm = read_sums(run, data, batches, logs, launched)
     sums = added(every)
     if ranks.world() > 1:
         busy = [seconds for _, _, seconds, _ in told]
@@ -98,7 +105,7 @@ def gradient(run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str
 def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:
     """Add the gradient of a batch's summed loss; return the sums to log."""
     with naming_batch(f"update {run.state.update + 1}", data, units):
-        if run.graphs is not None and (sums := run.graphs.forward_backward(data.batch(units))) is not None:
+        if run.graphs is not None and (sums := run.graphs.forward_backward(run.batch(data, units))) is not None:
             return sums
         loss, logs = run.loss(data, units)
         torch.autograd.backward(loss)
