@@ -128,19 +128,19 @@ docmix() { # part d
 
 if has a; then
     export DOCNMT_KERNELS=on
-    result kernels.txt 40:60 python -m pytest -q "${kernel_tests[@]}"
+    result kernels.txt 40:60 python -m pytest -q "${at_once[@]}" "${kernel_tests[@]}"
     result graphs.txt 40:60 python -m pytest -q -m gpu tests/integration/test_gpu.py -k graphs
-    result tests.txt 40:120 python -m pytest -q -m gpu "${tested[@]}" -k "not graphs"
+    result tests.txt 40:120 python -m pytest -q "${at_once[@]}" -m gpu "${tested[@]}" -k "not graphs"
 fi
 if has b; then
     export DOCNMT_KERNELS=on
     # shellcheck disable=SC2086  # the sizes are words
     {
         for arch in $stepped; do
-            ways=("" --no-kernels)
-            [ "$arch" != transformer ] || ways+=(--graphs "--graphs --no-kernels")
+            ways=(--graphs --no-kernels)
+            [ "$arch" != transformer ] || ways+=("")
             for way in "${ways[@]}"; do
-                result "step-$arch${way// /}.md" 20:60 python recipes/gpu/gpu.py --device $device "${measured[@]}" step \
+                result "step-$arch${way// /}.md" 20:45 python recipes/gpu/gpu.py --device $device "${measured[@]}" step \
                     --updates $steps $way "$data" --arch "$arch$size" "${shared[@]}"
             done
         done
@@ -150,7 +150,7 @@ if has b; then
         result attention.md 25:60 python recipes/gpu/gpu.py --device $device "${measured[@]}" attention --words $words
     }
 fi
-unset DOCNMT_KERNELS # the trainings do not depend on what is new
+unset DOCNMT_KERNELS
 if has c && needs_data dialogue; then
     result dialogue.md "$dialogue_share" env WORK="$work/dialogue" SIZE="$size" SEEDS=1 SYSTEMS="sentence both" \
         UPDATES=$((2 * updates)) FURTHER=$((2 * more)) LEARN="${dialogue[*]}" recipes/dialogue/run.sh
