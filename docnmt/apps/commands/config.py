@@ -26,7 +26,7 @@ class ModelsConfig:
     int8: bool = option(
         False, "multiply whole numbers of eight bits, on a CPU: faster, scores differ a little", excludes=("bf16",)
     )
-    bf16: bool = option(False, "multiply in bfloat16, on a CPU that has it: faster, scores differ a little")
+    bf16: bool = option(False, "compute in bfloat16, on a GPU or a CPU that has it: faster, scores differ a little")
     source_lang: str | None = option(
         None,
         "of a model of several languages: the one of the text [as converted or trained]",

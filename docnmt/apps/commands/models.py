@@ -123,8 +123,8 @@ def load_models(config: ModelsConfig) -> LoadedModels:
         digits = "scores from the third digit on" if config.bf16 else "the last digits of scores"
         print(f"note: on this machine the batch size can change {digits}", file=sys.stderr)
     loaded = open_models(paths, device).between(config.source_lang, config.target_lang)
-    if config.fp16:
-        in_half_precision(loaded)
+    if config.fp16 or (config.bf16 and device.type != "cpu"):
+        in_half_precision(loaded, torch.float16 if config.fp16 else torch.bfloat16)
     if device.type == "cpu" and (config.int8 or config.bf16 or packs()):
         kind = EightBitLinear if config.int8 else BFloat16Linear if config.bf16 else PackedLinear
         for model in loaded.models:
@@ -143,27 +143,28 @@ def _check_precision(config: ModelsConfig, device: torch.device) -> None:
     """
     if config.fp16 and device.type == "cpu":
         raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8 or --bf16")
-    if (config.int8 or config.bf16) and device.type != "cpu":
-        raise UsageError(f"{'--int8' if config.int8 else '--bf16'} is for a CPU (--device cpu); on a GPU give --fp16")
-    if config.bf16 and not multiplies_bfloat16():
+    if config.int8 and device.type != "cpu":
+        raise UsageError("--int8 is for a CPU (--device cpu); on a GPU give --fp16 or --bf16")
+    if config.bf16 and device.type == "cpu" and not multiplies_bfloat16():
         raise UsageError("--bf16: this processor has no bfloat16 products and would be slower; leave --bf16 out")
     if config.int8 and not multiplies_eight_bits():
         raise UsageError(f"--int8: torch {torch.__version__} has no such products on this processor; leave --int8 out")
 
 
-def in_half_precision(loaded: LoadedModels) -> None:
-    """Convert weights, keys and values to float16; softmax and scores remain in float32.
+def in_half_precision(loaded: LoadedModels, kind: torch.dtype) -> None:
+    """Convert weights, keys and values to float16 or bfloat16; softmax and scores remain in float32.
 
     Raises:
-        UsageError: a model has sums that float16 cannot represent.
+        UsageError: a model has sums that neither can represent.
     """
     from docnmt.modules.linear_attention import LinearSelfAttention
 
     for path, model in zip(loaded.paths, loaded.models, strict=True):
         assert isinstance(model, nn.Module)
         if any(isinstance(module, LinearSelfAttention) for module in model.modules()):
-            raise UsageError(f"--fp16: {path} has linear attention, whose sums need float32; leave --fp16 out")
-        model.half()
+            option = "--fp16" if kind == torch.float16 else "--bf16"
+            raise UsageError(f"{option}: {path} has linear attention, whose sums need float32; leave {option} out")
+        model.to(kind)
 
 
 def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedModels:
