@@ -15,7 +15,8 @@ tests=${TESTS:-ted=$DATA/ted_iwslt17_ende/test newstest2019=$DATA/wmt_news_ende/
 
 if [ ! -e "$data/meta.json" ]; then
     prefixes=()
-    : > "$out/tests.names.tmp" 2> /dev/null || { mkdir -p "$out"; : > "$out/tests.names.tmp"; }
+    mkdir -p "$out"
+    : > "$out/tests.names.tmp"
     for test in $tests; do
         echo "${test%%=*}" >> "$out/tests.names.tmp"
         prefixes+=("${test#*=}")
