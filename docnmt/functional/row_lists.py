@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional.kernels import takes_kernels
 from docnmt.runtime.tuning import INVARIANT_KEYS
 
 
@@ -81,7 +82,8 @@ def products(q: Tensor, table: Tensor, lists: RowLists) -> Tensor:
     """
     q, table = q.flatten(0, 1), table.flatten(0, 1)
     if q.device.type != "cpu" or q.dtype not in (torch.float32, torch.float64):
-        query = torch.arange(len(q), device=q.device).repeat_interleave(lists.offsets.diff())
+        count = lists.offsets.diff()
+        query = torch.arange(len(q), device=q.device).repeat_interleave(count, output_size=len(lists.rows))
         return (q.index_select(0, query) * table.index_select(0, lists.rows)).sum(1)
     _no_warning()
     size, nothing = (len(q), len(table)), q.new_zeros(len(lists.rows))
@@ -95,6 +97,10 @@ def attend_listed(q: Tensor, keys: Tensor, values: Tensor, lists: RowLists, adde
 
     q (R, h, d), keys (T, h, d), values (T, h, d_v), added (n,) → (R, h, d_v), in the type of `values`.
     """
+    if takes_kernels(q, keys, values):
+        from docnmt.functional.kernels.listed_attention import listed_attention
+
+        return listed_attention(q, keys, values, lists.rows, lists.offsets, added)
     scores = products(q * q.shape[-1] ** -0.5, keys, lists)
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if added is not None:

@@ -35,6 +35,7 @@ JITFunction.run = compile
 from docnmt.functional.kernels.bias_activation import bias_activation
 from docnmt.functional.kernels.choose import choose_sentences
 from docnmt.functional.kernels.chosen_attention import chosen_attention
+from docnmt.functional.kernels.listed_attention import listed_attention
 from docnmt.functional.kernels.residual_norm import residual_norm
 from docnmt.functional.kernels.short_attention import short_attention
 from docnmt.functional.selection import Selection
@@ -59,10 +60,13 @@ for norm in (nn.LayerNorm(512), None):
 product, bias = torch.randn(words, 256, dtype=half, requires_grad=True), torch.zeros(256, requires_grad=True)
 for activation in ("relu", "gelu", "swish"):
     bias_activation(product, bias, activation).sum().backward()
+with torch.no_grad():
+    rows, offsets = torch.zeros(9, dtype=torch.int64), torch.zeros(2 * words + 1, dtype=torch.int64)
+    listed_attention(q, k, v, rows, offsets, torch.zeros(9))
 print(*{name for name, _ in compiled}, max(shared for _, shared in compiled))
 """
 KERNELS = {
-    "_attend", "_attend_back", "_choose", "_read", "_merge", "_read_back", "_sum_back", "_residual_norm",
+    "_attend", "_attend_back", "_choose", "_read", "_merge", "_read_back", "_sum_back", "_listed", "_residual_norm",
     "_residual_norm_back", "_bias_activation", "_bias_activation_back",
 }  # fmt: skip
 

@@ -21,8 +21,10 @@ from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402
 from docnmt.functional.kernels.choose import choose_sentences  # noqa: E402
 from docnmt.functional.kernels.chosen_attention import chosen_attention  # noqa: E402
+from docnmt.functional.kernels.listed_attention import listed_attention  # noqa: E402
 from docnmt.functional.kernels.residual_norm import residual_norm  # noqa: E402
 from docnmt.functional.kernels.short_attention import short_attention  # noqa: E402
+from docnmt.functional.row_lists import RowLists, attend_listed  # noqa: E402
 from docnmt.functional.select_all import top_sentences  # noqa: E402
 from docnmt.functional.select_and_attend import dense_attention, select  # noqa: E402
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy  # noqa: E402
@@ -285,6 +287,25 @@ def test_sentences_that_nobody_chose_have_no_gradient_and_are_not_read() -> None
     assert all(torch.isfinite(x.grad).all() for x in leaves if x.grad is not None)
     assert not leaves[1].grad[3:43].any()  # type: ignore[index]
     assert not leaves[0].grad[7].any()  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("width", "wide"), [(16, 16), (24, 40)])
+@pytest.mark.parametrize("adds", [False, True])
+def test_attention_to_lists_of_rows(width: int, wide: int, adds: bool) -> None:
+    """Empty lists, one row, more than two blocks; values elsewhere are NaN."""
+    torch.manual_seed(0)
+    begins = torch.tensor([[[0, 7], [0, 3]], [[40, 0], [5, 60]], [[9, 9], [0, 0]]])
+    lengths = torch.tensor([[[3, 1], [150, 2]], [[1, 0], [60, 30]], [[0, 0], [128, 64]]])
+    lists = RowLists.of_spans(begins, lengths)
+    q, keys, values = torch.randn(3, 2, width), torch.randn(200, 2, width), torch.randn(200, 2, wide)
+    used = torch.zeros(400, dtype=torch.bool).index_fill_(0, lists.rows, True).view(200, 2, 1)
+    keys, values = keys.masked_fill(~used, torch.nan), values.masked_fill(~used, torch.nan)
+    added = torch.randn(len(lists.rows)) if adds else None
+    given = (q, keys, values, lists.rows, lists.offsets, added)
+    found = listed_attention(*(None if x is None else x.to(DEVICE) for x in given))  # type: ignore[arg-type]
+    more = None if added is None else added.double()
+    assert_close([found], [attend_listed(q.double(), keys.double(), values.double(), lists, more)])
+    assert not found[2, 0].any()
 
 
 def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:
