@@ -2,8 +2,8 @@
 # What a card borrowed for some minutes should do, in order of worth. Parts, all of them where none is named:
 #   a  the tests that need a card, four minutes at most: the kernels first, then CUDA graphs, then pytest -m gpu
 #   b  tables: a training step with and without the kernels, and as CUDA graphs, beside Hugging Face's Marian compiled;
-#      each kernel beside what computes the same without it; beam search beside Marian's, with and without kernels; attention beside dense flash
-#      attention
+#      each kernel beside what computes the same without it; beam search with and without kernels, beside Marian's;
+#      attention beside dense flash attention
 #   c  dialogue, en-fr: base models of sentences and of documents (recipes/dialogue), with their scores
 #   d  docmix, en-de: a sentence model, a document model that starts from it, and the sentence model trained on for as
 #      long; their scores, and ContraPro
