@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 import numpy as np
+from typing_extensions import Unpack
 
 from docnmt.apps.commands.config import MemoryConfig, check_memory_window
 from docnmt.apps.commands.memory_option import open_memory
@@ -33,6 +34,15 @@ from docnmt.registry.registry import GENERATORS
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.hub import address_of
 from docnmt.runtime.tuning import pick_device, tune
+
+
+class _Read(TypedDict, total=False):
+    """What is read beside the text; arguments of `translate_corpus` and of `explain_translations`."""
+
+    given: list[str | None] | None
+    memory: TranslationMemory | None
+    context_window: int | None
+
 
 #: The translation of a sentence without text.
 EMPTY = Translation("", (), 0.0, ())
@@ -81,10 +91,12 @@ class Translator:
         Raises:
             UsageError: the models lack a language.
         """
+        if source_lang is None and target_lang is None:
+            return self
         return Translator(self.models.between(source_lang, target_lang))
 
     @overload
-    def translate(
+    def translate(  # type: ignore[overload-overlap]  # a str is a sequence of str
         self,
         documents: OneDocument,
         *,
@@ -98,7 +110,7 @@ class Translator:
         splitter: str = "rules",
         source_lang: str | None = None,
         target_lang: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> list[Translation]: ...
     @overload
     def translate(
@@ -115,7 +127,7 @@ class Translator:
         splitter: str = "rules",
         source_lang: str | None = None,
         target_lang: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> list[list[Translation]]: ...
     def translate(
         self,
@@ -131,7 +143,7 @@ class Translator:
         splitter: str = "rules",
         source_lang: str | None = None,
         target_lang: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> list[Translation] | list[list[Translation]]:
         """Translate one document, or several; return a translation in place of every sentence.
 
@@ -158,33 +170,21 @@ class Translator:
         Raises:
             UserError: documents or options are invalid; the message names the sentence or the option.
         """
-        if source_lang is not None or target_lang is not None:
-            return self.between(source_lang, target_lang).translate(
-                documents,
-                beam=beam,
-                explain=explain,
-                given=given,
-                memory=memory,
-                glossary=glossary,
-                formality=formality,
-                context_window=context_window,
-                splitter=splitter,
-                **options,
-            )
+        chosen = self.between(source_lang, target_lang)
         generation, search = _search(beam, {"formality": formality, **options})
-        task = self.models.task
+        task = chosen.models.task
         asked = InMemory.of(documents, "documents", sentence_splitter(splitter, task.source_lang))
         there = asked.partners(given, "given")
-        read: dict[str, Any] = {
+        read: _Read = {
             "given": None if given is None else [there[n] for n in asked.kept],
-            "memory": self._memory(memory, context_window),
-            "context_window": self._window(context_window),
+            "memory": chosen._memory(memory, context_window),
+            "context_window": chosen._window(context_window),
         }
         if formality == "given" and given is None:
             raise UserError("formality: given: no translations are given; expected given=…, too")
-        corpus = self.models.told(self._corpus(asked), formality, read["given"])
+        corpus = chosen.models.told(chosen._corpus(asked), formality, read["given"])
         results = translate_corpus(
-            self.models.models, task, corpus, generation, search, glossary=Glossary.of(glossary), **read
+            chosen.models.models, task, corpus, generation, search, glossary=Glossary.of(glossary), **read
         )
         found = {
             n: Translation.of_given(text, task.target_tokenizer) for n, text in enumerate(there) if text is not None
@@ -192,7 +192,7 @@ class Translator:
         found |= {n: next(results).nbest[0] for n in asked.kept if there[n] is None}
         if explain:
             pieces = [found[n].pieces for n in asked.kept]
-            explanations = self._explanations(asked, corpus, pieces, **read)
+            explanations = chosen._explanations(asked, corpus, pieces, **read)
             found = {n: replace(found.get(n, EMPTY), explanation=each) for n, each in enumerate(explanations)}
         return asked.shaped([found.get(n, EMPTY) for n in range(len(there))])
 
@@ -246,26 +246,19 @@ class Translator:
         Raises:
             UserError: the shapes differ, a sentence without text has a translation, or an option is wrong.
         """
-        if source_lang is not None or target_lang is not None:
-            return self.between(source_lang, target_lang).score(
-                sources,  # type: ignore[arg-type]  # overloads
-                targets,  # type: ignore[arg-type]
-                lenpen=lenpen,
-                context_window=context_window,
-                max_tokens=max_tokens,
-            )
-        generation, chosen = _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})
-        asked, texts = self._pairs(sources, targets)
-        corpus = self._corpus(asked, [texts[n] for n in asked.kept])
+        chosen = self.between(source_lang, target_lang)
+        generation, search = _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})
+        asked, texts = chosen._pairs(sources, targets)
+        corpus = chosen._corpus(asked, [texts[n] for n in asked.kept])
         log_probs = token_log_probs(
-            self.models.models,
-            self.models.task,
+            chosen.models.models,
+            chosen.models.task,
             corpus,
             max_tokens=generation.max_tokens,
-            context_window=self._window(context_window),
+            context_window=chosen._window(context_window),
         )
         found = {
-            n: float(each.sum() / len(each) ** chosen.lenpen) for n, each in zip(asked.kept, log_probs, strict=True)
+            n: float(each.sum() / len(each) ** search.lenpen) for n, each in zip(asked.kept, log_probs, strict=True)
         }
         return asked.shaped([found.get(n, 0.0) for n in range(len(texts))])
 
@@ -319,7 +312,7 @@ class Translator:
         return asked, [text or "" for text in texts]
 
     def _explanations(
-        self, asked: InMemory, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], **read: Any
+        self, asked: InMemory, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], **read: Unpack[_Read]
     ) -> list[Explanation]:
         """Return explanations of all sentences; those without text, or with given translations, are empty."""
         numbers = np.array([asked.places[n] for n in asked.kept], dtype=np.int64)
@@ -357,13 +350,13 @@ class Translator:
         return open_memory(MemoryConfig(memory=str(memory)), self.models)
 
 
-def _search(beam: int, options: dict[str, Any]) -> tuple[GenerationConfig, SearchConfig]:
+def _search(beam: int, options: Mapping[str, object]) -> tuple[GenerationConfig, SearchConfig]:
     """Resolve the options of generation by the command line's configuration classes.
 
     Raises:
         UsageError: an option that is not known, or its value is wrong.
     """
-    name = options.get("generator", GenerationConfig.generator)
+    name = str(options.get("generator", GenerationConfig.generator))
     if name not in GENERATORS:
         raise UsageError(f"generator: no generator named '{name}'; there are {', '.join(GENERATORS.names())}")
     sections = [Section("generation", GenerationConfig), Section("search", GENERATORS.config(name))]

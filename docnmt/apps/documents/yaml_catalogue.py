@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import yaml
 
@@ -146,9 +146,16 @@ class YamlCatalogue(Catalogue):
         return head[0] + end.join(indent + line if line else "" for line in lines) + tail
 
 
-def _place(mark: Any) -> int:  # PyYAML has a class with and one without its C part
+class _Mark(Protocol):
+    """PyYAML has a class with and one without its C part."""
+
+    index: int
+
+
+def _place(mark: _Mark | None) -> int:
     """Where a mark stands."""
-    return int(mark.index)
+    assert mark is not None  # events of a stream have them
+    return mark.index
 
 
 def _escape(character: str) -> str:

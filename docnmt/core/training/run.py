@@ -18,7 +18,7 @@ from docnmt.core.batching.plan import plan_batches
 from docnmt.core.criterions.criterion import Criterion
 from docnmt.core.models.encoder_decoder import EncoderDecoder
 from docnmt.core.optim.config import OptimizationConfig
-from docnmt.core.tasks.task import Dataset, Task
+from docnmt.core.tasks.task import Batch, Dataset, Task
 from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_checkpoint, unique_state
 from docnmt.core.training.config import SECTIONS, RunConfig, TrainingConfig
 from docnmt.core.training.ema import MeanWeights
@@ -63,7 +63,7 @@ class Run:
     sharded: ShardedLoss | None = None
     mean: MeanWeights | None = None
     processor_time: ProcessorTime = field(default_factory=ProcessorTime)
-    _ahead: tuple[np.ndarray, Any] | None = None  # Any: each task has batches of its own
+    _ahead: tuple[np.ndarray, Batch] | None = None
 
     @property
     def limits(self) -> RunConfig:
@@ -129,7 +129,7 @@ class Run:
         if self.device.type == "cuda":
             self._ahead = units, data.batch(units)
 
-    def batch(self, data: Dataset, units: np.ndarray) -> Any:
+    def batch(self, data: Dataset, units: np.ndarray) -> Batch:
         """Return the collated batch of some units of the training data."""
         ahead, self._ahead = self._ahead, None
         return ahead[1] if ahead is not None and ahead[0] is units else data.batch(units)
@@ -138,7 +138,7 @@ class Run:
         """Return the summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
         return self.loss_of(self.batch(data, units).to(self.device))
 
-    def loss_of(self, batch: Any) -> tuple[Tensor, dict[str, float | Tensor]]:
+    def loss_of(self, batch: Any) -> tuple[Tensor, dict[str, float | Tensor]]:  # Any: each task has batches of its own
         """Return the same of a batch on the device."""
         halves = contextlib.nullcontext() if self.half_weights is None else self.half_weights.in_place()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16), halves:  # where it is safe
