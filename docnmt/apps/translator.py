@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, TypedDict, overload
+from typing import Any, TypedDict, get_args, overload
 
 import numpy as np
 from typing_extensions import Unpack
 
-from docnmt.apps.commands.config import MemoryConfig, check_memory_window
+from docnmt.apps.commands.config import MemoryConfig, Precision, check_memory_window
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, open_models
 from docnmt.apps.explain.attention_alignment import AlignedPiece, aligned, read
@@ -49,7 +49,9 @@ EMPTY = Translation("", (), 0.0, ())
 
 
 @named_options
-def load(path: str | Path | Sequence[str | Path], *, device: str = "cpu") -> Translator:
+def load(
+    path: str | Path | Sequence[str | Path], *, device: str = "cpu", precision: Precision = "float32"
+) -> Translator:
     """Load a checkpoint or a folder of checkpoints (its best), or several, whose probabilities are then averaged.
 
     A path that does not exist can be a model's name on the Hugging Face hub, `org/name` or `hf://org/name`.
@@ -59,9 +61,11 @@ def load(path: str | Path | Sequence[str | Path], *, device: str = "cpu") -> Tra
 
     Args:
         device: cpu, cuda, cuda:1 …; auto takes cuda if available.
+        precision: float32; int8, on a CPU; fp16, on a GPU; or bf16 (`--int8` … of docnmt-translate).
 
     Raises:
-        UserError: a checkpoint is missing or damaged, or the models cannot translate together.
+        UserError: a checkpoint is missing or damaged, the models cannot translate together, or device or models do not
+            support the precision.
     """
     expected = "load: expected a checkpoint, a folder of checkpoints or a list of such, got"
     if not isinstance(path, (str, Path, Sequence)):
@@ -71,8 +75,10 @@ def load(path: str | Path | Sequence[str | Path], *, device: str = "cpu") -> Tra
         raise UserError(f"{expected} none")
     if wrong := [each for each in paths if not isinstance(each, (str, Path))]:
         raise UserError(f"{expected} one with {type(wrong[0]).__name__} in it")
+    if precision not in get_args(Precision):
+        raise UserError(f"load: precision: expected {', '.join(get_args(Precision))}, got {precision!r}")
     tune()
-    return Translator(open_models([address_of(str(each)) for each in paths], pick_device(device)))
+    return Translator(open_models([address_of(str(each)) for each in paths], pick_device(device), precision=precision))
 
 
 class Translator:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
 from docnmt.apps.commands.config import ModelsConfig
-from docnmt.apps.commands.models import LoadedModels, in_half_precision, load_models, open_models
+from docnmt.apps.commands.models import in_half_precision, load_models, open_models
 from docnmt.core.batching.collate import collate_source
 from docnmt.core.batching.planned_units import planned_units
 from docnmt.core.data.tokenizer import EOS
@@ -267,7 +267,7 @@ def test_half_precision_gives_nearly_the_same_scores(arch: str, device: str, kin
     model = small_system.model(arch).to(device)
     search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
     whole = translate(model, search=search)
-    in_half_precision(LoadedModels((Path("m"),), (model,), small_system.task()), kind)
+    in_half_precision(Path("m"), model, kind)
     assert {parameter.dtype for parameter in model.parameters()} == {kind}
     for one, other in zip(translate(model, search=search), whole, strict=True):
         assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=near)
@@ -319,5 +319,6 @@ def test_half_precision_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
     path = small_system.save(tmp_path / "m.safetensors", "scaleformer_tiny")
     with pytest.raises(UsageError, match="--fp16 is for a GPU"):
         load_models(ModelsConfig(str(path), device="cpu", fp16=True))
+    (model,) = open_models([path], torch.device("cpu")).models
     with pytest.raises(UsageError, match=r"m\.safetensors has linear attention, whose sums need float32"):
-        in_half_precision(open_models([path], torch.device("cpu")), torch.float16)
+        in_half_precision(path, model, torch.float16)

@@ -26,6 +26,7 @@ from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.model_card import model_card
+from docnmt.modules.reduced_precision import multiplies_eight_bits
 from docnmt.runtime.errors import UsageError, UserError
 
 DOCUMENTS = small_system.text(3, 4, seed=4)
@@ -51,6 +52,22 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(path: Path) -> docnmt.Translator:
     return docnmt.load(path.parent)
+
+
+@pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
+def test_a_precision_is_that_of_the_command(path: Path, run: Run) -> None:  # noqa: F811
+    lines = DOCUMENTS[0]
+    found = docnmt.load(path, precision="int8").translate(lines, max_len_a=0.5, max_len_b=2)
+    words = ["--int8", "--path", str(path), "--input-format", "corpus", "--max-len-a", "0.5", "--max-len-b", "2"]
+    _, out, _ = run("translate", *words, stdin="\n".join(lines).encode())
+    assert out.splitlines() == [each.text for each in found]
+
+
+def test_a_precision_that_there_is_not_is_refused(path: Path) -> None:
+    with pytest.raises(UserError, match="int4"):
+        docnmt.load(path, precision="int4")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="fp16"):
+        docnmt.load(path, precision="fp16")
 
 
 def texts(documents: list[list[docnmt.Translation]]) -> list[list[str]]:
@@ -289,7 +306,7 @@ def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None
         docnmt.load(path, device=None)  # type: ignore[arg-type]
     function: Any
     for function, options, message in (
-        (docnmt.load, {"beam": 4, "devise": 1}, r"'beam'; there are device, path; .*'devise'; did you mean 'device'\?"),
+        (docnmt.load, {"beam": 4, "devise": 1}, r"'beam'; there are device, path, precision; .*'devise'; did you mean 'device'\?"),
         (model.score, {"lenpn": 0}, r"'lenpn'; did you mean 'lenpen'\? there are context_window, lenpen, max_tokens, "),
         (model.align, {"beam": 4}, "'beam'; there are sources, targets$"),
         (model.explain, {"target": []}, r"'target'; did you mean 'targets'\?"),

@@ -10,6 +10,9 @@ from docnmt.core.formats.columns import parse_columns
 from docnmt.registry.options import Except, Needs, option
 from docnmt.runtime.errors import UsageError
 
+#: What models compute in when they translate.
+Precision = Literal["float32", "fp16", "bf16", "int8"]
+
 
 @dataclass(frozen=True)
 class ModelsConfig:
@@ -43,6 +46,12 @@ class ModelsConfig:
         basic=True,
         between=(0, None),
     )
+
+    @property
+    def precision(self) -> Precision:
+        """What the models compute in."""
+        chosen: dict[Precision, bool] = {"fp16": self.fp16, "int8": self.int8, "bf16": self.bf16}
+        return next((name for name, wanted in chosen.items() if wanted), "float32")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from docnmt.apps.commands.config import ModelsConfig
+from docnmt.apps.commands.config import ModelsConfig, Precision
 from docnmt.core.batching.formality import in_form, in_given_form
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
@@ -118,61 +118,69 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     paths = [find_checkpoint(part) for part in split_path(config.path)]
     print(tune(), file=sys.stderr)
     device = pick_device(config.device)
-    _check_precision(config, device)
     if device.type == "cpu" and not row_invariant(torch.bfloat16 if config.bf16 else torch.float32):
         digits = "scores from the third digit on" if config.bf16 else "the last digits of scores"
         print(f"note: on this machine the batch size can change {digits}", file=sys.stderr)
-    loaded = open_models(paths, device).between(config.source_lang, config.target_lang)
-    if config.fp16 or (config.bf16 and device.type != "cpu"):
-        in_half_precision(loaded, torch.float16 if config.fp16 else torch.bfloat16)
-    if device.type == "cpu" and (config.int8 or config.bf16 or packs()):
-        kind = EightBitLinear if config.int8 else BFloat16Linear if config.bf16 else PackedLinear
-        for model in loaded.models:
-            if isinstance(model, nn.Module):  # else a plug-in's own
-                replace_linear(model, kind)
+    loaded = open_models(paths, device, precision=config.precision).between(config.source_lang, config.target_lang)
     if config.context_window and not loaded.reads_context:
         raise UsageError(f"--context-window has no effect: {config.path} reads every sentence by itself")
     return loaded
 
 
-def _check_precision(config: ModelsConfig, device: torch.device) -> None:
+def _check_precision(precision: Precision, device: torch.device) -> None:
     """Check that the device supports the requested precision.
 
     Raises:
       UsageError: it does not.
     """
-    if config.fp16 and device.type == "cpu":
+    on_cpu = device.type == "cpu"
+    if precision == "fp16" and on_cpu:
         raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8 or --bf16")
-    if config.int8 and device.type != "cpu":
+    if precision == "int8" and not on_cpu:
         raise UsageError("--int8 is for a CPU (--device cpu); on a GPU give --fp16 or --bf16")
-    if config.bf16 and device.type == "cpu" and not multiplies_bfloat16():
+    if precision == "bf16" and on_cpu and not multiplies_bfloat16():
         raise UsageError("--bf16: this processor has no bfloat16 products and would be slower; leave --bf16 out")
-    if config.int8 and not multiplies_eight_bits():
+    if precision == "int8" and not multiplies_eight_bits():
         raise UsageError(f"--int8: torch {torch.__version__} has no such products on this processor; leave --int8 out")
 
 
-def in_half_precision(loaded: LoadedModels, kind: torch.dtype) -> None:
+def _compute_in(path: Path, model: AnyTranslationModel, precision: Precision, device: torch.device) -> None:
+    """Make a model compute in a precision; on a CPU pack its weights for products.
+
+    Raises:
+        UsageError: the model has sums that neither float16 nor bfloat16 can represent.
+    """
+    if not isinstance(model, nn.Module):  # a plug-in's own
+        return
+    if device.type != "cpu":
+        if precision != "float32":
+            in_half_precision(path, model, torch.float16 if precision == "fp16" else torch.bfloat16)
+    elif precision != "float32" or packs():
+        replace_linear(model, {"int8": EightBitLinear, "bf16": BFloat16Linear}.get(precision, PackedLinear))
+
+
+def in_half_precision(path: Path, model: nn.Module, kind: torch.dtype) -> None:
     """Convert weights, keys and values to float16 or bfloat16; softmax and scores remain in float32.
 
     Raises:
-        UsageError: a model has sums that neither can represent.
+        UsageError: the model has sums that neither can represent.
     """
     from docnmt.modules.linear_attention import LinearSelfAttention
 
-    for path, model in zip(loaded.paths, loaded.models, strict=True):
-        assert isinstance(model, nn.Module)
-        if any(isinstance(module, LinearSelfAttention) for module in model.modules()):
-            option = "--fp16" if kind == torch.float16 else "--bf16"
-            raise UsageError(f"{option}: {path} has linear attention, whose sums need float32; leave {option} out")
-        model.to(kind)
+    if any(isinstance(module, LinearSelfAttention) for module in model.modules()):
+        option = "--fp16" if kind == torch.float16 else "--bf16"
+        raise UsageError(f"{option}: {path} has linear attention, whose sums need float32; leave {option} out")
+    model.to(kind)
 
 
-def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedModels:
-    """Load the models of these checkpoints and folders of checkpoints on a device.
+def open_models(paths: Sequence[str | Path], device: torch.device, *, precision: Precision = "float32") -> LoadedModels:
+    """Load the models of these checkpoints and folders of checkpoints on a device, to translate.
 
     Raises:
         UserError: a checkpoint is missing, damaged, no translation model, or has another vocabulary than the first.
+        UsageError: device or models do not support the precision.
     """
+    _check_precision(precision, device)
     files = tuple(find_checkpoint(path) for path in paths)
     models: list[AnyTranslationModel] = []
     tasks: list[TranslationTask] = []
@@ -184,6 +192,7 @@ def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedMode
         models.append(loaded.model)
         tasks.append(loaded.task)
         _check(files[0], tasks[0], path, loaded.task)
+        _compute_in(path, loaded.model, precision, device)
     readers = [n for n, model in enumerate(models) if model.reading.whole_documents] or [0]
     for n in readers:  # the task determines where documents are cut
         limits = tasks[readers[0]].max_doc_tokens, tasks[n].max_doc_tokens
