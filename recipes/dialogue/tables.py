@@ -29,7 +29,9 @@ GIVEN = {
 #: Systems that begin at a sentence model of 6,000 and of 12,000 updates; the others' has 2,500.
 STARTS = (", longer start", ", longest start")
 TABLES = (("dev", ("none", "third")), ("diabla", ("none",)), ("diabla", ("third", "foreign")))
-TABLES += (("games", ("none", "third")), ("diabla", ("none", "asked", "third", "foreign")))
+TABLES += (("games", ("none", "third")),)
+#: Of models that can be told the form.
+FORMS = (("diabla", ("none", "asked", "third", "foreign")), ("games", ("none", "third", "foreign")))
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -71,8 +73,8 @@ def questions(rows: Sequence[Row]) -> Iterator[str]:
         yield f"| {name} | {len(found[0])} | {' | '.join(spread(values, 1) for values in found)} |"
 
 
-def table(rows: Sequence[Row], where: str, ways: Sequence[str]) -> Iterator[str]:
-    """One table: a row for each system and what it was given."""
+def table(rows: Sequence[Row], where: str, ways: Sequence[str], *, forms: bool = False) -> Iterator[str]:
+    """One table: a row for each system and what it was given; of models that can be told the form, or of the others."""
     yield "| system | seeds | agreement | consistency | s-BLEU | difference | chrF | difference |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for way in ways:
@@ -82,9 +84,10 @@ def table(rows: Sequence[Row], where: str, ways: Sequence[str]) -> Iterator[str]
                 systems[row["system"]].append(row)
         if systems:
             yield f"| *{GIVEN[way]}* | | | | | | | |"
+        starts = {order(name)[0] for name in systems if forms == ("forms" in name)}
         for name in sorted(systems, key=order):
             mine, alone = systems[name], name.startswith("sentence")
-            if ("asked" in ways) != ("forms" in name) and not (alone and name == "sentence"):
+            if forms != ("forms" in name) and not (alone and order(name)[0] in starts):
                 continue
             values = {score: spread([row[score] for row in mine], digits) for score, digits in SCORES}
             bleu, chrf = ("" if alone else difference(mine, metric) for metric in ("s-BLEU", "chrF"))
@@ -98,8 +101,9 @@ def main() -> None:
     parser.add_argument("scores", type=Path)
     rows = [json.loads(line) for line in parser.parse_args().scores.read_text(encoding="utf-8").splitlines()]
     tables = [table(rows, where, ways) for where, ways in TABLES]
+    told = (table(rows, where, ways, forms=True) for where, ways in FORMS)
     german = (table(rows, where, ("none", "third", "foreign")) for where in ("xdailydialog", "games-de"))
-    print("\n\n".join("\n".join(each) for each in (*tables, questions(rows), *german)))
+    print("\n\n".join("\n".join(each) for each in (*tables, *told, questions(rows), *german)))
 
 
 if __name__ == "__main__":
