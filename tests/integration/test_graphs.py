@@ -20,6 +20,7 @@ from torch import Tensor
 from toy import log
 
 from docnmt.cli.train import main, parse
+from docnmt.core.batch import TranslationBatch
 from docnmt.core.batching import fill
 from docnmt.core.training import graphed
 from docnmt.core.training.checkpoint import load_checkpoint
@@ -27,6 +28,7 @@ from docnmt.core.training.interrupts import Interrupts
 from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import Run
 from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate, take_step
+from docnmt.functional import kernels
 from docnmt.modules.positions import MultiLevel
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.graphs import Uncapturable, seeds_from
@@ -207,6 +209,46 @@ def test_a_recording_that_fails_ends_the_graphs_and_not_the_run(
     assert capfd.readouterr().err.count("not permitted when stream is capturing") == 1
     theirs = trainings.train("none", "--dropout 0 --update-freq 2", graphs=False)
     assert [line["loss"] for line in ours] == pytest.approx([line["loss"] for line in theirs], rel=2e-4)
+
+
+@pytest.mark.usefixtures("flash")
+def test_graphs_that_find_no_memory_end_and_the_run_goes_on(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At the first batch of another shape, as graphs keep the memory of theirs; nothing is added twice."""
+    loss_of, shapes = Run.loss_of, set[int]()
+
+    def full(self: Run, batch: Any) -> Any:
+        graphs = self.__dict__.get("graphs")
+        if kernels._used and graphs is not None:
+            shapes.add(batch.source.layout.num_tokens)
+            if len(shapes) == 3:
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return loss_of(self, batch)
+
+    monkeypatch.setattr(Run, "loss_of", full)
+    options = "--dropout 0 --update-freq 2"
+    ours = trainings.train("full", options)
+    assert capfd.readouterr().err.count("no CUDA graphs") == 1
+    assert trainings.recorders[0].recordings
+    theirs = trainings.train("none", options, graphs=False)
+    for name in ("loss", "gnorm"):
+        assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-4)
+
+
+@pytest.mark.usefixtures("flash")
+def test_kernels_are_for_the_passes_of_graphs_alone(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for measuring memory, nor for validation, nor for what the process does later."""
+    loss_of, used = Run.loss_of, set[tuple[type, bool, bool]]()
+
+    def noted(self: Run, batch: Any) -> Any:
+        used.add((type(batch), self.model.training, kernels._used))
+        return loss_of(self, batch)
+
+    monkeypatch.setattr(Run, "loss_of", noted)
+    trainings.train("graphs", "--no-disable-validation", updates=3)
+    assert used == {(fill.FilledBatch, True, True), (TranslationBatch, True, False), (TranslationBatch, False, False)}
+    assert not kernels._used
 
 
 def test_on_a_cpu_there_are_none(trainings: Trainings, capfd: pytest.CaptureFixture[str]) -> None:
