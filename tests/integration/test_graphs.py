@@ -321,6 +321,25 @@ def test_a_batch_that_was_prepared_is_not_made_again() -> None:
         assert len(made) == 2 + len(prepared)  # equal units are not the same
 
 
+def test_the_batch_that_is_prepared_is_the_next_one(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same epoch, after all batches of an update."""
+    batch, said = Run.batch, list[tuple[str, int]]()
+
+    def asked(self: Run, data: Any, units: np.ndarray) -> Any:
+        said.append(("asked", id(units)))
+        return batch(self, data, units)
+
+    monkeypatch.setattr(Run, "batch", asked)
+    monkeypatch.setattr(Run, "prepare", lambda self, data, units: said.append(("prepared", id(units))))
+    options = trainings.options("ahead", "--update-freq 2 --no-bf16 --max-tokens 300 --max-epoch 1")
+    assert main([*options, "--device", "cpu"]) == 0
+    prepared = [place for place, (what, _) in enumerate(said) if what == "prepared"]
+    assert len(prepared) > 1
+    assert [said[place + 1] for place in prepared] == [("asked", said[place][1]) for place in prepared]
+    assert all(said[place - 2][0] == said[place - 1][0] == "asked" for place in prepared)
+    assert said[-1][0] == "asked"  # nothing follows the last
+
+
 def test_levels_are_hidden_by_numbers_of_the_device() -> None:
     """As often as the host hides them, and all of a text at once."""
     torch.manual_seed(0)
