@@ -499,6 +499,7 @@ def pretended(*, kernels: bool = True) -> Iterator[HostSyncs]:
     counter = _Active.counter = HostSyncs(kernels=kernels)
     has_flash, varlen._has_flash = varlen._has_flash, lambda device: True
     switched_on, triton_kernels._switched_on = triton_kernels._switched_on, interprets
+    lacking, triton_kernels.lacking = triton_kernels.lacking, str  # type: ignore[assignment]
     recorder, graphs.CudaRecorder = graphs.CudaRecorder, PretendedRecorder  # type: ignore[assignment,misc]
     forget, torch.clear_autocast_cache = torch.clear_autocast_cache, _Active.casts.clear
     try:
@@ -506,7 +507,7 @@ def pretended(*, kernels: bool = True) -> Iterator[HostSyncs]:
             yield counter
     finally:
         _Active.counter = None
-        triton_kernels._switched_on = switched_on
+        triton_kernels._switched_on, triton_kernels.lacking = switched_on, lacking
         graphs.CudaRecorder = recorder  # type: ignore[misc]
         varlen._has_flash, torch.clear_autocast_cache = has_flash, forget
         torch.__future__.set_swap_module_params_on_conversion(swap)

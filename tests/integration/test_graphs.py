@@ -20,6 +20,7 @@ from torch import Tensor
 from toy import log
 
 from docnmt.cli.train import main, parse
+from docnmt.core.batch import TranslationBatch
 from docnmt.core.batching import fill
 from docnmt.core.training import graphed
 from docnmt.core.training.checkpoint import load_checkpoint
@@ -27,6 +28,7 @@ from docnmt.core.training.interrupts import Interrupts
 from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import Run
 from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate, take_step
+from docnmt.functional import kernels
 from docnmt.modules.positions import MultiLevel
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.graphs import Uncapturable, seeds_from
@@ -209,6 +211,46 @@ def test_a_recording_that_fails_ends_the_graphs_and_not_the_run(
     assert [line["loss"] for line in ours] == pytest.approx([line["loss"] for line in theirs], rel=2e-4)
 
 
+@pytest.mark.usefixtures("flash")
+def test_graphs_that_find_no_memory_end_and_the_run_goes_on(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At the first batch of another shape, as graphs keep the memory of theirs; nothing is added twice."""
+    loss_of, shapes = Run.loss_of, set[int]()
+
+    def full(self: Run, batch: Any) -> Any:
+        graphs = self.__dict__.get("graphs")
+        if kernels._used and graphs is not None:
+            shapes.add(batch.source.layout.num_tokens)
+            if len(shapes) == 3:
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return loss_of(self, batch)
+
+    monkeypatch.setattr(Run, "loss_of", full)
+    options = "--dropout 0 --update-freq 2"
+    ours = trainings.train("full", options)
+    assert capfd.readouterr().err.count("no CUDA graphs") == 1
+    assert trainings.recorders[0].recordings
+    theirs = trainings.train("none", options, graphs=False)
+    for name in ("loss", "gnorm"):
+        assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-4)
+
+
+@pytest.mark.usefixtures("flash")
+def test_kernels_are_for_the_passes_of_graphs_alone(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for measuring memory, nor for validation, nor for what the process does later."""
+    loss_of, used = Run.loss_of, set[tuple[type, bool, bool]]()
+
+    def noted(self: Run, batch: Any) -> Any:
+        used.add((type(batch), self.model.training, kernels._used))
+        return loss_of(self, batch)
+
+    monkeypatch.setattr(Run, "loss_of", noted)
+    trainings.train("graphs", "--no-disable-validation", updates=3)
+    assert used == {(fill.FilledBatch, True, True), (TranslationBatch, True, False), (TranslationBatch, False, False)}
+    assert not kernels._used
+
+
 def test_on_a_cpu_there_are_none(trainings: Trainings, capfd: pytest.CaptureFixture[str]) -> None:
     trainings.patch.setenv("DOCNMT_GRAPHS", "on")
     assert main([*trainings.options("cpu", ""), "--device", "cpu", "--max-update", "1"]) == 0
@@ -277,6 +319,25 @@ def test_a_batch_that_was_prepared_is_not_made_again() -> None:
         Run.prepare(run, Data(), first)  # type: ignore[arg-type]
         Run.batch(run, Data(), other)  # type: ignore[arg-type]
         assert len(made) == 2 + len(prepared)  # equal units are not the same
+
+
+def test_the_batch_that_is_prepared_is_the_next_one(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same epoch, after all batches of an update."""
+    batch, said = Run.batch, list[tuple[str, int]]()
+
+    def asked(self: Run, data: Any, units: np.ndarray) -> Any:
+        said.append(("asked", id(units)))
+        return batch(self, data, units)
+
+    monkeypatch.setattr(Run, "batch", asked)
+    monkeypatch.setattr(Run, "prepare", lambda self, data, units: said.append(("prepared", id(units))))
+    options = trainings.options("ahead", "--update-freq 2 --no-bf16 --max-tokens 300 --max-epoch 1")
+    assert main([*options, "--device", "cpu"]) == 0
+    prepared = [place for place, (what, _) in enumerate(said) if what == "prepared"]
+    assert len(prepared) > 1
+    assert [said[place + 1] for place in prepared] == [("asked", said[place][1]) for place in prepared]
+    assert all(said[place - 2][0] == said[place - 1][0] == "asked" for place in prepared)
+    assert said[-1][0] == "asked"  # nothing follows the last
 
 
 def test_levels_are_hidden_by_numbers_of_the_device() -> None:

@@ -32,6 +32,7 @@ def compile(self, *args, grid, warmup, **options):
     return kernel
 
 JITFunction.run = compile
+from docnmt.functional.kernels import MOST_KEPT
 from docnmt.functional.kernels.bias_activation import bias_activation
 from docnmt.functional.kernels.choose import choose_sentences
 from docnmt.functional.kernels.chosen_attention import chosen_attention
@@ -44,14 +45,14 @@ from docnmt.runtime.graphs import seeds_from
 
 layout = DocumentLayout.from_lengths([[16, 3, 0, 5] * 4])
 words, sentences, half = layout.num_tokens, layout.num_sentences, torch.bfloat16
-q, k, v = (torch.randn(words, 2, 64, dtype=half, requires_grad=True) for _ in range(3))
-of_words, of_sentences = (torch.randn(n, 2, 64, requires_grad=True) for n in (words, sentences))
-for causal in (False, True):
-    short_attention(q, k, v, layout.sentences, layout.sentences, causal=causal).sum().backward()
-for t, earlier in ((1, False), (4, True)):
-    choose_sentences(of_words, of_sentences, layout, layout, t, earlier=earlier)
-kept = Selection(torch.zeros(2, words, 4, dtype=torch.int64), torch.randn(2, words, 4))
-chosen_attention(q, k, v, of_words, of_sentences, kept, layout.sentences).sum().backward()
+for width, t in ((16, 1), (64, 3), (128, MOST_KEPT)):
+    q, k, v = (torch.randn(words, 2, width, dtype=half, requires_grad=True) for _ in range(3))
+    of_words, of_sentences = (torch.randn(n, 2, width, requires_grad=True) for n in (words, sentences))
+    for flag in (False, True):
+        short_attention(q, k, v, layout.sentences, layout.sentences, causal=flag).sum().backward()
+        choose_sentences(of_words, of_sentences, layout, layout, t, earlier=flag)
+    kept = Selection(torch.zeros(2, words, t, dtype=torch.int64), torch.randn(2, words, t))
+    chosen_attention(q, k, v, of_words, of_sentences, kept, layout.sentences).sum().backward()
 x, added = torch.randn(words, 512, requires_grad=True), torch.randn(words, 512, dtype=half, requires_grad=True)
 for norm in (nn.LayerNorm(512), None):
     with torch.autocast("cpu", half), seeds_from(torch.zeros(1, dtype=torch.int64)):

@@ -29,6 +29,7 @@ from docnmt.functional.select_all import top_sentences  # noqa: E402
 from docnmt.functional.select_and_attend import dense_attention, select  # noqa: E402
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy  # noqa: E402
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
+from docnmt.runtime.errors import UserError  # noqa: E402
 from docnmt.runtime.graphs import seeds_from  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what a mask then drops
@@ -234,7 +235,7 @@ def test_the_same_sentences_are_chosen_also_among_equal_ones(lengths: list[list[
     assert torch.equal(layout.document_of_sentence[kept.cpu()], documents)
 
 
-def test_a_query_that_is_not_finite_keeps_nothing_and_disturbs_nobody() -> None:
+def test_a_query_that_is_nan_keeps_nothing_and_disturbs_nobody() -> None:
     layout = DocumentLayout.from_lengths([[1, 1], [1, 1]]).to(DEVICE)
     q = torch.ones(4, 1, 16, device=DEVICE)
     q[1] = torch.nan
@@ -342,13 +343,28 @@ def test_kernels_are_for_cards_alone() -> None:
 def test_kernels_compute_where_updates_are_graphs_unless_the_environment_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kernels, "_used", False)
+    monkeypatch.setattr(kernels, "lacking", str)
     monkeypatch.delenv("DOCNMT_KERNELS", raising=False)
     assert not kernels._switched_on()
-    kernels.use(True)
-    assert kernels._switched_on()
-    monkeypatch.setenv("DOCNMT_KERNELS", "off")
+    with kernels.used():
+        assert kernels._switched_on()
+        monkeypatch.setenv("DOCNMT_KERNELS", "off")
+        assert not kernels._switched_on()
+        monkeypatch.delenv("DOCNMT_KERNELS")
     assert not kernels._switched_on()
-    kernels.use(False)
     monkeypatch.setenv("DOCNMT_KERNELS", "on")
     assert kernels._switched_on()
+
+
+def test_without_a_compiler_there_are_no_kernels_unless_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def active(self: object) -> None:
+        raise RuntimeError("Failed to find C compiler.\nPlease specify via CC")
+
+    monkeypatch.setattr(type(triton.runtime.driver), "active", property(active))
+    monkeypatch.setattr(kernels, "lacking", kernels.lacking.__wrapped__)  # what it remembers stays
+    monkeypatch.delenv("DOCNMT_KERNELS", raising=False)
+    with kernels.used():
+        assert not kernels._switched_on()
+    monkeypatch.setenv("DOCNMT_KERNELS", "on")
+    with pytest.raises(UserError, match=r"DOCNMT_KERNELS.*compiler"):
+        kernels._switched_on()

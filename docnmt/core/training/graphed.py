@@ -8,6 +8,7 @@ is not finite. A shape is computed launch by launch at its first batch and recor
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -41,7 +42,8 @@ from docnmt.runtime.transfer import Inbox
 if TYPE_CHECKING:
     from docnmt.core.training.run import Run
 
-#: Shapes that are kept, those used last. A graph needs no memory of its own but for its inputs and its launches.
+#: Shapes that are kept, those used last. All graphs share the memory of what they compute on the way. It is theirs, so
+#: the first batch of another shape, which is computed launch by launch, needs as much beside it.
 KEPT = 64
 _CAPTURED = (
     Transformer, ConcatTransformer, DocTransformer, HierTransformer, CondTransformer, HierCondTransformer,
@@ -50,12 +52,12 @@ _CAPTURED = (
 
 def graphed(run: Run, *, tell: bool) -> GraphedUpdates | None:
     """Return what computes a run's updates as graphs, or None if that cannot be; `tell`: a line then says why."""
-    reason = hindrance(run)
-    kernels.use(not reason)
-    if reason:
+    if reason := hindrance(run):
         if tell:
             say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
         return None
+    if os.environ.get("DOCNMT_KERNELS") is None and (lacking := kernels.lacking()):
+        say(f"note: no Triton kernels, {lacking}")
     return GraphedUpdates(run, graphs.CudaRecorder(run.device))
 
 
@@ -142,15 +144,20 @@ class GraphedUpdates:
         except Uncapturable as reason:
             say(f"note: no CUDA graphs, {reason}")
             self._run.graphs = None
+            self._passes.clear()  # graphs, and the memory that they share
+            del self._step
             torch.manual_seed(torch.initial_seed())  # the batch begins anew
             return False
         return True
 
     def _both_passes(self, shape: Shape, parts: list[Tensor]) -> None:
         *arrays, seeds = parts
-        with seeds_from(seeds):
-            loss, logs = self._run.loss_of(filled_batch(arrays, shape))
-        torch._foreach_add_(self._gradients, torch.autograd.grad(loss, self._parameters))
+        try:
+            with seeds_from(seeds), kernels.used():
+                loss, logs = self._run.loss_of(filled_batch(arrays, shape))
+            torch._foreach_add_(self._gradients, torch.autograd.grad(loss, self._parameters))  # needs no more memory
+        except torch.cuda.OutOfMemoryError as error:
+            raise Uncapturable("there is no memory for them beside a batch; a smaller --max-tokens has it") from error
         sums = [loss, *(logs[name] for name in self._run.criterion.metrics), norm_of(self._gradients)]
         self._sums.copy_(torch.stack([each.detach().double() for each in sums if isinstance(each, Tensor)]))
 

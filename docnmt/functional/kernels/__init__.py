@@ -1,7 +1,7 @@
 """Triton kernels for CUDA cards. Each computes what the code beside its call computes, which stays the reference.
 
 Launched one by one they are slower than PyTorch's own calls, because each launch costs the host more; recorded in CUDA
-graphs they are faster. So they are on where updates are graphs (`use`), and where the environment says
+graphs they are faster. So they are on in updates that are graphs (`used`), and where the environment says
 `DOCNMT_KERNELS=on`. Modules of this folder import triton, which comes with PyTorch for CUDA on Linux, so they are
 imported where they are called. Triton's interpreter runs them on tensors of the CPU (`TRITON_INTERPRET=1`, set before
 their first import): so they are tested.
@@ -10,6 +10,8 @@ their first import): so they are tested.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 
@@ -54,26 +56,40 @@ def takes_chosen(q: Tensor, k: Tensor, v: Tensor) -> bool:
 _used = False
 
 
-def use(yes: bool) -> None:
-    """Whether kernels compute from now on where the environment does not say `DOCNMT_KERNELS=on` or `off`."""
+@contextmanager
+def used() -> Iterator[None]:
+    """Inside, kernels compute where the environment does not say `DOCNMT_KERNELS=off` and nothing is `lacking`."""
     global _used
-    _used = yes
-
-
-def _switched_on() -> bool:
-    """Return True if kernels are wished and triton is there.
-
-    Raises:
-        UserError: DOCNMT_KERNELS is neither on nor off, or it is on and triton is missing.
-    """
-    wish = os.environ.get("DOCNMT_KERNELS", "on" if _used and _has_triton() else "off")
-    if wish not in ("on", "off"):
-        raise UserError(f"DOCNMT_KERNELS={wish}: expected on or off")
-    if wish == "on" and not _has_triton():
-        raise UserError("DOCNMT_KERNELS=on: triton is not installed; run: pip install triton")
-    return wish == "on"
+    before, _used = _used, True
+    try:
+        yield
+    finally:
+        _used = before
 
 
 @lru_cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def lacking() -> str:
+    """What triton lacks to compile kernels for the card; an empty string: nothing."""
+    if find_spec("triton") is None:
+        return "triton is not installed; run: pip install triton"
+    from triton.runtime import driver
+
+    try:
+        driver.active.get_current_target()  # builds a library of triton's own at first
+    except Exception as error:  # of any kind: no C compiler, one that fails, no headers of Python, a card too old
+        return f"triton cannot compile (it needs a C compiler and Python's headers): {str(error).partition(chr(10))[0]}"
+    return ""
+
+
+def _switched_on() -> bool:
+    """Return True if kernels are wished and can be compiled.
+
+    Raises:
+        UserError: DOCNMT_KERNELS is neither on nor off, or it is on and triton lacks something.
+    """
+    wish = os.environ.get("DOCNMT_KERNELS", "on" if _used and not lacking() else "off")
+    if wish not in ("on", "off"):
+        raise UserError(f"DOCNMT_KERNELS={wish}: expected on or off")
+    if wish == "on" and lacking():
+        raise UserError(f"DOCNMT_KERNELS=on: {lacking()}")
+    return wish == "on"

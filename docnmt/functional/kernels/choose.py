@@ -26,7 +26,7 @@ def choose_sentences(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The t best of q·s/√d among the sentences with words of a query's document; equal ones by lowest number.
 
-    A sentence's key counts as 0 where it is not finite. A query that is not finite keeps nothing.
+    A sentence's key counts as 0 where it is not finite. A query that is NaN keeps nothing.
 
     Args:
         queries: (Tq, h, d) float32. sentences: (Sk, h, d) float32, d a power of two from 16 to 128.
