@@ -306,7 +306,7 @@ def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None
         docnmt.load(path, device=None)  # type: ignore[arg-type]
     function: Any
     for function, options, message in (
-        (docnmt.load, {"beam": 4, "devise": 1}, r"'beam'; there are device, path, precision; .*'devise'; did you mean 'device'\?"),
+        (docnmt.load, {"beam": 4, "devise": 1}, r"'beam'; there are device, path, .*'devise'; did you mean 'device'\?"),
         (model.score, {"lenpn": 0}, r"'lenpn'; did you mean 'lenpen'\? there are context_window, lenpen, max_tokens, "),
         (model.align, {"beam": 4}, "'beam'; there are sources, targets$"),
         (model.explain, {"target": []}, r"'target'; did you mean 'targets'\?"),
