@@ -245,16 +245,15 @@ def test_a_query_that_is_nan_keeps_nothing_and_disturbs_nobody() -> None:
 
 
 #: Empty sentences and documents, a sentence longer than two blocks, more and fewer sentences than are kept.
-CHOSEN = DocumentLayout.from_lengths([[3, 0, 5, 1, 2], [70, 4], [0], [], [2, 2, 6, 1, 1, 1] * 8])
+CHOSEN = DocumentLayout.from_lengths([[3, 0, 5, 1, 2], [70, 4], [0], [], [2, 2, 6, 1, 1, 1] * 2])
 
 
 @pytest.mark.parametrize(
-    "policy",
-    [SelectionPolicy(1), SelectionPolicy(3), SelectionPolicy(9), SelectionPolicy(2, "earlier"),
-     SelectionPolicy(2, always_own=True)],
+    ("width", "policy"),
+    [(16, SelectionPolicy(1)), (32, SelectionPolicy(3)), (16, SelectionPolicy(9)), (32, SelectionPolicy(2, "earlier")),
+     (16, SelectionPolicy(2, always_own=True))],
 )  # fmt: skip
-@pytest.mark.parametrize("width", [16, 32])
-def test_attention_to_chosen_sentences(policy: SelectionPolicy, width: int) -> None:
+def test_attention_to_chosen_sentences(width: int, policy: SelectionPolicy) -> None:
     torch.manual_seed(0)
     rows = (CHOSEN.num_tokens,) * 4 + (CHOSEN.num_sentences,)
     inputs = [torch.randn(n, 2, width) for n in rows]
