@@ -1,13 +1,14 @@
-"""docnmt-convert --to onnx of a cond_transformer: onnxruntime scores documents, token by token, as docnmt does."""
+"""docnmt-convert --to onnx of a cond_transformer: its graphs score documents, token by token, as docnmt does."""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_forms
 import pytest
 import small_system
 import torch
@@ -21,32 +22,27 @@ from docnmt.core.search.config import GenerationConfig, GreedyConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.training.load_model import load_model
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-for needed in ("onnx", "onnxscript"):
+for needed in ("onnxruntime", "onnx", "onnxscript"):
     pytest.importorskip(needed, reason="needs docnmt[onnx]")
 
 #: Options of models: each side, each placement, with and without translations of its own.
 SHAPES: list[dict[str, Any]] = [
     {"context_sides": "encoder", "norm": "post", "top_t": 2, "position_count": "document", "encoder_layers": 2},
-    {"context_sides": "decoder", "context_placement": "replace", "context_heads": 4, "position": "learned", "top_t": 1},
+    {"context_sides": "decoder", "context_placement": "replace", "context_heads": 4, "position": "learned", "top_t": 1,
+     "decoder_layers": 2},
     {"summary_input": "embeddings", "context_placement": "heads", "context_heads": 1, "norm": "post", "top_t": 3},
-    {"target_context": "conditional", "target_top_t": 2, "top_t": 3, "decoder_layers": 2,
-     "always_own_sentence": True},
+    {"target_context": "conditional", "target_top_t": 2, "top_t": 3, "always_own_sentence": True},
     {"target_context": "conditional", "context_sides": "encoder", "context_placement": "replace", "heads": 4},
 ]  # fmt: skip
+#: The one with every graph and every input is always written as files.
+EXPORTED = [pytest.param(shape, marks=() if "always_own_sentence" in shape else pytest.mark.slow) for shape in SHAPES]
 
 
 class Other:
-    """A folder in onnxruntime."""
+    """The graphs."""
 
-    def __init__(self, folder: Path) -> None:
-        self.options = onnxruntime.SessionOptions()
-        self.options.intra_op_num_threads = 1
-        self.encoder, self.step = self._graph(folder / "encoder.onnx"), self._graph(folder / "step.onnx")
-        self.writes = self._graph(folder / "written.onnx") if (folder / "written.onnx").exists() else None
-
-    def _graph(self, path: Path) -> Any:
-        return onnxruntime.InferenceSession(str(path), self.options)
+    def __init__(self, graphs: dict[str, Any]) -> None:
+        self.encoder, self.step, self.writes = graphs["encoder"], graphs["step"], graphs.get("written")
 
     def read(self, sources: list[list[int]], places: np.ndarray) -> dict[str, np.ndarray]:
         """What a step reads of a document; sentences are padded with 0."""
@@ -84,23 +80,46 @@ class System:
 
     loaded: Any
     folder: Path
+    other: Other
+
+
+def made(settings: dict[str, Any], folder: Path, form: Callable[[Path, Path], dict[str, Any]]) -> System:
+    """A model with random weights."""
+    settings = {"encoder_layers": 1, "decoder_layers": 1, **settings}
+    path = small_system.random_checkpoint(folder / "own.safetensors", "cond_transformer", **settings)
+    graphs = form(path, folder / "other")
+    assert ("written" in graphs) == ("target_context" in settings)
+    return System(load_model(path), folder / "other", Other(graphs))
 
 
 @pytest.fixture(scope="module", params=SHAPES, ids=str)
-def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
-    folder = tmp_path_factory.mktemp("system")
-    settings = {"encoder_layers": 1, "decoder_layers": 1, **request.param}
-    path = small_system.random_checkpoint(folder / "own.safetensors", "cond_transformer", **settings)
-    logging.disable(logging.DEBUG)  # of which the exporter writes much, and pytest would keep it
-    assert convert([str(path), str(folder / "other"), "--to", "onnx"]) == 0
-    logging.disable(logging.NOTSET)
-    return System(load_model(path), folder / "other")
+def in_torch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
+    """The graphs as torch computes them."""
+    return made(request.param, tmp_path_factory.mktemp("system"), onnx_forms.in_torch)
 
 
-@pytest.mark.parametrize(("sentences", "seed"), [(1, 1), (2, 2), (9, 3)])
-def test_logits_are_the_same_at_every_token(system: System, sentences: int, seed: int) -> None:
+@pytest.fixture(scope="module", params=EXPORTED, ids=str)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
+    """The graphs in onnxruntime."""
+    return made(request.param, tmp_path_factory.mktemp("system"), onnx_forms.in_files)
+
+
+TEXTS = pytest.mark.parametrize(("sentences", "seed"), [(1, 1), (2, 2), (9, 3)])
+
+
+@TEXTS
+def test_the_graphs_have_the_same_logits_at_every_token(in_torch: System, sentences: int, seed: int) -> None:
+    assert_logits(in_torch, sentences, seed)
+
+
+@TEXTS
+def test_their_files_have_the_same_logits_at_every_token(exported: System, sentences: int, seed: int) -> None:
+    assert_logits(exported, sentences, seed)
+
+
+def assert_logits(system: System, sentences: int, seed: int) -> None:
     """Of all sentences of a document side by side, with the reference as what was written before."""
-    task, model, other = system.loaded.task, system.loaded.model, Other(system.folder)
+    task, model, other = system.loaded.task, system.loaded.model, system.other
     given = [line for document in small_system.text(2 * sentences, 8, seed=seed) for line in document]
     sources, targets = given[:sentences], given[sentences : 2 * sentences]
     read = ParallelCorpus.from_lines([sources], task.source_tokenizer)
@@ -126,20 +145,20 @@ def test_logits_are_the_same_at_every_token(system: System, sentences: int, seed
 
 
 def test_the_documented_example_translates_as_greedy_search(
-    system: System, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    exported: System, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Sentence by sentence; the graphs read their own translations."""
-    if system.loaded.model.reading.positions != "unit":
+    if exported.loaded.model.reading.positions != "unit":
         pytest.skip("the example counts words in their sentence")
     page = (Path(__file__).parents[2] / "docs/reference/conversion.md").read_text(encoding="utf-8")
     code = page.split("### ONNX of a document model")[1].split("```python\n")[1].split("```")[0]
-    given, task = '["A first sentence.", "A second one."]', system.loaded.task
+    given, task = '["A first sentence.", "A second one."]', exported.loaded.task
     assert given in code
-    monkeypatch.chdir(system.folder.parent)
+    monkeypatch.chdir(exported.folder.parent)
     sources = [line for document in small_system.text(9, 8, seed=5) for line in document][:6]
     corpus = ParallelCorpus.from_lines([sources], task.source_tokenizer)
     search, options = GreedyConfig(max_len_a=0, max_len_b=199, min_len=0), GenerationConfig(generator="greedy")
-    found = [each.text for each in translate_corpus([system.loaded.model], task, corpus, options, search)]
+    found = [each.text for each in translate_corpus([exported.loaded.model], task, corpus, options, search)]
     capsys.readouterr()
     exec(code.replace("exported/document", "other").replace(given, repr(sources)), {})
     assert [line.strip() for line in capsys.readouterr().out.splitlines()] == found

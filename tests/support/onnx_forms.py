@@ -1,0 +1,73 @@
+"""What docnmt-convert --to onnx makes of a checkpoint: files that onnxruntime runs, or the modules that are in them.
+
+torch takes seconds to write a module as a file, so that tests of many models run the modules and few run files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from docnmt.apps.convert import onnx_documents, onnx_graphs
+from docnmt.cli.convert import main as convert
+
+
+@dataclass
+class Module:
+    """A graph in torch, to be asked as an `onnxruntime.InferenceSession` is."""
+
+    graph: nn.Module
+    inputs: Mapping[str, tuple[Tensor, Sequence[int]]]
+    outputs: Sequence[str]
+
+    def get_inputs(self) -> list[SimpleNamespace]:
+        """Names and shapes, those of the examples."""
+        return [SimpleNamespace(name=name, shape=example.shape) for name, (example, _) in self.inputs.items()]
+
+    def get_outputs(self) -> list[SimpleNamespace]:
+        """Names."""
+        return [SimpleNamespace(name=name) for name in self.outputs]
+
+    def run(self, names: None, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """All outputs."""
+        assert given.keys() == self.inputs.keys()
+        with torch.no_grad():
+            found = self.graph(**{name: torch.from_numpy(value) for name, value in given.items()})
+        tensors = [found] if isinstance(found, Tensor) else [*found]
+        assert len(tensors) == len(self.outputs)
+        return [tensor.numpy() for tensor in tensors]
+
+
+def in_files(checkpoint: Path, folder: Path) -> dict[str, Any]:
+    """Convert; the sessions by name: "encoder", "step", "written"."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    logging.disable(logging.DEBUG)  # of which the exporter writes much, and pytest would keep it
+    assert convert([str(checkpoint), str(folder), "--to", "onnx"]) == 0
+    logging.disable(logging.NOTSET)
+    return {path.stem: onnxruntime.InferenceSession(str(path), options) for path in folder.glob("*.onnx")}
+
+
+def in_torch(checkpoint: Path, folder: Path) -> dict[str, Any]:
+    """Convert up to where torch would write the files; the modules by the files' names."""
+    found: dict[str, Any] = {}
+
+    def keep(graph: nn.Module, path: Path, inputs: Any, outputs: Sequence[str]) -> None:
+        found[path.stem] = Module(graph.eval(), inputs, outputs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (onnx_documents, onnx_graphs):
+            patch.setattr(module, "export", keep)
+        assert convert([str(checkpoint), str(folder), "--to", "onnx"]) == 0
+    return found
