@@ -42,6 +42,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def piped(given: bytes, *words: str) -> tuple[int, bytes]:
+    """The exit status of docnmt-translate and what it writes on stdout, given this on stdin."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
+        patch.setattr(sys, "stdout", out)
+        return main([*words]), out.buffer.getvalue()  # type: ignore[attr-defined]
+
+
 def test_what_would_be_lost_is_refused_before_any_work(
     folder: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,18 +81,15 @@ def test_names_of_folders_and_documents_are_not_taken_for_each_other(
 
 def test_nothing_becomes_nothing_or_is_refused(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A text may be empty, from stdin as in a file; what has a frame, and a table, may not."""
-    command = [sys.executable, "-m", "docnmt.cli.translate", "--path", model]
-    told = subprocess.run(command, input=b"", capture_output=True, check=False)
-    assert (told.returncode, told.stdout) == (0, b"")
+    assert piped(b"", "--path", model) == (0, b"")
     (folder / "e.txt").write_bytes(b"")
     assert main(["e.txt", "-o", "f.txt", "--path", model]) == 0
     assert (folder / "f.txt").read_bytes() == b""
     (folder / "e.json").write_bytes(b"")
     assert main(["e.json", "-o", "f.json", "--path", model]) == 1
     assert "e.json: is empty" in capsys.readouterr().err
-    table = subprocess.run([*command, "--input-format", "jsonl"], input=b"", capture_output=True, check=False)
-    assert table.returncode == 1
-    assert b"stdin: is empty" in table.stderr
+    assert piped(b"", "--path", model, "--input-format", "jsonl") == (1, b"")
+    assert "stdin: is empty" in capsys.readouterr().err
 
 
 def test_a_glossary_from_a_pipe_is_read_once(folder: Path, model: str) -> None:
@@ -129,9 +135,7 @@ def test_a_text_file_is_translated_like_stdin(folder: Path, model: str) -> None:
     text = "the dog sees it. He walks.\n\nthe cat\n"
     (folder / "plain.txt").write_text(text, encoding="utf-8")
     assert main(["plain.txt", "-o", "out.txt", "--path", model]) == 0
-    command = [sys.executable, "-m", "docnmt.cli.translate", "--path", model]
-    stream = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
-    assert (folder / "out.txt").read_text(encoding="utf-8") == stream.stdout
+    assert piped(text.encode(), "--path", model) == (0, (folder / "out.txt").read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -162,12 +166,11 @@ def test_mistakes_are_named_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(("content", "advice"), [(b"PK\x03\x04..", "give it as a file"), (b"\x1f\x8b..", "zcat")])
-def test_what_is_no_text_on_stdin_gets_advice(model: str, content: bytes, advice: str) -> None:
-    command = [sys.executable, "-m", "docnmt.cli.translate", "--path", model]
-    stream = subprocess.run(command, input=content, capture_output=True, check=False)
-    assert stream.returncode == 1
-    assert advice in stream.stderr.decode()
-    assert stream.stdout == b""
+def test_what_is_no_text_on_stdin_gets_advice(
+    model: str, content: bytes, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert piped(content, "--path", model) == (1, b"")
+    assert advice in capsys.readouterr().err
 
 
 def test_what_stands_there_stays_if_writing_fails(folder: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:

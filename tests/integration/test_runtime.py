@@ -1,10 +1,12 @@
-"""What `tune` decides, in processes of their own, because it sets the whole process."""
+"""What `tune` decides; where it depends on how a process starts, in processes of their own."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,16 +14,34 @@ import torch
 import torch.nn.functional as F
 
 from docnmt.runtime import tuning as runtime
+from docnmt.runtime.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 
 
+#: What `tune` sets in the environment.
+CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
+
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    caches = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")  # which `tune` sets in this process
-    names = ("DOCNMT_TUNE", "OMP_NUM_THREADS", "MKL_NUM_THREADS", *caches)
+    names = ("DOCNMT_TUNE", "OMP_NUM_THREADS", "MKL_NUM_THREADS", *CACHES)
     clean = {name: value for name, value in os.environ.items() if name not in names}
     command = [sys.executable, "-c", f"import torch; from docnmt.runtime import tuning as runtime\n{code}"]
     return subprocess.run(command, env={**clean, **environment}, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def untuned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process as if nothing had been tuned; afterwards it is as it was."""
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    for name in ("DOCNMT_TUNE", *CACHES):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(runtime, "_prepares", False)
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(precision)
+    torch.set_num_threads(threads)
 
 
 def test_it_says_what_it_decided_on_one_line_and_decides_the_same_again() -> None:
@@ -67,30 +87,25 @@ def test_more_threads_than_processors_are_said(monkeypatch: pytest.MonkeyPatch) 
         assert "busy" not in said
 
 
+@pytest.mark.usefixtures("untuned")
 def test_training_takes_the_default_library_whatever_came_before() -> None:
-    code = """
-runtime.tune()
-first = runtime.tune(new_shapes=True)
-assert torch.get_float32_matmul_precision() == "highest"
-print(first.matmul, first.matmul_error < runtime.FLOAT32_ERROR)
-"""
-    assert run(code).stdout.split() == ["default", "True"]
+    runtime.tune()
+    first = runtime.tune(new_shapes=True)
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert first.matmul == "default"
+    assert first.matmul_error < runtime.FLOAT32_ERROR
 
 
-def test_products_of_new_shapes_leave_onednn_and_what_was_set_comes_back() -> None:
-    code = """
-seen = []
-def precision(): seen.append(torch.get_float32_matmul_precision())
-runtime._product_error = lambda: 0.0  # oneDNN is exact here
-runtime.tune()
-with runtime.new_shapes(): precision()
-precision()
-try:
-    with runtime.new_shapes(): raise KeyError
-except KeyError: precision()
-print(*seen)
-"""
-    assert run(code).stdout.split() == ["highest", "medium", "medium"]
+@pytest.mark.usefixtures("untuned")
+def test_products_of_new_shapes_leave_onednn_and_what_was_set_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_product_error", lambda: 0.0)  # oneDNN is exact here
+    runtime.tune()
+    with runtime.new_shapes():
+        assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.get_float32_matmul_precision() == "medium"
+    with contextlib.suppress(KeyError), runtime.new_shapes():
+        raise KeyError
+    assert torch.get_float32_matmul_precision() == "medium"
 
 
 def test_a_process_that_lives_long_is_not_prepared_for_every_shape() -> None:
@@ -113,35 +128,33 @@ assert memory() - before < 120_000, memory() - before
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("argument", "environment"), [("", "off"), ("False", "on")])
-def test_it_can_be_switched_off(argument: str, environment: str) -> None:
-    code = f"""
-before = torch.get_float32_matmul_precision(), torch.get_num_threads()
-print(runtime.tune({argument}))
-assert (torch.get_float32_matmul_precision(), torch.get_num_threads()) == before
-"""
-    done = run(code, DOCNMT_TUNE=environment)
-    assert done.returncode == 0, done.stderr
-    assert "tuning is off" in done.stdout
+@pytest.mark.usefixtures("untuned")
+@pytest.mark.parametrize(("enabled", "environment"), [(None, "off"), (False, "on")])
+def test_it_can_be_switched_off(enabled: bool | None, environment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCNMT_TUNE", environment)
+    before = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    assert "tuning is off" in str(runtime.tune(enabled))
+    assert (torch.get_float32_matmul_precision(), torch.get_num_threads()) == before
 
 
+@pytest.mark.usefixtures("untuned")
 def test_switched_off_later_it_does_not_claim_what_is_not() -> None:
-    done = run("first = runtime.tune()\nprint(first.matmul, runtime.tune(enabled=False).matmul)")
-    assert done.stdout.strip() in ("oneDNN as set before", "default default")
+    found = runtime.tune().matmul, runtime.tune(enabled=False).matmul
+    assert found in (("oneDNN", "as set before"), ("default", "default"))
 
 
-def test_another_word_is_refused() -> None:
-    done = run("runtime.tune()", DOCNMT_TUNE="perhaps")
-    assert done.returncode != 0
-    assert "DOCNMT_TUNE=perhaps: expected on or off" in done.stderr
+@pytest.mark.usefixtures("untuned")
+def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCNMT_TUNE", "perhaps")
+    with pytest.raises(UserError, match="DOCNMT_TUNE=perhaps"):
+        runtime.tune()
 
 
-def test_an_inexact_product_is_not_kept() -> None:
-    code = """
-runtime._product_error = lambda: 1e-3  # as where "medium" means bfloat16
-print(runtime.tune().matmul, torch.get_float32_matmul_precision())
-"""
-    assert run(code).stdout.split() == ["default", "highest"]
+@pytest.mark.usefixtures("untuned")
+def test_an_inexact_product_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_product_error", lambda: 1e-3)  # as where "medium" means bfloat16
+    assert runtime.tune().matmul == "default"
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_the_threads_follow_the_environment() -> None:
