@@ -15,6 +15,8 @@ TUTORIAL = Path(__file__).parents[2] / "docs" / "guide" / "tutorial.ipynb"
 def test_the_tutorial_runs(tmp_path: Path) -> None:
     notebook = nbformat.read(TUTORIAL, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)  # what they were on somebody's machine
+    (training,) = (cell for cell in notebook.cells if "max_update=60" in cell.source)
+    training.source = training.source.replace("max_update=60", "max_update=20")  # what it learns is not looked at
     client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
