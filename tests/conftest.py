@@ -21,15 +21,9 @@ BROWSER = [
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
-    what = "emulate a processor on which a row's float32 products have other last bits in other batches"
-    parser.addoption("--uneven-rows", action="store_true", help=what)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--uneven-rows"):
-        import uneven_rows
-
-        uneven_rows.emulate()
     if not os.path.exists("/dev/nvidiactl"):  # no card: Triton's kernels run in its interpreter, chosen at its import
         os.environ["TRITON_INTERPRET"] = "1"
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and so would the tests' processes
@@ -43,6 +37,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
         if "gpu" in item.keywords and not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.get_closest_marker("across_batches"):
+        metafunc.fixturenames.append("rows")
+        metafunc.parametrize("rows", ["own", "uneven"], indirect=True)
+
+
+@pytest.fixture
+def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Rows of products as this processor computes them, or as one does that gives them other bits in other batches."""
+    import uneven_rows
+
+    from docnmt.runtime import tuning
+
+    with monkeypatch.context() as patch:
+        if request.param == "uneven":
+            uneven_rows.emulate(patch)
+            tuning._linear_invariant.cache_clear()
+            assert not tuning.row_invariant()
+        yield
+    tuning._linear_invariant.cache_clear()
 
 
 @pytest.fixture(scope="module")

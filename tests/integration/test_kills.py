@@ -20,9 +20,10 @@ from docnmt.cli.inspect import main as inspect
 LAST = "checkpoint_last.safetensors"
 TRAIN = "import sys; sys.path.insert(0, sys.argv[1]); import toy; from pathlib import Path\n"
 TRAIN += "train = lambda: sys.exit(toy.train(Path(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:], arch='toy_other'))\n"
-#: One process after the other until one does not die, ten at most; what torch takes to be imported is taken once.
+#: One process after the other until one does not die, ten at most. Before, another training imports what they need.
 AGAIN = """
 import os
+assert toy.train(Path(sys.argv[2]), Path(sys.argv[3] + "-before"), "--max-update", "1", arch="toy_other") == 0
 for _ in range(10):
     if (child := os.fork()) == 0:
         train()

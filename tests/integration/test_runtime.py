@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,9 +14,6 @@ import torch.nn.functional as F
 
 from docnmt.runtime import tuning as runtime
 from docnmt.runtime.errors import UserError
-
-ROOT = Path(__file__).parents[2]
-
 
 #: What `tune` sets in the environment.
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
@@ -167,14 +163,6 @@ def test_the_check_leaves_the_random_stream_alone() -> None:
     torch.manual_seed(1)
     runtime.row_invariant()
     assert torch.equal(torch.randn(3), expected)
-
-
-def test_no_test_expects_equal_bits_of_a_processor_that_has_none() -> None:
-    """What compares batches passes where a row's bits depend on its batch, as on Intel processors with AMX."""
-    marked = [path for path in (ROOT / "tests").rglob("test_*.py") if "mark.across_batches" in path.read_text("utf-8")]
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "across_batches", "--uneven-rows", *map(str, marked)]
-    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_row_invariance_notices_a_product_that_depends_on_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:

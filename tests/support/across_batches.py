@@ -1,6 +1,6 @@
 """What may be asked of translations of one text in two batches: their bits, where the processor gives the same ones.
 
-Tests that ask it are marked `across_batches`; a test runs them again under an emulated processor (`uneven_rows`).
+Tests that ask it are marked `across_batches`, and run once more with an emulated processor (`uneven_rows`).
 """
 
 from __future__ import annotations

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from docnmt.runtime import tuning as runtime
 
-
-def emulate() -> None:
-    """From now on a float32 linear layer of this process gives a row other last bits for other numbers of rows.
-
-    `runtime.row_invariant` then finds what it finds on such a processor.
-    """
+def emulate(patch: pytest.MonkeyPatch) -> None:
+    """Until `patch` is undone, a float32 linear layer gives a row other last bits for other numbers of rows."""
     linear = F.linear
 
     def uneven(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -21,5 +17,4 @@ def emulate() -> None:
         rows = x.numel() // max(x.shape[-1], 1)
         return y * (1 + rows % 5 * torch.finfo(torch.float32).eps) if y.dtype == torch.float32 else y
 
-    F.linear = uneven
-    runtime._linear_invariant.cache_clear()
+    patch.setattr(F, "linear", uneven)
