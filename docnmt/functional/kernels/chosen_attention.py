@@ -18,6 +18,7 @@ from torch import Tensor
 
 from docnmt.functional.assignments import Assignments
 from docnmt.functional.autograd import PassContext
+from docnmt.functional.kernels.blocks import rows_of, softmax_step, strides
 from docnmt.functional.selection import Selection
 from docnmt.layout import Spans
 
@@ -70,7 +71,7 @@ class _Chosen(torch.autograd.Function):
         alone = torch.empty(heads, queries, dtype=torch.int8, device=q.device)
         out = v.new_empty(queries, heads, width)
         _read[count, heads](
-            q, k, v, order, begin, sentences.offsets, read, lse, queries, *_strides(q, k, v),
+            q, k, v, order, begin, sentences.offsets, read, lse, queries, *strides(q, k, v),
             width**-0.5 * _LOG2E, T=t, D=width, **_TILE,
         )  # fmt: skip
         relevance = selection.relevance.contiguous()
@@ -93,24 +94,13 @@ class _Chosen(torch.autograd.Function):
         of_read, of_relevance = q.new_empty(heads, queries, t, width), torch.empty_like(near)
         _read_back[len(sentence_k), heads](
             q, k, v, sentence_q, out, grad, order, begin, offsets, near, level, alone, of_read, dk, dv, d_sentence_k,
-            of_relevance, queries, *_strides(q, k, v), width**-0.5, T=t, D=width, **_TILE_BACK,
+            of_relevance, queries, *strides(q, k, v), width**-0.5, T=t, D=width, **_TILE_BACK,
         )  # fmt: skip
         _sum_back[triton.cdiv(queries, _MERGED), heads](
             of_read, of_relevance, near, kept.contiguous(), sentence_k, dq, d_sentence_q, queries, width**-0.5,
             T=t, D=width, QUERIES=_MERGED,
         )  # fmt: skip
         return dq, dk, dv, d_sentence_q, d_sentence_k, None, None
-
-
-def _strides(*tensors: Tensor) -> list[int]:
-    return [stride for x in tensors for stride in x.stride()[:2]]
-
-
-@triton.jit
-def _rows(x, rows, live, head, row_stride, head_stride, D: tl.constexpr):
-    """(rows, D) of one head; 0 for rows that are not there."""
-    at = x + rows.to(tl.int64)[:, None] * row_stride + head * head_stride + tl.arange(0, D)[None, :]
-    return tl.load(at, mask=live[:, None], other=0.0)
 
 
 @triton.jit(do_not_specialize=["queries"])  # which differ from batch to batch: no compiling for each
@@ -126,23 +116,17 @@ def _read(
         place = start + tl.arange(0, QUERIES)
         live = place < last
         assignment = tl.load(order + place, mask=live, other=0)  # numbered as in (h, Tq, t)
-        asked = _rows(q, (assignment.to(tl.int32) // T) % queries, live, head, q_row, q_head, D)
+        asked = rows_of(q, (assignment.to(tl.int32) // T) % queries, live, head, q_row, q_head, D)
         largest = tl.full([QUERIES], -1e30, tl.float32)
         total = tl.zeros([QUERIES], tl.float32)
         mixed = tl.zeros([QUERIES, D], tl.float32)
         for some in range(word, end, WORDS):
             row = some + tl.arange(0, WORDS)
             there = row < end
-            keys = _rows(k, row, there, head, k_row, k_head, D)
-            values = _rows(v, row, there, head, v_row, v_head, D)
+            keys = rows_of(k, row, there, head, k_row, k_head, D)
+            values = rows_of(v, row, there, head, v_row, v_head, D)
             scores = tl.dot(asked, tl.trans(keys), input_precision="ieee") * scale
-            scores = tl.where(there[None, :], scores, -1e30)
-            now = tl.maximum(largest, tl.max(scores, 1))
-            weights = tl.where(there[None, :], tl.exp2(scores - now[:, None]), 0.0)
-            before = tl.exp2(largest - now)
-            total = total * before + tl.sum(weights, 1)
-            mixed = mixed * before[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
-            largest = now
+            largest, total, mixed = softmax_step(scores, there[None, :], values, largest, total, mixed)
         mixed = mixed / total[:, None]
         to = assignment[:, None] * D + tl.arange(0, D)[None, :]
         tl.store(read + to, mixed.to(read.dtype.element_ty), mask=live[:, None])
@@ -202,8 +186,8 @@ def _read_back(
     for some in range(word, end, WORDS):
         row = some + tl.arange(0, WORDS)
         there = row < end
-        keys = _rows(k, row, there, head, k_row, k_head, D)
-        values = _rows(v, row, there, head, v_row, v_head, D)
+        keys = rows_of(k, row, there, head, k_row, k_head, D)
+        values = rows_of(v, row, there, head, v_row, v_head, D)
         of_keys = tl.zeros([WORDS, D], tl.float32)
         of_values = tl.zeros([WORDS, D], tl.float32)
         for start in range(first, last, QUERIES):
@@ -212,9 +196,9 @@ def _read_back(
             assignment = tl.load(order + place, mask=live, other=0)
             query = (assignment.to(tl.int32) // T) % queries
             of_query = head.to(tl.int64) * queries + query
-            asked = _rows(q, query, live, head, q_row, q_head, D)
-            grads = _rows(grad, query, live, head, row_stride, D, D)
-            outs = _rows(out, query, live, head, row_stride, D, D)
+            asked = rows_of(q, query, live, head, q_row, q_head, D)
+            grads = rows_of(grad, query, live, head, row_stride, D, D)
+            outs = rows_of(out, query, live, head, row_stride, D, D)
             delta = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
             shift = tl.load(near + assignment, mask=live, other=0.0) - tl.load(level + of_query, mask=live, other=0.0)
             scores = tl.dot(asked, tl.trans(keys), input_precision="ieee") * (scale * 1.4426950408889634)
@@ -226,7 +210,7 @@ def _read_back(
             of_asked = tl.dot(of_scores.to(keys.dtype), keys, input_precision="ieee") * scale
             single = tl.load(alone + of_query, mask=live, other=1) != 0  # a constant added to all scores has no effect
             of_shift = tl.where(single, 0.0, tl.sum(of_scores, 1))
-            summed = _rows(sentence_q, query, live, head, row_stride, D, D)
+            summed = rows_of(sentence_q, query, live, head, row_stride, D, D)
             of_sentence += tl.sum(summed.to(tl.float32) * of_shift[:, None], 0)
             to = of_read + assignment[:, None] * D + columns[None, :]
             if some > word:  # a sentence of several blocks: what the earlier ones have written

@@ -18,6 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from docnmt.functional.autograd import PassContext
+from docnmt.functional.kernels.blocks import rows_of, softmax_step, strides
 from docnmt.layout import Spans
 
 #: Of the forward and of the backward pass: queries and keys of a block (tl.dot takes 16 at least), warps of a program.
@@ -70,7 +71,7 @@ class _Short(torch.autograd.Function):
             lse,
             *places,
             rows,
-            *_strides(q, k, v),
+            *strides(q, k, v),
             width**-0.5 * _LOG2E,
             CAUSAL=causal,
             D=width,
@@ -105,25 +106,13 @@ class _Short(torch.autograd.Function):
             rows,
             len(k),
             of_queries,
-            *_strides(q, k, v),
+            *strides(q, k, v),
             width**-0.5,
             CAUSAL=ctx.causal,
             D=width,
             **_TILE_BACK,
         )
         return dq, dk, dv, None, None, None
-
-
-def _strides(*tensors: Tensor) -> list[int]:
-    return [stride for x in tensors for stride in x.stride()[:2]]
-
-
-@triton.jit
-def _block(x, rows, live, head, row_stride, head_stride, D: tl.constexpr):
-    """(rows, D) of one head; 0 for rows that are not there."""
-    columns = tl.arange(0, D)
-    at = x + rows.to(tl.int64)[:, None] * row_stride + head * head_stride + columns[None, :]
-    return tl.load(at, mask=live[:, None], other=0.0)
 
 
 @triton.jit
@@ -160,24 +149,18 @@ def _attend(
     begin, end = _range(
         q_of, k_offsets, tl.program_id(0) * BLOCK_Q, tl.minimum(tl.program_id(0) * BLOCK_Q + BLOCK_Q, total_q) - 1
     )
-    queries = _block(q, q_rows, q_live, head, q_row, q_head, D)
+    queries = rows_of(q, q_rows, q_live, head, q_row, q_head, D)
     largest = tl.full([BLOCK_Q], -1e30, tl.float32)
     total = tl.zeros([BLOCK_Q], tl.float32)
     mixed = tl.zeros([BLOCK_Q, D], tl.float32)
     for first in range(begin, end, BLOCK_K):
         k_rows = first + tl.arange(0, BLOCK_K)
         k_live = k_rows < end
-        keys = _block(k, k_rows, k_live, head, k_row, k_head, D)
-        values = _block(v, k_rows, k_live, head, v_row, v_head, D)
+        keys = rows_of(k, k_rows, k_live, head, k_row, k_head, D)
+        values = rows_of(v, k_rows, k_live, head, v_row, v_head, D)
         seen = _visible(q_rows, q_live, q_of, q_offsets, k_rows, k_live, k_of, k_offsets, CAUSAL)
         scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
-        scores = tl.where(seen, scores, -1e30)
-        now = tl.maximum(largest, tl.max(scores, 1))
-        weights = tl.where(seen, tl.exp2(scores - now[:, None]), 0.0)
-        before = tl.exp2(largest - now)
-        total = total * before + tl.sum(weights, 1)
-        mixed = mixed * before[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
-        largest = now
+        largest, total, mixed = softmax_step(scores, seen, values, largest, total, mixed)
     some = total > 0
     mixed = mixed / tl.where(some, total, 1.0)[:, None]
     at = q_rows.to(tl.int64)[:, None] * (tl.num_programs(1) * D) + head * D + tl.arange(0, D)[None, :]
@@ -199,17 +182,17 @@ def _attend_back(
         q_rows = first_row + tl.arange(0, BLOCK_Q)
         q_live = q_rows < total_q
         begin, end = _range(q_of, k_offsets, first_row, tl.minimum(first_row + BLOCK_Q, total_q) - 1)
-        queries = _block(q, q_rows, q_live, head, q_row, q_head, D)
-        grads = _block(grad, q_rows, q_live, head, row, D, D)
-        outs = _block(out, q_rows, q_live, head, row, D, D)
+        queries = rows_of(q, q_rows, q_live, head, q_row, q_head, D)
+        grads = rows_of(grad, q_rows, q_live, head, row, D, D)
+        outs = rows_of(out, q_rows, q_live, head, row, D, D)
         level = tl.load(lse + head * total_q + q_rows, mask=q_live, other=0.0)
         read = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
         sums = tl.zeros([BLOCK_Q, D], tl.float32)
         for first in range(begin, end, BLOCK_K):
             k_rows = first + tl.arange(0, BLOCK_K)
             k_live = k_rows < end
-            keys = _block(k, k_rows, k_live, head, k_row, k_head, D)
-            values = _block(v, k_rows, k_live, head, v_row, v_head, D)
+            keys = rows_of(k, k_rows, k_live, head, k_row, k_head, D)
+            values = rows_of(v, k_rows, k_live, head, v_row, v_head, D)
             seen = _visible(q_rows, q_live, q_of, q_offsets, k_rows, k_live, k_of, k_offsets, CAUSAL)
             scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * (scale * 1.4426950408889634)
             weights = tl.where(seen, tl.exp2(tl.where(seen, scores, 0.0) - level[:, None]), 0.0)
@@ -222,16 +205,16 @@ def _attend_back(
         k_rows = first_row + tl.arange(0, BLOCK_Q)
         k_live = k_rows < total_k
         begin, end = _range(k_of, q_offsets, first_row, tl.minimum(first_row + BLOCK_Q, total_k) - 1)
-        keys = _block(k, k_rows, k_live, head, k_row, k_head, D)
-        values = _block(v, k_rows, k_live, head, v_row, v_head, D)
+        keys = rows_of(k, k_rows, k_live, head, k_row, k_head, D)
+        values = rows_of(v, k_rows, k_live, head, v_row, v_head, D)
         of_keys = tl.zeros([BLOCK_Q, D], tl.float32)
         of_values = tl.zeros([BLOCK_Q, D], tl.float32)
         for first in range(begin, end, BLOCK_K):
             q_rows = first + tl.arange(0, BLOCK_K)
             q_live = q_rows < end
-            queries = _block(q, q_rows, q_live, head, q_row, q_head, D)
-            grads = _block(grad, q_rows, q_live, head, row, D, D)
-            outs = _block(out, q_rows, q_live, head, row, D, D)
+            queries = rows_of(q, q_rows, q_live, head, q_row, q_head, D)
+            grads = rows_of(grad, q_rows, q_live, head, row, D, D)
+            outs = rows_of(out, q_rows, q_live, head, row, D, D)
             level = tl.load(lse + head * total_q + q_rows, mask=q_live, other=0.0)
             read = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
             seen = _visible(q_rows, q_live, q_of, q_offsets, k_rows, k_live, k_of, k_offsets, CAUSAL)
