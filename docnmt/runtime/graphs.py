@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import torch
@@ -44,8 +44,14 @@ class CudaRecorder:
     def record(self, body: Callable[[], None]) -> Callable[[], None]:
         """Return the graph's replay."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
-            body()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+                body()
+        except BaseException:
+            with suppress(RuntimeError):  # PyTorch's generator would wait for the end of the recording for ever
+                generator = torch.cuda.default_generators[self.stream.device.index]
+                generator.graphsafe_set_state(generator.clone_state())
+            raise
         return graph.replay
 
 

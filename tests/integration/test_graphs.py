@@ -30,6 +30,7 @@ from docnmt.core.training.run import Run
 from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate, take_step
 from docnmt.functional import kernels
 from docnmt.modules.positions import MultiLevel
+from docnmt.registry import MODELS
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.graphs import Uncapturable, seeds_from
 from docnmt.runtime.transfer import Inbox
@@ -338,6 +339,22 @@ def test_the_batch_that_is_prepared_is_the_next_one(trainings: Trainings, monkey
     assert [said[place + 1] for place in prepared] == [("asked", said[place][1]) for place in prepared]
     assert all(said[place - 2][0] == said[place - 1][0] == "asked" for place in prepared)
     assert said[-1][0] == "asked"  # nothing follows the last
+
+
+@pytest.mark.parametrize(
+    ("arch", "options", "has"),
+    [
+        ("transformer", {}, True),
+        ("cond_transformer", {}, True),
+        ("hier_cond_transformer", {}, True),
+        ("hier_cond_transformer", {"merge": "source2token"}, False),
+        ("cond_transformer", {"target_context": "conditional"}, False),
+        ("transformer", {"position": "alibi"}, False),
+        ("doc_transformer", {}, False),
+    ],
+)
+def test_without_a_wish_graphs_are_for_what_a_card_has_run(arch: str, options: dict[str, Any], has: bool) -> None:
+    assert graphed.has_run(MODELS.get(arch), MODELS.config(arch)(**options)) is has  # type: ignore[misc]
 
 
 def test_levels_are_hidden_by_numbers_of_the_device() -> None:

@@ -45,20 +45,34 @@ if TYPE_CHECKING:
 #: Shapes that are kept, those used last. All graphs share the memory of what they compute on the way. It is theirs, so
 #: the first batch of another shape, which is computed launch by launch, needs as much beside it.
 KEPT = 64
+_HAVE_RUN = (Transformer, CondTransformer, HierCondTransformer)
 _CAPTURED = (
     Transformer, ConcatTransformer, DocTransformer, HierTransformer, CondTransformer, HierCondTransformer,
 )  # fmt: skip
 
 
-def graphed(run: Run, *, tell: bool) -> GraphedUpdates | None:
-    """Return what computes a run's updates as graphs, or None if that cannot be; `tell`: a line then says why."""
-    if reason := hindrance(run):
-        if tell:
+def graphed(run: Run, *, wished: bool) -> GraphedUpdates | None:
+    """Return what computes a run's updates as graphs, or None if that cannot be.
+
+    Args:
+        wished: by the environment; then a line says why there are none. Otherwise only models that a card `has_run`.
+    """
+    if (reason := hindrance(run)) or not (wished or has_run(type(run.model), run.config["model"])):
+        if wished:
             say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
         return None
     if os.environ.get("DOCNMT_KERNELS") is None and (lacking := kernels.lacking()):
         say(f"note: no Triton kernels, {lacking}")
     return GraphedUpdates(run, graphs.CudaRecorder(run.device))
+
+
+def has_run(model: type[nn.Module], config: object) -> bool:
+    """Whether a card has computed updates of such models as graphs: other models are tested on a CPU only."""
+    usual = {"target_context": "none", "merge": None, "always_own_sentence": False, "attention": "softmax"}
+    in_places = getattr(config, "position", None) in ("sinusoidal", "multi_level")
+    return (
+        model in _HAVE_RUN and in_places and all(getattr(config, name, value) == value for name, value in usual.items())
+    )
 
 
 def hindrance(run: Run) -> str:

@@ -111,7 +111,7 @@ class Run:
             return None
         from docnmt.core.training.graphed import graphed
 
-        return graphed(self, tell=wish is not None)
+        return graphed(self, wished=wish is not None)
 
     def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
         """Return the batches of a dataset in this epoch."""
