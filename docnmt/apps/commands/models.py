@@ -118,10 +118,10 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     paths = [find_checkpoint(part) for part in split_path(config.path)]
     print(tune(), file=sys.stderr)
     device = pick_device(config.device)
+    loaded = open_models(paths, device, precision=config.precision).between(config.source_lang, config.target_lang)
     if device.type == "cpu" and not row_invariant(torch.bfloat16 if config.bf16 else torch.float32):
         digits = "scores from the third digit on" if config.bf16 else "the last digits of scores"
         print(f"note: on this machine the batch size can change {digits}", file=sys.stderr)
-    loaded = open_models(paths, device, precision=config.precision).between(config.source_lang, config.target_lang)
     if config.context_window and not loaded.reads_context:
         raise UsageError(f"--context-window has no effect: {config.path} reads every sentence by itself")
     return loaded
