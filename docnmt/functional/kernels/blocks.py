@@ -6,6 +6,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+#: Kernels compute exponentials to the base of 2: exp(x) = 2^(x · LOG2E).
+LOG2E = tl.constexpr(1.4426950408889634)
+
 
 def strides(*tensors: Tensor) -> list[int]:
     """Of rows and of heads, for each tensor (rows, h, d)."""

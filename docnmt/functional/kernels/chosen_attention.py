@@ -18,7 +18,7 @@ from torch import Tensor
 
 from docnmt.functional.assignments import Assignments
 from docnmt.functional.autograd import PassContext
-from docnmt.functional.kernels.blocks import rows_of, softmax_step, strides
+from docnmt.functional.kernels.blocks import LOG2E, rows_of, softmax_step, strides
 from docnmt.functional.selection import Selection
 from docnmt.layout import Spans
 
@@ -28,7 +28,6 @@ _TILE = {"QUERIES": 64, "WORDS": 32, "num_warps": 4, "num_stages": 1}
 _TILE_BACK = {"QUERIES": 64, "WORDS": 32, "num_warps": 4, "num_stages": 1}
 #: Queries of a program that merges what they have read, or adds up their gradients.
 _MERGED = 32
-_LOG2E = 1.4426950408889634
 
 
 def chosen_attention(
@@ -72,7 +71,7 @@ class _Chosen(torch.autograd.Function):
         out = v.new_empty(queries, heads, width)
         _read[count, heads](
             q, k, v, order, begin, sentences.offsets, read, lse, queries, *strides(q, k, v),
-            width**-0.5 * _LOG2E, T=t, D=width, **_TILE,
+            width**-0.5 * LOG2E.value, T=t, D=width, **_TILE,
         )  # fmt: skip
         relevance = selection.relevance.contiguous()
         _merge[triton.cdiv(queries, _MERGED), heads](
@@ -154,7 +153,7 @@ def _merge(
         at = of_query * T + i
         each = tl.load(relevance + at, mask=live, other=float("-inf")).to(tl.float32)
         used = live & (each > float("-inf"))
-        shift = tl.where(used, each - most, float("-inf")) * 1.4426950408889634
+        shift = tl.where(used, each - most, float("-inf")) * LOG2E
         tl.store(near + at, shift, mask=live)
         score = tl.where(used, tl.load(lse + at, mask=used, other=0.0) + shift, -1e30)
         now = tl.maximum(largest, score)
@@ -201,7 +200,7 @@ def _read_back(
             outs = rows_of(out, query, live, head, row_stride, D, D)
             delta = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
             shift = tl.load(near + assignment, mask=live, other=0.0) - tl.load(level + of_query, mask=live, other=0.0)
-            scores = tl.dot(asked, tl.trans(keys), input_precision="ieee") * (scale * 1.4426950408889634)
+            scores = tl.dot(asked, tl.trans(keys), input_precision="ieee") * (scale * LOG2E)
             seen = live[:, None] & there[None, :]
             weights = tl.where(seen, tl.exp2(tl.where(seen, scores + shift[:, None], 0.0)), 0.0)
             of_scores = weights * (tl.dot(grads, tl.trans(values), input_precision="ieee") - delta[:, None])

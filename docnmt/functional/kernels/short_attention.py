@@ -18,14 +18,13 @@ import triton.language as tl
 from torch import Tensor
 
 from docnmt.functional.autograd import PassContext
-from docnmt.functional.kernels.blocks import rows_of, softmax_step, strides
+from docnmt.functional.kernels.blocks import LOG2E, rows_of, softmax_step, strides
 from docnmt.layout import Spans
 
 #: Of the forward and of the backward pass: queries and keys of a block (tl.dot takes 16 at least), warps of a program.
 #: Fastest on an H200, of seven and of nine (docs/results/scale.md).
 _TILE = {"BLOCK_Q": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 1}
 _TILE_BACK = {"BLOCK_Q": 32, "BLOCK_K": 32, "num_warps": 2, "num_stages": 1}
-_LOG2E = 1.4426950408889634
 
 
 def short_attention(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, *, causal: bool = False) -> Tensor:
@@ -72,7 +71,7 @@ class _Short(torch.autograd.Function):
             *places,
             rows,
             *strides(q, k, v),
-            width**-0.5 * _LOG2E,
+            width**-0.5 * LOG2E.value,
             CAUSAL=causal,
             D=width,
             **_TILE,
@@ -194,7 +193,7 @@ def _attend_back(
             keys = rows_of(k, k_rows, k_live, head, k_row, k_head, D)
             values = rows_of(v, k_rows, k_live, head, v_row, v_head, D)
             seen = _visible(q_rows, q_live, q_of, q_offsets, k_rows, k_live, k_of, k_offsets, CAUSAL)
-            scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * (scale * 1.4426950408889634)
+            scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * (scale * LOG2E)
             weights = tl.where(seen, tl.exp2(tl.where(seen, scores, 0.0) - level[:, None]), 0.0)
             of_scores = weights * (tl.dot(grads, tl.trans(values), input_precision="ieee") - read[:, None])
             sums += tl.dot(of_scores.to(keys.dtype), keys, input_precision="ieee")
@@ -218,7 +217,7 @@ def _attend_back(
             level = tl.load(lse + head * total_q + q_rows, mask=q_live, other=0.0)
             read = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
             seen = _visible(q_rows, q_live, q_of, q_offsets, k_rows, k_live, k_of, k_offsets, CAUSAL)
-            scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * (scale * 1.4426950408889634)
+            scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * (scale * LOG2E)
             weights = tl.where(seen, tl.exp2(tl.where(seen, scores, 0.0) - level[:, None]), 0.0)
             of_values += tl.dot(tl.trans(weights).to(grads.dtype), grads, input_precision="ieee")
             of_scores = weights * (tl.dot(grads, tl.trans(values), input_precision="ieee") - read[:, None])
