@@ -4,8 +4,8 @@
 
 Same arrays, vocabulary, size (3 layers of width 256, tied embeddings), label smoothing, dropout, subwords an update
 and bf16 as `transformer_small` there; the learning rate falls as a cosine over the given minutes of processor time. It
-prints the nats a subword of the development text (without smoothing) and writes the test text's translations. It needs
-transformers, accelerate and sentencepiece.
+prints the nats a subword of the development text (without smoothing) and writes translations of the test texts. It
+needs transformers, accelerate and sentencepiece.
 """
 
 from __future__ import annotations
@@ -143,10 +143,11 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--max-tokens", type=int, default=3000)
     parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--splits", nargs="+", default=["test"], help="that are translated [test]")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     set_seed(args.seed)
-    train, valid, test = (ParallelCorpus.open(args.data, split) for split in ("train", "valid", "test"))
+    train, valid, *tests = (ParallelCorpus.open(args.data, split) for split in ("train", "valid", *args.splits))
     config = MarianConfig(
         vocab_size=8001, d_model=256, encoder_layers=3, decoder_layers=3, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=1024, decoder_ffn_dim=1024, dropout=0.2, attention_dropout=0.0,
@@ -173,11 +174,12 @@ def main() -> None:
     print(f"{updates:,} updates in {spent:.1f} minutes of processor time", flush=True)
     print(f"dev nll {nats(model, TokenBatches(valid, args.max_tokens)):.4f}", flush=True)
     subwords = sentencepiece.SentencePieceProcessor(model_file=str(args.data / "tokenizer.model"))
-    lines = [subwords.decode(tokens) for tokens in translated(model, test, args.beam)]
-    ends = {int(end) for end in test.document_offsets[1:-1]}
-    text = "".join(f"{line}\n" + "\n" * (number in ends) for number, line in enumerate(lines, 1))
-    (args.out / "test").mkdir(exist_ok=True)
-    (args.out / "test" / "hypotheses.txt").write_text(text, encoding="utf-8")
+    for split, test in zip(args.splits, tests, strict=True):
+        lines = [subwords.decode(tokens) for tokens in translated(model, test, args.beam)]
+        ends = {int(end) for end in test.document_offsets[1:-1]}
+        text = "".join(f"{line}\n" + "\n" * (number in ends) for number, line in enumerate(lines, 1))
+        (args.out / split).mkdir(exist_ok=True)
+        (args.out / split / "hypotheses.txt").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
