@@ -157,12 +157,16 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d), all tokens of a packed row → (T, d)."""
+        return self._through(x, lambda name, h: self.sublayer(name)(h, reads))
+
+    def _through(self, x: Tensor, apply: Callable[[str, Tensor], Tensor]) -> Tensor:
+        """x (T, d) → (T, d); `apply` gives what a sublayer, by its name, makes of its input (T, d)."""
         residuals = [self.residual(block) for block in self.blocks]
         x, h = residuals[0].begin(x)
         for block, residual, following in zip(self.blocks, residuals, [*residuals[1:], None], strict=True):
-            added = self.sublayer(block[0])(h, reads)
+            added = apply(block[0], h)
             for beside in block[1:]:
-                added = added + self.sublayer(beside)(h, reads)
+                added = added + apply(beside, h)
             x, h = residual.pass_on(x, added, following)
         return x
 
@@ -176,14 +180,7 @@ class Layer(nn.Module):
 
     def step(self, x: Tensor, caches: Mapping[str, Cache], at: Step) -> Tensor:
         """One new token a row: x (R, d) → (R, d)."""
-        for block in self.blocks:
-            residual = self.residual(block)
-            h = residual.enter(x)
-            added = self.sublayer(block[0]).step(h, caches[block[0]], at)
-            for beside in block[1:]:
-                added = added + self.sublayer(beside).step(h, caches[beside], at)
-            x = residual.leave(x, added)
-        return x
+        return self._through(x, lambda name, h: self.sublayer(name).step(h, caches[name], at))
 
 
 def plain_layer(*, attention: Sublayer, feed_forward: FeedForward, residual: Callable[[], Residual]) -> Layer:

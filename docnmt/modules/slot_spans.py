@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from docnmt.functional.row_lists import RowLists
+from docnmt.functional.row_lists import RowLists, attend_listed
 from docnmt.layout import Spans
 
 
@@ -75,6 +75,14 @@ class SlotSpans:
             self._lists[beam, heads] = RowLists.of_spans(*spans)
         return self._lists[beam, heads]
 
+    def attend(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Softmax attention of each slot's rows to its span → (R, h, d_v).
+
+        q (R, h, d), as many rows for each slot, slot by slot; keys (T, h, d), values (T, h, d_v).
+        """
+        lists = self.lists(len(q) // max(len(self.lengths), 1), q.shape[1])
+        return attend_listed(q, keys, values, lists)
+
 
 @dataclass(frozen=True, eq=False)
 class Joined:
@@ -97,11 +105,11 @@ class Joined:
         return written(table, self.spans.used - len(self.new), second.index_select(0, self.new))
 
 
-def written(table: Tensor, begin: int, rows: Tensor, capacity: int = 0) -> Tensor:
-    """Put `rows` behind the first `begin` rows of a table; where it is full, in one of at least `capacity` rows."""
+def written(table: Tensor, begin: int, rows: Tensor) -> Tensor:
+    """Put `rows` behind the first `begin` rows of a table; where it is full, in a larger one."""
     end = begin + len(rows)
     if end > len(table):
-        wider = table.new_zeros(max(2 * end, capacity), *rows.shape[1:])
+        wider = table.new_zeros(2 * end, *rows.shape[1:])
         wider[:begin] = table[:begin]
         table = wider
     table[begin:end] = rows

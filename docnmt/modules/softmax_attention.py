@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional import packed_attention
-from docnmt.functional.row_lists import attend_listed
 from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition
 from docnmt.modules.record_reads import attended
-from docnmt.modules.slot_spans import SlotSpans, written
+from docnmt.modules.slot_spans import SlotSpans
 from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
 from docnmt.modules.token_table import TokenTable
 
@@ -37,11 +36,14 @@ class KeyValueCache:
 
     def put(self, key: Tensor, value: Tensor, table: TokenTable) -> None:
         """Write each row's new key and value (R, h, d_h) to its place."""
-        begin = table.size - len(key)
-        self.keys, self.values = (
-            written(x if table.moved is None else x.index_select(0, table.moved), begin, new, table.capacity)
-            for x, new in ((self.keys, key), (self.values, value))
-        )
+        self.make_room(table)
+        places = slice(table.size - len(key), table.size)
+        self.keys[places], self.values[places] = key, value
+
+    def make_room(self, table: TokenTable) -> None:
+        """Follow the table where it gave up places, and grow with it."""
+        if table.moved is not None or len(self.keys) < table.capacity:
+            self.keys, self.values = (_fitted(x, table) for x in (self.keys, self.values))
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """The rows' tokens stay where they are."""
@@ -50,6 +52,12 @@ class KeyValueCache:
         """As `Cache.append`."""
         if len(other.keys):
             self.keys, self.values = torch.cat([self.keys, other.keys]), torch.cat([self.values, other.values])
+
+
+def _fitted(rows: Tensor, table: TokenTable) -> Tensor:
+    """The rows (K, h, d_h) of the places that stayed, and room for the other places."""
+    stayed = rows if table.moved is None else rows.index_select(0, table.moved)
+    return torch.cat([stayed, stayed.new_zeros(max(table.capacity - len(stayed), 0), *stayed.shape[1:])])
 
 
 class SelfAttention(Sublayer[None, KeyValueCache]):
@@ -115,10 +123,8 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
         if self.position is not None:
             q, k = self.position.rotate(q, k, at.lengths, at.lengths)
         cache.put(k, v, at.table)
-        lists = at.table.lists(self.heads)
         added = None if self.position is None else self._distance_scores(q, at.table)
-        added = None if added is None else added.flatten().index_select(0, lists.places)
-        output: Tensor = self.output(attend_listed(q, cache.keys, cache.values, lists, added).flatten(1))
+        output: Tensor = self.output(at.table.attend(q, cache.keys, cache.values, added).flatten(1))
         return output
 
     def _distance_scores(self, q: Tensor, table: TokenTable) -> Tensor | None:
@@ -217,6 +223,5 @@ class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
     def step(self, x: Tensor, cache: CrossKeys, at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d): attention to the source sentence of its slot."""
         q = self.query(x).view(len(x), self.heads, self.d_head)
-        lists = cache.spans.lists(len(x) // max(len(cache.spans.lengths), 1), self.heads)
-        output: Tensor = self.output(attend_listed(q, cache.keys, cache.values, lists).flatten(1))
+        output: Tensor = self.output(cache.spans.attend(q, cache.keys, cache.values).flatten(1))
         return output

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional.row_lists import RowLists, round_up
+from docnmt.functional.row_lists import RowLists, attend_listed, round_up
 
 
 @dataclass
@@ -84,6 +84,15 @@ class TokenTable:
                 real &= column >= self.first[:, None]
             self._lists[heads] = RowLists.of_table(self.places, real, heads)
         return self._lists[heads]
+
+    def attend(self, q: Tensor, keys: Tensor, values: Tensor, added: Tensor | None = None) -> Tensor:
+        """Softmax attention of the rows' newest tokens to all tokens that they read → (R, h, d_v).
+
+        q (R, h, d); keys (capacity, h, d) and values (capacity, h, d_v) of the places; added to the scores (R, h, L).
+        """
+        lists = self.lists(q.shape[1])
+        more = None if added is None else added.flatten().index_select(0, lists.places)
+        return attend_listed(q, keys, values, lists, more)
 
     def distances(self) -> Tensor:
         """(R, L) how many tokens after a row's newest token each of its tokens stands: 0 and below."""

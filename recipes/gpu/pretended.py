@@ -156,8 +156,11 @@ class Recording:
         aliases = [of.alias_info for of in func._schema.returns if of.alias_info is not None]
         made = _tensors(out)
         self.held.append(made)
-        if aliases:
-            self.calls += [again] * all(alias.is_write for alias in aliases)
+        if aliases and all(alias.is_write for alias in aliases):
+            self.calls.append(again)
+            return
+        given = {x.held.untyped_storage().data_ptr() for x in tensors if isinstance(x, Pretended)}
+        if aliases and all(x.untyped_storage().data_ptr() in given for x in made):  # `contiguous` may also copy
             return
         for x in made:
             self._made[x.untyped_storage().data_ptr()] = x
@@ -486,6 +489,16 @@ def _readable(factor: Any) -> Any:
     return TensorHandle((factor.data.astype(np.uint32) << 16).view(np.float32), language.float32)
 
 
+def _tensor_by(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`torch.tensor`, which cannot make tensors on a device of Python."""
+
+    def tensor(data: object, *, device: torch.device | str | None = None, **kwargs: Any) -> Tensor:
+        made = make(data, **kwargs)
+        return made if device is None else made.to(device)
+
+    return tensor
+
+
 @contextlib.contextmanager
 def pretended(*, kernels: bool = True) -> Iterator[HostSyncs]:
     """Inside, the device "pretended" can be used, and is counted.
@@ -501,6 +514,7 @@ def pretended(*, kernels: bool = True) -> Iterator[HostSyncs]:
     switched_on, triton_kernels._switched_on = triton_kernels._switched_on, interprets
     lacking, triton_kernels.lacking = triton_kernels.lacking, str  # type: ignore[assignment]
     recorder, graphs.CudaRecorder = graphs.CudaRecorder, PretendedRecorder  # type: ignore[assignment,misc]
+    tensor, torch.tensor = torch.tensor, _tensor_by(torch.tensor)
     forget, torch.clear_autocast_cache = torch.clear_autocast_cache, _Active.casts.clear
     try:
         with counter, _interpreted(counter):
@@ -509,5 +523,5 @@ def pretended(*, kernels: bool = True) -> Iterator[HostSyncs]:
         _Active.counter = None
         triton_kernels._switched_on, triton_kernels.lacking = switched_on, lacking
         graphs.CudaRecorder = recorder  # type: ignore[misc]
-        varlen._has_flash, torch.clear_autocast_cache = has_flash, forget
+        varlen._has_flash, torch.clear_autocast_cache, torch.tensor = has_flash, forget, tensor
         torch.__future__.set_swap_module_params_on_conversion(swap)

@@ -36,7 +36,7 @@ from docnmt.functional.kernels import MOST_KEPT
 from docnmt.functional.kernels.bias_activation import bias_activation
 from docnmt.functional.kernels.choose import choose_sentences
 from docnmt.functional.kernels.chosen_attention import chosen_attention
-from docnmt.functional.kernels.listed_attention import listed_attention
+from docnmt.functional.kernels.listed_attention import attend_span, attend_words, listed_attention
 from docnmt.functional.kernels.residual_norm import residual_norm
 from docnmt.functional.kernels.short_attention import short_attention
 from docnmt.functional.selection import Selection
@@ -64,6 +64,8 @@ for activation in ("relu", "gelu", "swish"):
 with torch.no_grad():
     rows, offsets = torch.zeros(9, dtype=torch.int64), torch.zeros(2 * words + 1, dtype=torch.int64)
     listed_attention(q, k, v, rows, offsets, torch.zeros(9))
+    attend_words(q, k, v, rows.expand(words, -1), offsets[:words])
+    attend_span(q, k, v, offsets[:words], offsets[:words])
 print(*{name for name, _ in compiled}, max(shared for _, shared in compiled))
 """
 KERNELS = {

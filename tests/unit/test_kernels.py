@@ -21,7 +21,7 @@ from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402
 from docnmt.functional.kernels.choose import choose_sentences  # noqa: E402
 from docnmt.functional.kernels.chosen_attention import chosen_attention  # noqa: E402
-from docnmt.functional.kernels.listed_attention import listed_attention  # noqa: E402
+from docnmt.functional.kernels.listed_attention import attend_span, attend_words, listed_attention  # noqa: E402
 from docnmt.functional.kernels.residual_norm import residual_norm  # noqa: E402
 from docnmt.functional.kernels.short_attention import short_attention  # noqa: E402
 from docnmt.functional.row_lists import RowLists, attend_listed  # noqa: E402
@@ -306,6 +306,34 @@ def test_attention_to_lists_of_rows(width: int, wide: int, adds: bool) -> None:
     more = None if added is None else added.double()
     assert_close([found], [attend_listed(q.double(), keys.double(), values.double(), lists, more)])
     assert not found[2, 0].any()
+
+
+@pytest.mark.parametrize(("width", "wide"), [(16, 16), (24, 40)])
+def test_attention_to_words_of_a_table(width: int, wide: int) -> None:
+    """What stands behind a row's words is not read; no word, one, more than two blocks; a part of wider rows."""
+    torch.manual_seed(0)
+    lengths = torch.tensor([3, 0, 1, 150])
+    words = torch.randperm(200)[:154].split(lengths.tolist())
+    table = torch.full((4, 200), 1 << 40)
+    for row, own in zip(table, words, strict=True):
+        row[: len(own)] = own
+    q, keys, values = torch.randn(4, 2, width), torch.randn(200, 2, width), torch.randn(200, 2, wide)
+    own = table[:, :160]
+    given = (q, keys, values, table.to(DEVICE)[:, :160], lengths)
+    found = attend_words(*(x.to(DEVICE) for x in given))
+    real = torch.arange(160) < lengths[:, None]
+    lists = RowLists.of_table(own, real, 2)
+    assert_close([found], [attend_listed(q.double(), keys.double(), values.double(), lists)])
+    assert not found[1].any()
+
+
+def test_attention_to_spans_of_a_table() -> None:
+    torch.manual_seed(0)
+    begins, lengths = torch.tensor([7, 0, 199, 20]), torch.tensor([3, 0, 1, 150])
+    q, (keys, values) = torch.randn(4, 2, 16), torch.randn(2, 200, 2, 16)
+    found = attend_span(*(x.to(DEVICE) for x in (q, keys, values, begins, lengths)))
+    lists = RowLists.of_spans(*(x[:, None, None].expand(-1, 2, -1) for x in (begins, lengths)))
+    assert_close([found], [attend_listed(q.double(), keys.double(), values.double(), lists)])
 
 
 def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:

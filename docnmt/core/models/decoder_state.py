@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -44,6 +45,11 @@ class Memory:
             begins = source.positions.index_select(0, source.layout.sentence_offsets[:-1])[:, None]
         return cls(source, layers, begins)
 
+    @cached_property
+    def reach(self) -> int:
+        """The largest index in `begins`, or more."""
+        return max(self.source.highest) if self.source.begins is None else int(self.begins.max())
+
     def positions(self, sentence: int, length: int) -> Tensor:
         """Return positions (length, 4) of the first `length` words of the translation of sentence `sentence`."""
         positions = self.begins[sentence, 0].repeat(length, 1)
@@ -62,6 +68,7 @@ class DecoderState:
         breaks: (R,) how many of them were `<brk>`. since: (R,) how many came before the last `<brk>`.
         table: where the tokens that the rows have read are stored.
         layers: per decoder layer, the caches of its sublayers.
+        reach: no index in `begins` is larger.
     """
 
     memory: Memory | None
@@ -73,6 +80,7 @@ class DecoderState:
     since: Tensor
     table: TokenTable
     layers: list[dict[str, Cache]]
+    reach: int
 
     @classmethod
     def begin(cls, memory: Memory, slots: Slots, layers: list[dict[str, Cache]]) -> DecoderState:
@@ -80,7 +88,8 @@ class DecoderState:
         sentences, beam = slots.sentences, slots.beam
         zeros = sentences.new_zeros(len(sentences) * beam)
         table = TokenTable.empty(len(zeros), sentences.device)
-        return cls(memory, beam, sentences, memory.begins[sentences], zeros, zeros, zeros, table, layers)
+        begins = memory.begins[sentences]
+        return cls(memory, beam, sentences, begins, zeros, zeros, zeros, table, layers, memory.reach)
 
     def next_step(self) -> Step:
         """Give each row's next token a place, and return what the layers' sublayers need to know of this step."""
@@ -112,7 +121,7 @@ class DecoderState:
         shared = other.memory is self.memory and self.memory is not None
         if other.beam != self.beam or not (shared or self.any_memory):
             raise ValueError("states can be joined only when they share one memory and one beam size")
-        self.memory = self.memory if shared else None
+        self.memory, self.reach = self.memory if shared else None, max(self.reach, other.reach)
         self.table.append(other.table)
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             for name, cache in mine.items():

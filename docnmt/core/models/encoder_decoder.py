@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, TypedDict, cast
 
@@ -20,7 +20,7 @@ from docnmt.modules.context_sublayers import EarlierContext
 from docnmt.modules.document_store import DocumentStore
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.layers import Layer
-from docnmt.modules.sublayer import OwnStart, Reads, Slots
+from docnmt.modules.sublayer import Cache, OwnStart, Reads, Slots, Step
 
 
 class StackParts(TypedDict):
@@ -207,10 +207,26 @@ class EncoderDecoder(nn.Module):
 
     def advance(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Read one token (R,) in every row; return features (R, d), which `output` maps to scores."""
-        x = self.decoder.embedding(tokens, state.positions(tokens, running=self.reading.positions == "sequence"))
-        at = state.next_step()
-        for layer, caches in zip(self.decoder.stack, state.layers, strict=False):  # a pointer has caches of its own
-            x = layer.step(x, caches, at)
+        positions = state.positions(tokens, running=self.reading.positions == "sequence")
+        features = self.read(tokens, positions, state.layers, state.next_step())
         state.lengths = state.lengths + 1
+        return features
+
+    def read(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        layers: Sequence[Mapping[str, Cache]],
+        at: Step,
+        highest: Sequence[int] | None = None,
+    ) -> Tensor:
+        """Return features (R, d) of tokens (R,) at positions (R, 4), by the caches of the decoder's layers.
+
+        Args:
+            highest: no index of a column of the positions is larger, where the host knows that.
+        """
+        x = self.decoder.embedding(tokens, positions, None, highest)
+        for layer, caches in zip(self.decoder.stack, layers, strict=False):  # a pointer has caches of its own
+            x = layer.step(x, caches, at)
         features: Tensor = self.decoder.norm(x)
         return features

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from docnmt.core.batch import PackedText
 from docnmt.core.models.translation_model import AnyTranslationModel, RowState
+from docnmt.runtime import graphs
 
 
 @dataclass
@@ -41,6 +43,15 @@ class Ensemble:
         if not models:
             raise ValueError("an ensemble needs at least one model")
         self.models = list(models)
+
+    @cached_property
+    def _steps(self) -> list[Callable[..., Tensor]]:
+        """The step of each model, as CUDA graphs where DOCNMT_GRAPHS=on asks for them and that can be."""
+        if not graphs.graphs_wished():
+            return [model.step for model in self.models]
+        from docnmt.core.models.step_graphs import graphed_step
+
+        return [graphed_step(model) or model.step for model in self.models]
 
     def encode(self, sources: Sequence[PackedText]) -> list[object]:
         """Encode the documents with each model, in that model's own packing."""
@@ -80,7 +91,7 @@ class Ensemble:
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
         """Return logits (R, V) for tokens (R,): one model's own, or the log of the summed probabilities of several."""
-        logits = [model.step(tokens, own) for model, own in zip(self.models, state.states, strict=True)]
+        logits = [step(tokens, own) for step, own in zip(self._steps, state.states, strict=True)]
         if len(logits) == 1:
             return logits[0]
         log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])

@@ -25,39 +25,72 @@ def listed_attention(
     Returns:
         (R, h, d_v), in the type of `values`; computed in float32.
     """
+    return _attend(q, keys, values, rows, offsets, None, added)
+
+
+def attend_words(q: Tensor, keys: Tensor, values: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+    """The same, where all heads of row r read the first `lengths[r]` of the words `words[r]`, (R, L) int64.
+
+    Nothing of the launch depends on the numbers, so it can be part of a CUDA graph.
+    """
+    return _attend(q, keys, values, words, None, lengths, None)
+
+
+def attend_span(q: Tensor, keys: Tensor, values: Tensor, begins: Tensor, lengths: Tensor) -> Tensor:
+    """The same, where all heads of row r read the `lengths[r]` words from `begins[r]` on, (R,) int64."""
+    return _attend(q, keys, values, None, begins, lengths, None)
+
+
+def _attend(
+    q: Tensor, keys: Tensor, values: Tensor, rows: Tensor | None, begins: Tensor | None, lengths: Tensor | None,
+    added: Tensor | None,
+) -> Tensor:  # fmt: skip
     q, keys, values = (x.contiguous() for x in (q, keys, values))
-    width, wide = q.shape[-1], values.shape[-1]
+    heads, width, wide = q.shape[1], q.shape[-1], values.shape[-1]
     out = values.new_empty(*q.shape[:2], wide)
-    if len(rows) == 0:
-        return out.zero_()
-    _listed[(q.shape[0] * q.shape[1],)](
-        q, keys, values, rows, offsets, added, out, width**-0.5, width, wide,
-        ADDS=added is not None, D=triton.next_power_of_2(width), DV=triton.next_power_of_2(wide), **_TILE,
+    if len(q) == 0:
+        return out
+    stride = 0 if rows is None or lengths is None else rows.stride(0)
+    _listed[(q.shape[0] * heads,)](
+        q, keys, values, rows, begins, lengths, added, out, width**-0.5, width, wide, heads, stride,
+        LISTS=lengths is None, SPANS=rows is None, ADDS=added is not None,
+        D=triton.next_power_of_2(width), DV=triton.next_power_of_2(wide), **_TILE,
     )  # fmt: skip
     return out
 
 
 @triton.jit
 def _listed(
-    q, keys, values, rows, offsets, added, out, scale, width, wide,
-    ADDS: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, ROWS: tl.constexpr,
+    q, keys, values, rows, begins, lengths, added, out, scale, width, wide, heads, stride,
+    LISTS: tl.constexpr, SPANS: tl.constexpr, ADDS: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     query = tl.program_id(0).to(tl.int64)
-    first, last = tl.load(offsets + query), tl.load(offsets + query + 1)
+    of, head = query // heads, query % heads
+    if LISTS:
+        first = tl.load(begins + query)
+        count = tl.load(begins + query + 1) - first
+    else:
+        first = tl.load(begins + of) if SPANS else of * stride
+        count = tl.load(lengths + of)
     column, to = tl.arange(0, D), tl.arange(0, DV)
     asked = tl.load(q + query * width + column, mask=column < width, other=0.0).to(tl.float32) * scale
     largest = tl.full([1], -1e30, tl.float32)
     total = tl.zeros([1], tl.float32)
     mixed = tl.zeros([DV], tl.float32)
-    for start in range(first, last, ROWS):
-        place = start + tl.arange(0, ROWS)
-        there = place < last
-        row = tl.load(rows + place, mask=there, other=0)
+    for start in range(0, count, ROWS):
+        entry = start + tl.arange(0, ROWS)
+        there = entry < count
+        if SPANS:
+            row = (first + entry) * heads + head
+        else:
+            row = tl.load(rows + first + entry, mask=there, other=0)
+            if not LISTS:
+                row = row * heads + head
         in_table = there[:, None] & (column < width)[None, :]
         key = tl.load(keys + row[:, None] * width + column[None, :], mask=in_table, other=0.0).to(tl.float32)
         score = tl.sum(key * asked[None, :], 1)
         if ADDS:
-            score += tl.load(added + place, mask=there, other=0.0).to(tl.float32)
+            score += tl.load(added + first + entry, mask=there, other=0.0).to(tl.float32)
         score = tl.where(there, score, -1e30)
         now = tl.maximum(largest, tl.max(score, 0))
         weight = tl.where(there, tl.exp(score - now), 0.0)
