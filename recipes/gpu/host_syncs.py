@@ -1,8 +1,9 @@
 #!/usr/bin/env python
-"""How often the host would wait for a GPU in one update of training, and what it launches there; no GPU is needed.
+"""How often the host would wait for a GPU in an update or a step of decoding, and what it launches; no GPU is needed.
 
     python recipes/gpu/host_syncs.py [--arch hier_cond_transformer_tiny …] [--lines] [--launches]
     python recipes/gpu/host_syncs.py --arch transformer hier_cond_transformer --options="--bf16 --label-smoothing 0.1"
+    DOCNMT_GRAPHS=on python recipes/gpu/host_syncs.py --search --arch transformer
 
 Trains some updates of a toy corpus on a device that computes on the CPU and pretends to be a GPU (`pretended.py` says
 what waits), and counts what the last one does: batch, forward and backward pass, clipping, step and log. `--lines`
@@ -93,22 +94,55 @@ def count(
     return Update(Counter(counter.found[slice(*waits)]), Counter(counter.launched[slice(*launches)]))
 
 
+def count_step(data: Path, save_dir: Path, arch: str, options: Sequence[str] = ()) -> Update:
+    """A step of beam search in the middle of a text, four texts at once; results of kernels are zeros.
+
+    With DOCNMT_GRAPHS=on, a step that is a graph.
+    """
+    from docnmt.cli.train import parse
+    from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+    from docnmt.core.search.ensemble import Ensemble
+    from docnmt.core.search.translate_corpus import translate_corpus
+    from docnmt.core.training.prepare_run import prepare
+
+    run = prepare(parse([str(data), "--arch", arch, *options, "--device", "cpu", "--save-dir", str(save_dir)]))
+    begins: list[tuple[int, int]] = []
+    with pretended(kernels=False) as counter:
+
+        def take_step(*given: Any) -> Any:
+            begins.append((len(counter.found), len(counter.launched)))
+            return step(*given)
+
+        step = Ensemble.step
+        with patch.object(Ensemble, "step", take_step):
+            model, search = run.model.eval().to(NAME), BeamSearchConfig(beam=4, max_len_a=0, max_len_b=12, min_len=12)
+            corpus, at_once = run.task.corpus("valid"), GenerationConfig(batch_size=4)  # type: ignore[attr-defined]
+            list(translate_corpus([model], run.task, corpus, at_once, search))  # type: ignore[list-item, arg-type]
+    waits, launches = zip(*begins[7:9], strict=True)
+    return Update(Counter(counter.found[slice(*waits)]), Counter(counter.launched[slice(*launches)]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", nargs="+", default=[full_name(name) for name in ARCHITECTURES])
     parser.add_argument("--lines", action="store_true", help="also print the lines that wait")
     parser.add_argument("--launches", action="store_true", help="also print what is launched most often, and where")
+    parser.add_argument("--search", action="store_true", help="a step of beam search instead of an update")
     parser.add_argument("--updates", type=int, default=3, help="so many are made [3]")
     parser.add_argument("--options", default="", help="further options of docnmt-train, in one string")
     arguments = parser.parse_args()
-    print("| architecture | host waits an update | launches |\n| --- | ---: | ---: |")
+    counted = "a step of beam search" if arguments.search else "an update"
+    print(f"| architecture | host waits {counted} | launches |\n| --- | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
         with contextlib.redirect_stdout(nowhere):
             data = prepare(Path(folder))
         for number, arch in enumerate(arguments.arch):
             with contextlib.redirect_stdout(nowhere):
                 options, save_dir = arguments.options.split(), Path(folder) / str(number)
-                found = count(data, save_dir, arch, options, kernels=False, updates=arguments.updates)
+                if arguments.search:
+                    found = count_step(data, save_dir, arch, options)
+                else:
+                    found = count(data, save_dir, arch, options, kernels=False, updates=arguments.updates)
             print(f"| `{arch}` | {sum(found.waits.values())} | {sum(found.launches.values()):,} |", flush=True)
             tables = [found.waits] * arguments.lines + [found.launches] * arguments.launches
             for (what, place), times in itertools.chain.from_iterable(table.most_common(60) for table in tables):

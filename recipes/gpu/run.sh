@@ -2,7 +2,7 @@
 # What a card borrowed for some minutes should do, in order of worth. Parts, all of them where none is named:
 #   a  the tests that need a card, four minutes at most: the kernels first, then CUDA graphs, then pytest -m gpu
 #   b  tables: a training step with and without the kernels, and as CUDA graphs, beside Hugging Face's Marian compiled;
-#      each kernel beside what computes the same without it; beam search with and without kernels, beside Marian's;
+#      each kernel beside what computes the same without it; beam search as CUDA graphs and without them, beside Marian's;
 #      attention beside dense flash attention
 #   c  dialogue, en-fr: base models of sentences and of documents (recipes/dialogue), with their scores
 #   d  docmix, en-de: a sentence model, a document model that starts from it, and the sentence model trained on for as
@@ -148,9 +148,9 @@ if has b; then
         result marian.md 25:120 python recipes/gpu/marian.py "$data" --device $device --updates $steps "${measured[@]}" \
             "${marian[@]}"
         result kernels.md 25:90 python recipes/gpu/kernels.py --device $device "${measured[@]}" "${kernels[@]}"
-        for way in on off; do
-            result "decoding-$way.md" 25:60 env DOCNMT_KERNELS=$way python recipes/gpu/decode.py --device $device \
-                "${decoded[@]}" "$data" --arch "transformer$size"
+        for way in on off; do # graphs with kernels; neither
+            result "decoding-$way.md" 25:60 env DOCNMT_GRAPHS=$way DOCNMT_KERNELS=$way python recipes/gpu/decode.py \
+                --device $device "${decoded[@]}" "$data" --arch "transformer$size"
         done
         result attention.md 25:60 python recipes/gpu/gpu.py --device $device "${measured[@]}" attention --words $words
     }
