@@ -30,7 +30,7 @@ class FeedForward(Sublayer[None, NoCache]):
 
     def forward(self, x: Tensor, reads: Reads | None = None) -> Tensor:
         """(T, d) → (T, d)."""
-        if type(self.inner) is nn.Linear and takes_kernels(x):
+        if x.is_cuda and type(self.inner) is nn.Linear and takes_kernels(x):
             from docnmt.functional.kernels.bias_activation import bias_activation
 
             inner = bias_activation(nn.functional.linear(x, self.inner.weight), self.inner.bias, self.name)
@@ -76,11 +76,11 @@ class Residual(nn.Module):
 
     def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return x (T, d) and the block's input for it."""
-        return self._at_once(x, None, self.norm) if self.pre and takes_kernels(x) else (x, self.enter(x))
+        return self._at_once(x, None, self.norm) if self.pre and x.is_cuda and takes_kernels(x) else (x, self.enter(x))
 
     def pass_on(self, x: Tensor, added: Tensor, following: Residual | None) -> tuple[Tensor, Tensor]:
         """Return the result of `leave` and the next block's input for it; without a next block, the result twice."""
-        if takes_kernels(x, added):
+        if x.is_cuda and takes_kernels(x, added):
             normed_after = following.norm if self.pre and following is not None and following.pre else None
             left, read = self._at_once(x, added, normed_after if self.pre else self.norm)
             return (left, read) if self.pre else (read, read)

@@ -25,7 +25,7 @@ class Section:
     use: str = ""
 
     @property
-    def settings(self) -> list[Setting]:
+    def settings(self) -> tuple[Setting, ...]:
         """The settings of its class."""
         return settings(self.config)
 

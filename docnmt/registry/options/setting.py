@@ -21,20 +21,28 @@ PLUGIN = "a plug-in's needs its --user-dir"
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a configuration class, with its type analysed."""
+    """One field of a configuration class, with its type analysed.
+
+    Attributes:
+        flag: the name on the command line: `--max-tokens`; for a positional argument the field's name.
+        literals: the values that its type allows, where that says so.
+    """
 
     name: str
+    flag: str
     kind: type
     optional: bool
     several: bool
-    choices: tuple[object, ...] | None
+    literals: tuple[object, ...] | None
     default: object
     option: Option
 
     @property
-    def flag(self) -> str:
-        """The name on the command line: `--max-tokens`; for a positional argument the field's name."""
-        return self.name if self.option.positional else flag(self.name)
+    def choices(self) -> tuple[object, ...] | None:
+        """The values that it may have; a registry's names are those that are registered now."""
+        named = self.option.choices
+        found = named() if callable(named) else named or self.literals
+        return None if found is None else tuple(found)
 
     @property
     def required(self) -> bool:
@@ -98,13 +106,15 @@ def underscored(word: str) -> str:
     return word.lstrip("-").replace("-", "_")
 
 
-_hints = functools.cache(get_type_hints)
-
-
-def settings(config: type) -> list[Setting]:
+def settings(config: type) -> tuple[Setting, ...]:
     """Return the settings of a configuration class, in order."""
-    hints = _hints(config)
-    return [_setting(f, hints[f.name], collected_needs(config, f.name)) for f in dataclasses.fields(config)]
+    return _settings(config)
+
+
+@functools.cache
+def _settings(config: type) -> tuple[Setting, ...]:
+    hints = get_type_hints(config)
+    return tuple(_setting(f, hints[f.name], collected_needs(config, f.name)) for f in dataclasses.fields(config))
 
 
 def _setting(f: dataclasses.Field[Any], hint: object, more: tuple[Needs, ...]) -> Setting:
@@ -116,11 +126,12 @@ def _setting(f: dataclasses.Field[Any], hint: object, more: tuple[Needs, ...]) -
         optional = True
     if get_origin(hint) is tuple:
         hint, several = get_args(hint)[0], True
-    choices = option.choices() if callable(option.choices) else option.choices
+    literals = None
     if get_origin(hint) is Literal:
-        choices = choices or get_args(hint)
-        hint = type(get_args(hint)[0])
+        literals = get_args(hint)
+        hint = type(literals[0])
     if hint not in _EXPECTED:
         raise TypeError(f"option {f.name}: a configuration value is bool, int, float or str, not {hint}")
     default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
-    return Setting(f.name, hint, optional, several, None if choices is None else tuple(choices), default, option)
+    name = f.name if option.positional else flag(f.name)
+    return Setting(f.name, name, hint, optional, several, literals, default, option)
