@@ -227,3 +227,27 @@ def test_graphs_compute_what_is_computed_launch_by_launch(
     assert losses("none", "off", dropout="0") == pytest.approx(dry, rel=1e-2)
     monkeypatch.setattr(CudaRecorder, "record", lambda self, body: partial(self.run, body))
     assert losses("launches", "on") == pytest.approx(found, rel=1e-3)
+
+
+@pytest.mark.parametrize("arch", ["transformer", "concat_transformer", "doc_transformer"])
+def test_graphs_of_decoding_find_what_is_found_without_them(
+    arch: str, text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float32 and in bfloat16; several times, so that recorded steps meet other texts."""
+    pytest.importorskip("triton")
+    sizes = "--embed-dim 64 --heads 2 --ffn-dim 64 --encoder-layers 2 --decoder-layers 2 --max-tokens 300"
+    updates = f"--bf16 --max-update 60 --lr 0.005 --warmup-updates 5 --device {DEVICE} --disable-validation"
+    assert train.main([str(text.data), "--arch", arch, *f"{sizes} {updates} --save-dir {tmp_path}".split()]) == 0
+    recorded: list[Callable[[], None]] = []
+    record = CudaRecorder.record
+    monkeypatch.setattr(CudaRecorder, "record", lambda self, body: recorded.append(body) or record(self, body))
+    loaded = load_model(tmp_path)
+    search, settings = BeamSearchConfig(beam=4), GenerationConfig(batch_size=12)
+    for kind, error in ((torch.float32, 1e-3), (torch.bfloat16, 0.1)):
+        model, scores = loaded.model.eval().to(DEVICE, kind), []
+        for graphs in ("off", "on"):
+            monkeypatch.setenv("DOCNMT_GRAPHS", graphs)
+            results = translate_corpus([model], loaded.task, text.corpus("train"), settings, search)
+            scores.append([result.nbest[0].score for result in results])
+        assert scores[1] == pytest.approx(scores[0], abs=error)
+    assert len(recorded) >= 4
