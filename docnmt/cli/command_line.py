@@ -80,7 +80,7 @@ class Given:
     def parse(self, sections: Sequence[Section]) -> None:
         """Read the options of all sections that may apply; of two with the same name the first determines the type."""
         parser = Parser(self.prog)
-        add_options(parser, sections)
+        add_options(parser, sections, described=False)
         self._take(parser)
         self.parsed = True
 
@@ -113,8 +113,12 @@ def add_common(parser: Parser) -> argparse._ArgumentGroup:
     return common
 
 
-def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = False) -> int:
-    """Add the options of sections, a group each; with `basic` only those marked so. Returns the number left out."""
+def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = False, described: bool = True) -> int:
+    """Add the options of sections, a group each; with `basic` only those marked so. Returns the number left out.
+
+    Args:
+        described: with their help, which takes most of the time.
+    """
     seen: set[str] = set()
     left = 0
     for section in sections:
@@ -125,17 +129,22 @@ def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = Fa
         group = parser.add_argument_group(section.name)
         for setting in sorted(shown, key=lambda setting: not setting.required):
             if setting.name not in seen:  # an option that two sections share is added once and reaches both
-                _add_option(group, setting, section.values.get(setting.name, setting.default), section.use)
+                default = section.values.get(setting.name, setting.default)
+                _add_option(group, setting, _described(setting, default, section.use) if described else None)
             seen.add(setting.name)
     return left
 
 
-def _add_option(group: argparse._ArgumentGroup, setting: Setting, default: object, use: str) -> None:
+def _described(setting: Setting, default: object, use: str) -> str:
     about = setting.option
     shown = "" if setting.required or default in (None, "", (), False) else f" [{default}]"
     required = f" (required{use and ' '}{use})" if setting.required and not about.positional else ""
     rules = "".join(f"; {rule}" for rule in about.rules())
-    help = (about.help + rules + shown + required).replace("%", "%%")
+    return (about.help + rules + shown + required).replace("%", "%%")
+
+
+def _add_option(group: argparse._ArgumentGroup, setting: Setting, help: str | None) -> None:
+    about = setting.option
     if about.positional:
         nargs = "*" if setting.several else "?"
         group.add_argument(setting.name, metavar=about.metavar, help=help, nargs=nargs)

@@ -102,10 +102,13 @@ def collected(config: type, name: str) -> list[Any]:
     return [entry for part in reversed(config.__mro__) for entry in vars(part).get(name, ())]
 
 
-def collected_needs(config: type, name: str) -> tuple[Needs, ...]:
-    """Return the conditions for an option in `also_needs` of a class and of those that it extends."""
-    classes = [vars(part).get("also_needs", {}) for part in reversed(config.__mro__)]
-    return tuple(each for needs in classes for each in as_needs(needs.get(name, ())))
+def collected_needs(config: type) -> dict[str, tuple[Needs, ...]]:
+    """Return the conditions in `also_needs` of a class and of those that it extends, by option."""
+    found: dict[str, tuple[Needs, ...]] = {}
+    for part in reversed(config.__mro__):
+        for name, needs in vars(part).get("also_needs", {}).items():
+            found[name] = found.get(name, ()) + as_needs(needs)
+    return found
 
 
 def flag(name: str) -> str:

@@ -113,13 +113,14 @@ def settings(config: type) -> tuple[Setting, ...]:
 
 @functools.cache
 def _settings(config: type) -> tuple[Setting, ...]:
-    hints = get_type_hints(config)
-    return tuple(_setting(f, hints[f.name], collected_needs(config, f.name)) for f in dataclasses.fields(config))
+    hints, needs = get_type_hints(config), collected_needs(config)
+    return tuple(_setting(f, hints[f.name], needs.get(f.name, ())) for f in dataclasses.fields(config))
 
 
 def _setting(f: dataclasses.Field[Any], hint: object, more: tuple[Needs, ...]) -> Setting:
     option: Option = f.metadata.get("option", Option())
-    option = dataclasses.replace(option, needs=option.needs + more)
+    if more:
+        option = dataclasses.replace(option, needs=option.needs + more)
     optional = several = False
     if get_origin(hint) in (Union, types.UnionType):
         hint = next(a for a in get_args(hint) if a is not type(None))
