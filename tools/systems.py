@@ -13,8 +13,6 @@ from typing import Any
 
 from measured import read_json
 
-from docnmt.core.training.checkpoint import read_header
-
 BEST = Path("model") / "checkpoint_best.safetensors"
 
 
@@ -55,6 +53,8 @@ class System:
             UserError: the checkpoint is missing or not one.
             ValueError: a file is not what its name says.
         """
+        from docnmt.core.training.checkpoint import read_header  # imports torch, which what is kept does not need
+
         header, shapes = read_header(folder / BEST)
         parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
         log = read_log(folder / "model" / "train.jsonl")

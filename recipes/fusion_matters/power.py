@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from scipy_stats import optimize, stats
 
-#: Places of the integral over the deviation that is measured, and their weights.
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(2_000)
+
+@cache
+def _nodes() -> tuple[np.ndarray, np.ndarray]:
+    """Places of the integral over the deviation that is measured, and their weights: (2000,) each."""
+    places, weights = np.polynomial.legendre.leggauss(2_000)
+    return places, weights
 
 
 def t_test_power(n: int, effect: float, *, level: float = 0.05) -> float:
@@ -20,11 +25,11 @@ def t_test_power(n: int, effect: float, *, level: float = 0.05) -> float:
     """
     if n < 2:
         return math.nan
-    critical = stats.t.isf(level / 2, n - 1)
-    deviation = np.sqrt(stats.chi2.ppf((_NODES + 1) / 2, n - 1) / (n - 1))
+    (places, weights), critical = _nodes(), stats.t.isf(level / 2, n - 1)
+    deviation = np.sqrt(stats.chi2.ppf((places + 1) / 2, n - 1) / (n - 1))
     centre = abs(effect) * math.sqrt(n)
     found = stats.norm.cdf(centre - critical * deviation) + stats.norm.cdf(-centre - critical * deviation)
-    return float(_WEIGHTS @ found / 2)
+    return float(weights @ found / 2)
 
 
 def detectable_effect(n: int, sd: float, *, level: float = 0.05, power: float = 0.8) -> float:

@@ -26,7 +26,6 @@ from cost_tables import (
     text_length_table,
 )
 from family_tables import across_table, family_table, inside_table, overview_table
-from figures import draw_figures
 from power import detectable_effect, t_test_power
 from results import Results
 from study import Study, read_json, read_study
@@ -154,6 +153,8 @@ def body(argv: list[str]) -> None:
     for study, results in zip(studies, several, strict=True):
         print(report(results, latency, choice_table(study, options.runs)))
         if options.figures is not None:
+            from figures import draw_figures  # imports matplotlib, which the tables do not need
+
             for path in draw_figures(results, options.figures, latency):
                 print(path, file=sys.stderr)
 
