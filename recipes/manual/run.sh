@@ -49,7 +49,7 @@ done
 # A translation memory over the sentence model: exact matches, and matches of the similarity that is best on dev.
 translate "$data" valid "$work/sentence" dev --beam "$beam"
 replaced() { # PREFIX RESULTS OPTION …: a table over thresholds, none first
-    python tools/translation_memory.py "$1" "$2" --languages en "$target" --train "$text/train" "${@:3}"
+    python recipes/manual/translation_memory.py "$1" "$2" --languages en "$target" --train "$text/train" "${@:3}"
 }
 say "a translation memory: its threshold on dev"
 replaced "$valid" "$work/sentence/dev" --threshold 0.6 0.7 0.8 0.9 1 | tee "$work/memory-dev.tsv"

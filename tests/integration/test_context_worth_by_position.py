@@ -23,7 +23,7 @@ from docnmt.core.search.forced import forced_scores
 from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.runtime.errors import UserError
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "manual"))
 
 import context_worth as tool
 from contexts import Asked, Reader, foreign, losses, made_up, shuffled

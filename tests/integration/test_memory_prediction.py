@@ -20,7 +20,7 @@ def test_predicted_memory_is_what_training_takes(tmp_path: Path, arch: str) -> N
     text = ParallelText(tmp_path)
     assert text.preprocess() == 0
     sizes = ["--size", "tiny", "--tokens", "1500", "--no-bf16", "--update", "6"]
-    command = [sys.executable, str(ROOT / "tools/bench/memory.py"), str(text.data), *sizes, "--arch", arch]
+    command = [sys.executable, str(ROOT / "recipes/scale/memory.py"), str(text.data), *sizes, "--arch", arch]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = re.findall(r"^\| `(\w+)`.*?\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", done.stdout, re.MULTILINE)
     assert [row[0] for row in rows] == [f"{arch}_tiny"], done.stderr

@@ -1,6 +1,6 @@
 """Memory of a training: what `docnmt-train --dry-run` predicts, beside the peak of the training itself.
 
-    python tools/bench/memory.py DATA --size small --tokens 600 1200 --update 20
+    python recipes/scale/memory.py DATA --size small --tokens 600 1200 --update 20
 
 For each architecture, batch size and number type, two processes are forked from one that has imported everything and
 computed nothing: one rehearses as a dry run does, the other trains and validates. The peak is what the system counted

@@ -1,7 +1,7 @@
 """What a translation memory adds to a system: the yardstick for models that read the translations before a sentence.
 
     docnmt-generate data-bin --path runs/sentence --prefix-references 0.5 --results-path results/half
-    python tools/translation_memory.py corpora/manual/test results/half --languages en fr --threshold 0.7 0.8 0.9 1
+    python recipes/manual/translation_memory.py corpora/manual/test results/half --languages en fr --threshold 0.8 0.9
 
 RESULTS is a folder of docnmt-generate, PREFIX the text of its split. The memory of a document is its first part, if
 --prefix-references gave that with its references, and with --train the training text besides. A sentence whose source

@@ -1,7 +1,7 @@
 """How many of the reference's terms a translation has: those of the title, first and later mentions.
 
-    python tools/term_accuracy.py test.fr results/document/hypotheses.txt results/sentence/hypotheses.txt
-    python tools/term_accuracy.py test.fr results/half/hypotheses.txt --prefix-references 0.5 --json terms.json
+    python recipes/manual/term_accuracy.py test.fr results/document/hypotheses.txt results/sentence/hypotheses.txt
+    python recipes/manual/term_accuracy.py test.fr results/half/hypotheses.txt --prefix-references 0.5 --json terms.json
 
 A term is a word of the reference of four letters or more that at most a tenth of its documents have (or three). Each
 sentence counts it once, lower-case and in the very form that the reference has; it is right if the translation of the

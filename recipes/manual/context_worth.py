@@ -1,6 +1,6 @@
 """What the true context of a sentence is worth to a model: nats a subword and a word of the reference.
 
-    python tools/context_worth.py data-bin --path runs/one --gen-subset valid --within 1 2 4 --json worth.json
+    python recipes/manual/context_worth.py data-bin --path runs/one --gen-subset valid --within 1 2 4 --json worth.json
 
 The same checkpoint is asked for the reference of a sentence with
 
