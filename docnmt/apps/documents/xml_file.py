@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-from typing import Any
 from xml.parsers import expat
 
 from lxml import etree
@@ -62,9 +61,9 @@ def _deep(root: Element) -> bool:
     return False
 
 
-def _entities(dtd: Any) -> bool:
-    """Whether a DOCTYPE declares any; lxml's stubs do not know of them."""
-    return any(True for _ in dtd.iterentities())
+def _entities(dtd: etree.DTD) -> bool:
+    """Whether a DOCTYPE declares any."""
+    return any(True for _ in dtd.iterentities())  # type: ignore[attr-defined]  # lxml's stubs do not know of them
 
 
 def written(root: Element, original: bytes) -> bytes:

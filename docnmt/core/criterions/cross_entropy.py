@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,13 +19,18 @@ from docnmt.functional.loss import CopiedFeatures, counted_labels
 CHUNK = 1024
 
 
-class TokenModel(Protocol):
+#: What a model reads: batches of its own kind.
+ReadT = TypeVar("ReadT", contravariant=True)
+BatchT = TypeVar("BatchT", bound="TokenBatch")
+
+
+class TokenModel(Protocol[ReadT]):
     """A model that predicts tokens: features (T, d) of a batch, and the layer that maps them to scores."""
 
     output: nn.Linear
     training: bool
 
-    def __call__(self, batch: Any) -> Tensor | CopiedFeatures: ...  # Any: each model reads batches of its own
+    def __call__(self, batch: ReadT) -> Tensor | CopiedFeatures: ...
 
 
 class TokenBatch(Protocol):
@@ -62,14 +67,16 @@ class LabelSmoothedCrossEntropy:
         """Build the criterion with the values of its options."""
         return cls(label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
-    def __call__(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
+    def __call__(self, model: TokenModel[BatchT], batch: BatchT) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
         """Return the summed loss, the number of labels it counts, and sums to log, which may be on the device."""
         if self.r_drop and model.training:
             return self._of_two_passes(model, batch)
         loss, nll = self._cross_entropy(model, model(batch), batch)  # features (T, d)
         return loss, batch.num_tokens, {"nll": nll.detach()}
 
-    def _of_two_passes(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
+    def _of_two_passes(
+        self, model: TokenModel[BatchT], batch: BatchT
+    ) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
         output = model.output
         passes = (model(batch), model(batch))
         losses, nlls = zip(*(self._cross_entropy(model, each, batch) for each in passes), strict=True)
@@ -81,7 +88,7 @@ class LabelSmoothedCrossEntropy:
         return (loss + self.r_drop * divergence) / 2, batch.num_tokens, sums
 
     def _cross_entropy(
-        self, model: TokenModel, predicted: Tensor | CopiedFeatures, batch: TokenBatch
+        self, model: TokenModel[BatchT], predicted: Tensor | CopiedFeatures, batch: BatchT
     ) -> tuple[Tensor, Tensor]:
         output, smoothing = model.output, self.label_smoothing
         if isinstance(predicted, Tensor):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -29,6 +29,22 @@ def require_comet() -> ModuleType:
         return importlib.import_module("comet")
     except ImportError as error:
         raise UserError("COMET is not installed; pip install 'docnmt[comet]', or leave --comet away") from error
+
+
+class _CometOutput(Protocol):
+    """The scores of the rows that a COMET model was given."""
+
+    scores: Sequence[float]
+
+
+class _CometModel(Protocol):
+    """What is called of a loaded COMET model; the package lacks types."""
+
+    def predict(self, rows: list[dict[str, str]], *, batch_size: int, gpus: int) -> _CometOutput:
+        """Score rows of `src`, `mt` and perhaps `ref`."""
+
+    def requires_references(self) -> bool:
+        """Whether each row must have a `ref`."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +86,11 @@ class Comet:
             found.append(counts)
         return found
 
-    def _load(self) -> Any:  # the package may lack types
+    def _load(self) -> _CometModel:
         comet = require_comet()
         try:
             path = self.model if self.model.endswith(".ckpt") else comet.download_model(self.model)
-            scorer = comet.load_from_checkpoint(path)
+            scorer: _CometModel = comet.load_from_checkpoint(path)
         except (OSError, KeyError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise UserError(

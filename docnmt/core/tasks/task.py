@@ -101,10 +101,10 @@ class Task(Protocol[ConfigT, ModelT]):
 
 
 @runtime_checkable
-class ContextTask(Protocol):
+class ContextTask(Protocol[ModelT]):
     """A task whose models may read context that does not count in their loss; implementing it is optional."""
 
-    def other_contexts(self, split: str, model: Any) -> Mapping[str, Dataset]:  # Any: a model of the task
+    def other_contexts(self, split: str, model: ModelT) -> Mapping[str, Dataset]:
         """Return a split's datasets in contexts that do not belong to it, by name: `foreign`, `none`.
 
         The result is empty if the model reads no context.
@@ -112,8 +112,8 @@ class ContextTask(Protocol):
 
 
 @runtime_checkable
-class SampleTask(Protocol):
+class SampleTask(Protocol[ModelT]):
     """A task that can show sample outputs of a model in training; implementing it is optional."""
 
-    def samples(self, model: Any, split: str) -> Mapping[str, str]:  # Any: a model of the task
+    def samples(self, model: ModelT, split: str) -> Mapping[str, str]:
         """Return the model's outputs for some of a split, in Markdown, by name; the model's mode is restored."""

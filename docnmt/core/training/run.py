@@ -34,6 +34,7 @@ from docnmt.runtime import ranks
 from docnmt.runtime.graphs import graphs_wished
 
 if TYPE_CHECKING:  # FSDP2 takes a second to import
+    from docnmt.core.batching.fill import FilledBatch
     from docnmt.core.training.graphed import GraphedUpdates
     from docnmt.core.training.sharding import ShardedLoss
 
@@ -138,7 +139,7 @@ class Run:
         """Return the summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
         return self.loss_of(self.batch(data, units).to(self.device))
 
-    def loss_of(self, batch: Any) -> tuple[Tensor, dict[str, float | Tensor]]:  # Any: each task has batches of its own
+    def loss_of(self, batch: Batch | FilledBatch) -> tuple[Tensor, dict[str, float | Tensor]]:
         """Return the same of a batch on the device."""
         halves = contextlib.nullcontext() if self.half_weights is None else self.half_weights.in_place()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16), halves:  # where it is safe

@@ -21,7 +21,7 @@ from docnmt.other_tasks.sentence_vectors.config import BagOfWordsConfig, BiLstmM
 from docnmt.other_tasks.sentence_vectors.pair_classifier import SentenceTask, WordEncoder, look_up
 
 
-class BagOfWords(WordEncoder):
+class BagOfWords(WordEncoder[BagOfWordsConfig]):
     """The mean or maximum of the word vectors, or their mean weighted by a / (a + p(w)) (SIF, Arora et al. 2017).
 
     Args:
@@ -58,7 +58,7 @@ class BagOfWords(WordEncoder):
         return span_mean(words * weight[:, None], spans)
 
 
-class BiLstmMax(WordEncoder):
+class BiLstmMax(WordEncoder[BiLstmMaxConfig]):
     """A bidirectional LSTM and the maximum over its states (InferSent, Conneau et al. 2017)."""
 
     Config = BiLstmMaxConfig
@@ -100,7 +100,7 @@ def _time_major(spans: Spans) -> tuple[Tensor, Tensor]:
     return (place * len(lengths) + rank[sentence]).argsort(), sizes
 
 
-class Source2TokenEncoder(WordEncoder):
+class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):
     """Self-attention layers, then the summaries by which document models select sentences.
 
     Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", eq. 1-2, on single sentences.

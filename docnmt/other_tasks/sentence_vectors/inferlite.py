@@ -68,7 +68,7 @@ class ConvolutionStack(nn.Module):
         return self.last(self.layers[-1](x, spans))
 
 
-class InferLiteEncoder(WordEncoder):
+class InferLiteEncoder(WordEncoder[InferLiteConfig]):
     """Sentence vectors from K types of word vectors: encoder, controller, fusion and reduction (eq. 1-7).
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -30,8 +30,13 @@ class SentenceTask(Protocol):
     probability: np.ndarray
 
 
-class WordEncoder(nn.Module, ABC):
+ConfigT = TypeVar("ConfigT", bound=SentencePairConfig)
+
+
+class WordEncoder(nn.Module, ABC, Generic[ConfigT]):
     """The base class of encoders of sentences, one by one, from K tables of frozen word vectors: architectures of nli.
+
+    `ConfigT` are the encoder's own options, its `Config`.
 
     Attributes:
         d_output: width of a sentence vector.
@@ -42,11 +47,11 @@ class WordEncoder(nn.Module, ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, config: Any, task: SentenceTask) -> WordEncoder:  # Any: of the subclass's own `Config`
+    def of(cls, config: ConfigT, task: SentenceTask) -> WordEncoder[ConfigT]:
         """Build the encoder that `config` describes, for the embedding types of `task`."""
 
     @classmethod
-    def build(cls, config: Any, task: SentenceTask) -> SentencePairModel:  # Any: as in `of`
+    def build(cls, config: ConfigT, task: SentenceTask) -> SentencePairModel:
         """Build this encoder and all that follows it, for the labels and embedding types of `task`."""
         return SentencePairModel(encoder=cls.of(config, task), config=config, task=task)
 
@@ -88,7 +93,7 @@ class SentencePairModel(nn.Module):
 
     predicts: ClassVar[str] = "labels"
 
-    def __init__(self, *, encoder: WordEncoder, config: SentencePairConfig, task: SentenceTask) -> None:
+    def __init__(self, *, encoder: WordEncoder[ConfigT], config: ConfigT, task: SentenceTask) -> None:
         super().__init__()
         for k, table in enumerate(task.embeddings.vectors):
             self.register_buffer(f"table_{k}", torch.as_tensor(table), persistent=False)
