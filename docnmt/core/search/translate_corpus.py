@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any  # JSON
 
@@ -137,22 +138,18 @@ def translate_corpus(
         deliver=found.__setitem__,
     )
 
-    def _translated(ranges: Sequence[tuple[int, int]]) -> Iterator[SentenceResult]:
-        for number in _searched(job, ranges, found):
-            nbest = tuple(translation(hypothesis, task.target_tokenizer) for hypothesis in found.pop(number))
-            yield SentenceResult(int(own_numbers[number]), nbest)
-
-    if ranks.world() == 1:
-        yield from _translated(list(job.ranges()))
-        return
-    parts = job.chains()
-    sizes = [int(job.lengths[part[0][0] : part[-1][1]].sum()) for part in parts]
-    for part in ranks.shared_out(sizes, lambda place: [asdict(result) for result in _translated(parts[place])]):
-        yield from map(SentenceResult.from_dict, part)
+    results = partial(_results, job, found, own_numbers, task.target_tokenizer)
+    yield from results(list(job.ranges())) if ranks.world() == 1 else _shared_out(job, results)
 
 
-def _searched(job: Job, ranges: Sequence[tuple[int, int]], found: Mapping[int, list[Hypothesis]]) -> Iterator[int]:
-    """Yield the sentences of these ranges that are not given, in order, each once its translations are in `found`.
+def _results(
+    job: Job,
+    found: dict[int, list[Hypothesis]],
+    own_numbers: np.ndarray,
+    tokenizer: Tokenizer,
+    ranges: Sequence[tuple[int, int]],
+) -> Iterator[SentenceResult]:
+    """Search the sentences of these ranges that are not given; yield each, in order, once its translations are `found`.
 
     Raises:
         RuntimeError: a sentence got no translation.
@@ -166,7 +163,18 @@ def _searched(job: Job, ranges: Sequence[tuple[int, int]], found: Mapping[int, l
             scheduler.step()
         if number not in found:
             raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
-        yield number
+        nbest = tuple(translation(hypothesis, tokenizer) for hypothesis in found.pop(number))
+        yield SentenceResult(int(own_numbers[number]), nbest)
+
+
+def _shared_out(
+    job: Job, results: Callable[[Sequence[tuple[int, int]]], Iterator[SentenceResult]]
+) -> Iterator[SentenceResult]:
+    """Share the parts of a job among the ranks; yield all results in every rank, in order."""
+    parts = job.chains()
+    sizes = [int(job.lengths[part[0][0] : part[-1][1]].sum()) for part in parts]
+    for part in ranks.shared_out(sizes, lambda place: [asdict(result) for result in results(parts[place])]):
+        yield from map(SentenceResult.from_dict, part)
 
 
 def job_of(

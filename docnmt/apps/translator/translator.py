@@ -1,4 +1,4 @@
-"""The Python interface to trained models: texts in, translations out, the same as from the commands."""
+"""Translation, scores, explanations and alignments of texts in memory, by loaded models."""
 
 from __future__ import annotations
 
@@ -6,79 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, TypedDict, get_args, overload
+from typing import Any, overload
 
-import numpy as np
-from typing_extensions import Unpack
-
-from docnmt.apps.commands.config import MemoryConfig, Precision, check_memory_window
-from docnmt.apps.commands.memory_option import open_memory
-from docnmt.apps.commands.models import LoadedModels, open_models
+from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.attention_alignment import AlignedPiece, aligned, read
-from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.explain.explanation import Explanation
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TokenArray
+from docnmt.apps.translator.model_texts import ModelTexts, ReadBeside, checked_window, opened_memory
+from docnmt.apps.translator.translator_options import search_options
 from docnmt.core.formats.address import Formality
 from docnmt.core.formats.document import Document
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.in_memory import Documents, InMemory, OneDocument
 from docnmt.core.formats.split_sentences import splitter as sentence_splitter
-from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import token_log_probs
 from docnmt.core.search.translate_corpus import Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
-from docnmt.registry.options import Section, build
-from docnmt.registry.options.keywords import named_options, unknown_options
-from docnmt.registry.registry import GENERATORS
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.hub import address_of
-from docnmt.runtime.tuning import pick_device, tune
-
-
-class _Read(TypedDict, total=False):
-    """What is read beside the text; arguments of `translate_corpus` and of `explain_translations`."""
-
-    given: list[str | None] | None
-    memory: TranslationMemory | None
-    context_window: int | None
-
+from docnmt.registry.options.keywords import named_options
+from docnmt.runtime.errors import UserError
 
 #: The translation of a sentence without text.
 EMPTY = Translation("", (), 0.0, ())
-
-
-@named_options
-def load(
-    path: str | Path | Sequence[str | Path], *, device: str = "cpu", precision: Precision = "float32"
-) -> Translator:
-    """Load a checkpoint or a folder of checkpoints (its best), or several, whose probabilities are then averaged.
-
-    A path that does not exist can be a model's name on the Hugging Face hub, `org/name` or `hf://org/name`.
-
-    Sets how this process computes (`docnmt.runtime.tune`), as the commands do; `DOCNMT_TUNE=off` in the environment
-    prevents it.
-
-    Args:
-        device: cpu, cuda, cuda:1 …; auto takes cuda if available.
-        precision: float32; int8, on a CPU; fp16, on a GPU; or bf16 (`--int8` … of docnmt-translate).
-
-    Raises:
-        UserError: a checkpoint is missing or damaged, the models cannot translate together, or device or models do not
-            support the precision.
-    """
-    expected = "load: expected a checkpoint, a folder of checkpoints or a list of such, got"
-    if not isinstance(path, (str, Path, Sequence)):
-        raise UserError(f"{expected} {type(path).__name__}")
-    paths = [path] if isinstance(path, (str, Path)) else list(path)
-    if not paths:
-        raise UserError(f"{expected} none")
-    if wrong := [each for each in paths if not isinstance(each, (str, Path))]:
-        raise UserError(f"{expected} one with {type(wrong[0]).__name__} in it")
-    if precision not in get_args(Precision):
-        raise UserError(f"load: precision: expected {', '.join(get_args(Precision))}, got {precision!r}")
-    tune()
-    return Translator(open_models([address_of(str(each)) for each in paths], pick_device(device), precision=precision))
 
 
 class Translator:
@@ -176,29 +123,26 @@ class Translator:
         Raises:
             UserError: documents or options are invalid; the message names the sentence or the option.
         """
-        chosen = self.between(source_lang, target_lang)
-        generation, search = _search(beam, {"formality": formality, **options})
-        task = chosen.models.task
-        asked = InMemory.of(documents, "documents", sentence_splitter(splitter, task.source_lang))
+        models = self.between(source_lang, target_lang).models
+        generation, search = search_options(beam, {"formality": formality, **options}, _translate_options())
+        asked = InMemory.of(documents, "documents", sentence_splitter(splitter, models.task.source_lang))
         there = asked.partners(given, "given")
-        read: _Read = {
+        beside: ReadBeside = {
             "given": None if given is None else [there[n] for n in asked.kept],
-            "memory": chosen._memory(memory, context_window),
-            "context_window": chosen._window(context_window),
+            "memory": opened_memory(models, memory, context_window),
+            "context_window": checked_window(models, context_window),
         }
         if formality == "given" and given is None:
             raise UserError("formality: given: no translations are given; expected given=…, too")
-        corpus = chosen.models.told(chosen._corpus(asked), formality, read["given"])
-        results = translate_corpus(
-            chosen.models.models, task, corpus, generation, search, glossary=Glossary.of(glossary), **read
-        )
-        found = {
-            n: Translation.of_given(text, task.target_tokenizer) for n, text in enumerate(there) if text is not None
-        }
+        texts = ModelTexts(models, asked)
+        corpus = models.told(texts.corpus(), formality, beside["given"])
+        terms = Glossary.of(glossary)
+        results = translate_corpus(models.models, models.task, corpus, generation, search, glossary=terms, **beside)
+        tokenizer = models.task.target_tokenizer
+        found = {n: Translation.of_given(text, tokenizer) for n, text in enumerate(there) if text is not None}
         found |= {n: next(results).nbest[0] for n in asked.kept if there[n] is None}
         if explain:
-            pieces = [found[n].pieces for n in asked.kept]
-            explanations = chosen._explanations(asked, corpus, pieces, **read)
+            explanations = texts.explanations(corpus, [found[n].pieces for n in asked.kept], **beside)
             found = {n: replace(found.get(n, EMPTY), explanation=each) for n, each in enumerate(explanations)}
         return asked.shaped([found.get(n, EMPTY) for n in range(len(there))])
 
@@ -252,21 +196,19 @@ class Translator:
         Raises:
             UserError: the shapes differ, a sentence without text has a translation, or an option is wrong.
         """
-        chosen = self.between(source_lang, target_lang)
-        generation, search = _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})
-        asked, texts = chosen._pairs(sources, targets)
-        corpus = chosen._corpus(asked, [texts[n] for n in asked.kept])
+        models = self.between(source_lang, target_lang).models
+        generation, search = search_options(1, {"lenpen": lenpen, "max_tokens": max_tokens})
+        texts, translations = ModelTexts.with_targets(models, sources, targets)
         log_probs = token_log_probs(
-            chosen.models.models,
-            chosen.models.task,
-            corpus,
+            models.models,
+            models.task,
+            texts.corpus(translations),
             max_tokens=generation.max_tokens,
-            context_window=chosen._window(context_window),
+            context_window=checked_window(models, context_window),
         )
-        found = {
-            n: float(each.sum() / len(each) ** search.lenpen) for n, each in zip(asked.kept, log_probs, strict=True)
-        }
-        return asked.shaped([found.get(n, 0.0) for n in range(len(texts))])
+        kept = texts.asked.kept
+        found = {n: float(each.sum() / len(each) ** search.lenpen) for n, each in zip(kept, log_probs, strict=True)}
+        return texts.asked.shaped([found.get(n, 0.0) for n in range(len(translations))])
 
     @named_options
     def explain(
@@ -280,10 +222,11 @@ class Translator:
         Returns:
             `Explanation`s in that shape.
         """
-        asked, texts = self._pairs(sources, targets)
+        texts, translations = ModelTexts.with_targets(self.models, sources, targets)
         tokenizer = self.models.task.target_tokenizer
-        pieces = [tokenizer.pieces(tokens) for tokens in tokenizer.encode([texts[n] for n in asked.kept])]
-        return asked.shaped(self._explanations(asked, self._corpus(asked), pieces))
+        tokens = tokenizer.encode([translations[n] for n in texts.asked.kept])
+        pieces = [tokenizer.pieces(each) for each in tokens]
+        return texts.asked.shaped(texts.explanations(texts.corpus(), pieces))
 
     @named_options
     def align(
@@ -298,78 +241,15 @@ class Translator:
             For each sentence, in that shape, a list of `AlignedPiece`s: begin and end in the source and in the
             translation, in the order of the translation. It is empty for models without cross attention.
         """
-        asked, texts = self._pairs(sources, targets)
-        kept = [texts[n] for n in asked.kept]
-        corpus = self._corpus(asked, kept)
-        pairs = read(self.models.models[0], self.models.task, corpus, [asked.sentences[n] for n in asked.kept], kept)
+        texts, translations = ModelTexts.with_targets(self.models, sources, targets)
+        asked, corpus = texts.asked, texts.corpus(translations)
+        lines = [[side[n] for n in asked.kept] for side in (asked.sentences, translations)]
+        pairs = read(self.models.models[0], self.models.task, corpus, *lines)
         found = dict(zip(asked.kept, aligned(pairs), strict=True))
-        return asked.shaped([found.get(n, []) for n in range(len(texts))])
-
-    def _pairs(self, sources: object, targets: object) -> tuple[InMemory, list[str]]:
-        """Return the sources, and a translation for each sentence.
-
-        Raises:
-            UserError: the shapes differ, or there is a translation of a sentence without text.
-        """
-        asked = InMemory.of(sources, "sources")
-        texts = asked.partners(targets, "targets")
-        if None in texts:
-            raise UserError(f"targets: sentence {texts.index(None)} is None; expected a text")
-        return asked, [text or "" for text in texts]
-
-    def _explanations(
-        self, asked: InMemory, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], **read: Unpack[_Read]
-    ) -> list[Explanation]:
-        """Return explanations of all sentences; those without text, or with given translations, are empty."""
-        numbers = np.array([asked.places[n] for n in asked.kept], dtype=np.int64)
-        found = explain_translations(self.models.models, self.models.task, corpus, pieces, numbers=numbers, **read)
-        whole = dict(zip(asked.kept, found, strict=True))
-        return [whole.get(n) or Explanation(place, (), ()) for n, place in enumerate(asked.places)]
-
-    def _corpus(self, asked: InMemory, translations: Sequence[str] | None = None) -> ParallelCorpus:
-        """Return a corpus of the sentences that have text, with their translations if given."""
-        corpus = ParallelCorpus.from_documents(asked.read, self.models.task.source_tokenizer)
-        if translations is None:
-            return corpus
-        tokenizer = self.models.task.target_tokenizer
-        return replace(corpus, target=TokenArray.from_lists(tokenizer.encode(translations), tokenizer.vocab_size))
-
-    def _window(self, context_window: int | None) -> int | None:
-        """Check and return a context window.
-
-        Raises:
-            UserError: it is no number of sentences, or no model reads others than the one that it translates.
-        """
-        whole = isinstance(context_window, int) and not isinstance(context_window, bool)
-        if context_window is not None and not (whole and context_window >= 0):
-            raise UserError(f"context_window: must be a whole number of at least 0, got {context_window!r}")
-        if context_window and not self.models.reads_context:
-            raise UserError("context_window: has no effect: the model reads every sentence by itself")
-        return context_window
-
-    def _memory(
-        self, memory: TranslationMemory | str | Path | None, context_window: int | None
-    ) -> TranslationMemory | None:
-        check_memory_window(memory, context_window)
-        if memory is None or isinstance(memory, TranslationMemory):
-            return memory
-        return open_memory(MemoryConfig(memory=str(memory)), self.models)
+        return asked.shaped([found.get(n, []) for n in range(len(translations))])
 
 
-def _search(beam: int, options: Mapping[str, object]) -> tuple[GenerationConfig, SearchConfig]:
-    """Resolve the options of generation by the command line's configuration classes.
-
-    Raises:
-        UsageError: an option that is not known, or its value is wrong.
-    """
-    name = str(options.get("generator", GenerationConfig.generator))
-    if name not in GENERATORS:
-        raise UsageError(f"generator: no generator named '{name}'; there are {', '.join(GENERATORS.names())}")
-    sections = [Section("generation", GenerationConfig), Section("search", GENERATORS.config(name))]
-    known = {setting.name for section in sections for setting in section.settings} - {"nbest", "glossary"}
-    if unknown := options.keys() - known:
-        named = signature(Translator.translate).parameters.values()
-        there = known | {each.name for each in named if each.kind == Parameter.KEYWORD_ONLY}
-        raise unknown_options(unknown, there)
-    resolved = build(sections, {}, {"beam": beam, **options}, lambda key: "")
-    return resolved["generation"], resolved["search"]
+def _translate_options() -> list[str]:
+    """The options that `Translator.translate` has by name."""
+    named = signature(Translator.translate).parameters.values()
+    return [each.name for each in named if each.kind == Parameter.KEYWORD_ONLY]
