@@ -112,16 +112,16 @@ def read_chosen(
         own: (B,) each row's own sentence. visible: (B, S), which sentences a row may choose; None: all.
     """
     policy, scale = attention.policy, attention.d_head**-0.5
-    q, sentence_q = attention.query(x).view(len(x), 2, attention.heads, -1).unbind(1)  # (B, h, d_h) each
+    q, sentence_q = attention.query(x).view(x.shape[0], 2, attention.heads, -1).unbind(1)  # (B, h, d_h) each
     found = torch.einsum("bhd,shd->bhs", sentence_q, relevance) * scale
     if visible is not None:
         found = found.masked_fill(~visible[:, None], -torch.inf)
     rank = found
     if policy.always_own:
-        is_own = torch.arange(len(mask)) == own[:, None]  # (B, S)
+        is_own = torch.arange(mask.shape[0]) == own[:, None]  # (B, S)
         rank = found.masked_fill(is_own[:, None], torch.inf)
     rank = functional.pad(rank, (0, policy.top_t), value=-torch.inf)  # there may be fewer sentences than t
-    keep = torch.zeros_like(rank).scatter(-1, rank.topk(policy.top_t).indices, 1.0)[..., : len(mask)] > 0
+    keep = torch.zeros_like(rank).scatter(-1, rank.topk(policy.top_t).indices, 1.0)[..., : mask.shape[0]] > 0
     scores = torch.einsum("bhd,shld->bhsl", q, keys[0]) * scale + found.masked_fill(~keep, -torch.inf)[..., None]
     weights = scores.masked_fill(~mask[None, None], -torch.inf).flatten(2).softmax(-1)  # (B, h, S·L)
     if visible is not None:  # with nothing to read, softmax has no value
@@ -178,7 +178,7 @@ class EncoderGraph(nn.Module):
             summaries = once if context.summarise is None else summarise(context.summarise, read, mask)
             assert summaries is not None
             attention = context_attention(layer)
-            own = torch.arange(len(mask))[:, None].expand_as(mask).flatten()
+            own = torch.arange(mask.shape[0])[:, None].expand_as(mask).flatten()
             out = read_chosen(attention, read.flatten(0, 1), *project(attention, read, summaries), mask, own)
             return out.view_as(read)
 
@@ -231,7 +231,7 @@ class StepGraph(nn.Module):
                 attend["context"] = partial(_read_word, context_attention(layer), given, None)
             if written is not None and written_relevance is not None and written_mask is not None:
                 given = written[n], written_relevance[n], written_mask, sentence
-                earlier = torch.arange(len(written_mask)) < sentence[:, None]  # (B, N)
+                earlier = torch.arange(written_mask.shape[0]) < sentence[:, None]  # (B, N)
                 attend["target"] = partial(_read_word, context_attention(layer, "target"), given, earlier)
             x = through(layer, x, attend)
         features = self.decoder.norm(x)[:, 0]
