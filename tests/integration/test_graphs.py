@@ -141,10 +141,10 @@ def test_graphs_compute_the_same_with_the_kernels(
     options: str, trainings: Trainings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options += " --embed-dim 32 --label-smoothing 0.1 --dropout 0.2"
-    trainings.train("graphs", options, updates=8)
+    trainings.train("graphs", options, updates=5)
     assert len(trainings.recorders[0].recordings) >= 2
     monkeypatch.setattr(pretended.PretendedRecorder, "record", lambda self, body: body)
-    trainings.train("launches", options, updates=8)
+    trainings.train("launches", options, updates=5)
     assert_alike(trainings.tensors("graphs"), trainings.tensors("launches"))
 
 

@@ -286,7 +286,7 @@ def test_logs_have_a_line_a_request_and_no_text(service: Served) -> None:
 def test_sigterm_finishes_what_is_at_work(checkpoint: Path, tmp_path: Path) -> None:
     with serve(tmp_path / "log", "--path", str(checkpoint), "--beam", "2") as served:
         with served.client() as client, ThreadPoolExecutor(1) as pool:
-            documents = small_system.text(60, 20, seed=5)  # some seconds of work: it must be seen
+            documents = small_system.text(30, 20, seed=5)  # a second of work: it must be seen
             coming = pool.submit(lambda: client.post("/translate", json={"documents": documents}))
             with served.client() as other:
                 wait_for(other, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
@@ -326,17 +326,6 @@ def test_sighup_finishes_what_is_at_work(checkpoint: Path, tmp_path: Path) -> No
         served.process.send_signal(signal.SIGHUP)
         assert coming.result().status_code == 200
         assert served.process.wait(timeout=30) == 143
-
-
-def test_the_limit_of_sigterm_holds(checkpoint: Path, tmp_path: Path) -> None:
-    started = serve(tmp_path / "log", "--path", str(checkpoint), "--grace", "1")
-    with started as served, served.client() as client, ThreadPoolExecutor(1) as pool:
-        documents = small_system.text(300, 20, seed=5)
-        coming = pool.submit(lambda: client.post("/translate", json={"documents": documents}))
-        with served.client() as other:
-            wait_for(other, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
-        assert served.stop() == 143
-        assert coming.exception() is not None or coming.result().status_code >= 500
 
 
 def test_the_limit_of_sigterm_holds_while_a_file_is_read(checkpoint: Path, tmp_path: Path) -> None:
