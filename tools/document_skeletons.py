@@ -17,27 +17,10 @@ from lxml import etree
 from markdown_skeleton import of_markdown
 
 #: What a translation may change in XML: runs, targets, languages, directions, the pieces of white space.
-NAMES = frozenset(
-    {
-        "r",
-        "t",
-        "rPr",
-        "lang",
-        "rtl",
-        "bidi",
-        "proofErr",
-        "lastRenderedPageBreak",
-        "softHyphen",
-        "tab",
-        "br",
-        "s",
-        "pPr",
-        "noBreakHyphen",
-        "calcPr",
-        "rPh",
-        "phoneticPr",
-    }
-) | {"target", "tuv", "seg"}
+NAMES = re.compile(
+    "r|t|rPr|lang|rtl|bidi|proofErr|lastRenderedPageBreak|softHyphen|tab|br|s|pPr|noBreakHyphen|calcPr|rPh|phoneticPr"
+    "|target|tuv|seg"
+)
 SPOKEN = re.compile(r"lang|trgLang|language|country|writing-mode|space$")
 
 
@@ -78,7 +61,7 @@ def of_xml(content: bytes) -> object:
         name = etree.QName(element).localname if isinstance(element.tag, str) else ""
         if name == "pPr" and element.getprevious() is not None:  # not where properties of a paragraph may stand
             continue
-        if name not in NAMES:
+        if not NAMES.fullmatch(name):
             about = {key: value for key, value in element.attrib.items() if not SPOKEN.search(str(key))}
             found[str(element.tag), tuple(sorted(about.items()))] += 1
         waiting += [] if name in ("target", "tuv", "rPr") else list(element)

@@ -12,6 +12,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from docnmt.cli import score as command
+from docnmt.core.scoring import bootstrap
 from docnmt.core.scoring.align_lines import read_layout
 from docnmt.core.scoring.bootstrap import format_comparisons, paired_bootstrap
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
@@ -164,6 +165,16 @@ def test_bootstrap_tells_better_from_equal():
     same = paired_bootstrap(evaluations[0], evaluations[0], samples=50)
     assert all((r.difference, r.low, r.high, r.p_value) == (0, 0, 0, 1) for r in same)
     assert "40 documents, 200 samples" in format_comparisons(better, 40, 200)
+
+
+@pytest.mark.parametrize(("documents", "share"), [(2, 0.48), (5, 0.18), (10, 0.10), (30, 0.06)])
+def test_with_few_documents_equal_systems_differ_too_often(documents: int, share: float) -> None:
+    """How often p < .05 where documents differ by nothing but chance, as bootstrap.py says."""
+    drawn = bootstrap._drawn(documents, 500, seed=1)  # (B, D)
+    differences = np.random.default_rng(0).normal(size=(4000, documents))  # of each trial
+    sampled = differences @ drawn.T
+    departs = np.abs(sampled - sampled.mean(1, keepdims=True)) >= np.abs(differences.sum(1, keepdims=True))
+    assert ((departs.sum(1) + 1) / (500 + 1) < 0.05).mean() == pytest.approx(share, abs=0.02)
 
 
 def test_systems_on_other_documents_are_not_compared():

@@ -17,7 +17,7 @@ from docnmt.core.scoring.evaluation import Evaluation
 from docnmt.runtime.errors import UserError
 
 #: With fewer, equal systems come out as different more often than p says: at p < .05 in 48 % of all cases with 2
-#: documents, 18 % with 5, 10 % with 10 and 6 % with 30 (`tools/bench/bootstrap.py`).
+#: documents, 18 % with 5, 10 % with 10 and 6 % with 30 (`tests/unit/test_scoring.py`).
 FEW_DOCUMENTS = 30
 
 

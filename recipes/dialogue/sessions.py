@@ -1,6 +1,6 @@
 """Sessions of a translator: how long one segment takes, and whether what was confirmed is kept to.
 
-    python tools/bench/sessions.py --path runs/document/checkpoint_last.safetensors --text test.en --ref test.fr \\
+    python recipes/dialogue/sessions.py --path runs/document/checkpoint_last.safetensors --text test.en --ref test.fr \\
         --address fr [--segments 200] [--beside runs/sentence/checkpoint_last.safetensors] [-- options of docnmt-serve]
 
 Both files are corpora, a sentence a line with empty lines between documents. Each document is a session, or, with
@@ -29,11 +29,13 @@ from typing import Any
 
 import numpy as np
 import sacrebleu
-from serve import divided
-from service import Server
 
 from docnmt.core.scoring.address import score_address
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
+
+sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))
+from serve import divided
+from service import Server
 
 Documents = list[list[tuple[str, str]]]
 
