@@ -297,8 +297,13 @@ def test_sigterm_finishes_what_is_at_work(checkpoint: Path, tmp_path: Path) -> N
         assert served.process.wait(timeout=30) == 143
 
 
-@pytest.mark.parametrize(("name", "streamed"), [("/translate", True), ("/translate/file?name=a.txt", False)])
-def test_what_the_end_breaks_off_is_told_so(checkpoint: Path, tmp_path: Path, name: str, streamed: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "streamed", "number"),
+    [("/translate", True, signal.SIGTERM), ("/translate/file?name=a.txt", False, signal.SIGHUP)],
+)
+def test_what_the_end_breaks_off_is_told_so(
+    checkpoint: Path, tmp_path: Path, name: str, streamed: bool, number: int
+) -> None:
     documents = small_system.text(300, 20, seed=5)
     content = json.dumps({"documents": documents}) if name == "/translate" else "\n".join(documents[0] * 40)
     headers = {"content-type": "application/json"} if name == "/translate" else {}
@@ -308,24 +313,12 @@ def test_what_the_end_breaks_off_is_told_so(checkpoint: Path, tmp_path: Path, na
         coming = pool.submit(lambda: client.post(name, content=content, headers=headers))
         with served.client() as other:
             wait_for(other, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
-        served.process.send_signal(signal.SIGTERM)
+        served.process.send_signal(number)
         answer = coming.result()
         assert served.process.wait(timeout=30) == 143
     assert answer.status_code == (200 if streamed else 503)
     assert json.loads(answer.text.splitlines()[-1])["error"]["code"] == "stopping"
     assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-def test_sighup_finishes_what_is_at_work(checkpoint: Path, tmp_path: Path) -> None:
-    started = serve(tmp_path / "log", "--path", str(checkpoint))
-    with started as served, served.client() as client, ThreadPoolExecutor(1) as pool:
-        documents = small_system.text(30, 20, seed=5)
-        coming = pool.submit(lambda: client.post("/translate", json={"documents": documents}))
-        with served.client() as other:
-            wait_for(other, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
-        served.process.send_signal(signal.SIGHUP)
-        assert coming.result().status_code == 200
-        assert served.process.wait(timeout=30) == 143
 
 
 def test_the_limit_of_sigterm_holds_while_a_file_is_read(checkpoint: Path, tmp_path: Path) -> None:
