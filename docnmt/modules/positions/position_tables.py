@@ -66,7 +66,7 @@ class Indexed(nn.Module, ABC):
         """The largest index of a column; -1 without positions."""
         if highest is not None:
             return highest[column]
-        return int(positions[:, column].max()) if len(positions) else -1
+        return int(positions[:, column].max()) if positions.shape[0] else -1  # torch cannot export len()
 
 
 class Sinusoidal(Indexed):
@@ -100,7 +100,7 @@ class Sinusoidal(Indexed):
 
     def forward(self, positions: Tensor, highest: Sequence[int] | None = None) -> Tensor:
         """(T, 4) → (T, d_model); an unknown index (-1) is encoded as 0."""
-        needed = max(self.reach(positions, self.column, highest), 0) + 1 if len(positions) else 0
+        needed = max(self.reach(positions, self.column, highest), 0) + 1
         if needed > len(self.table):
             length = max(512, 1 << (needed - 1).bit_length())
             if self.fairseq:
