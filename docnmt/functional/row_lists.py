@@ -7,7 +7,7 @@ padded or reordered. A query's result depends on its own list alone, whatever ot
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import torch
@@ -38,6 +38,7 @@ class RowLists:
     offsets: Tensor
     places: Tensor
     width: int
+    _sparse: dict[tuple[torch.dtype, int], Tensor] = field(default_factory=dict)
 
     @classmethod
     def of_spans(cls, begins: Tensor, lengths: Tensor) -> RowLists:
@@ -62,11 +63,21 @@ class RowLists:
 
         words (int64), real (bool): (R, width), a width that `round_up` returns.
         """
-        real = real.repeat_interleave(heads, 0)  # (R·h, width)
         rows = words[:, None] * heads + torch.arange(heads, device=words.device)[:, None]  # (R, h, width)
-        offsets = functional.pad(real.sum(1).cumsum(0), (1, 0))
-        places = real.flatten().nonzero()[:, 0]
+        offsets = functional.pad(real.sum(1)[:, None].expand(-1, heads).flatten().cumsum(0), (1, 0))
+        places = real[:, None].expand(-1, heads, -1).flatten().nonzero()[:, 0]
         return cls(rows.flatten().index_select(0, places), offsets, places, words.shape[1])
+
+    def sparse(self, table: Tensor) -> Tensor:
+        """The lists as a sparse matrix (Q, rows of the table (T·h, d)); one for all tables of that size and type, so
+        its values are whatever was last written there."""
+        kind = table.dtype, len(table)
+        if kind not in self._sparse:
+            _no_warning()
+            size, nothing = (len(self.offsets) - 1, len(table)), table.new_zeros(len(self.rows))
+            found = torch.sparse_csr_tensor(self.offsets, self.rows, nothing, size, check_invariants=False)
+            self._sparse[kind] = found
+        return self._sparse[kind]
 
     def padded(self, values: Tensor) -> Tensor:
         """A value for each entry (n,) → (Q, width), with -inf behind each list."""
@@ -76,7 +87,7 @@ class RowLists:
 
 
 def products(q: Tensor, table: Tensor, lists: RowLists) -> Tensor:
-    """The product of each query with the rows of its list → (n,).
+    """The product of each query with the rows of its list → (n,), which the next call for the same lists overwrites.
 
     q (R, h, d) are R·h queries, table (T, h, d) is T·h rows: row t·h + i is that of head i.
     """
@@ -85,10 +96,8 @@ def products(q: Tensor, table: Tensor, lists: RowLists) -> Tensor:
         count = lists.offsets.diff()
         query = torch.arange(len(q), device=q.device).repeat_interleave(count, output_size=len(lists.rows))
         return (q.index_select(0, query) * table.index_select(0, lists.rows)).sum(1)
-    _no_warning()
-    size, nothing = (len(q), len(table)), q.new_zeros(len(lists.rows))
-    entries = torch.sparse_csr_tensor(lists.offsets, lists.rows, nothing, size, check_invariants=False)
-    found: Tensor = torch.sparse.sampled_addmm(entries, q, table.T, beta=0.0).values()
+    entries = lists.sparse(table)
+    found: Tensor = torch.sparse.sampled_addmm(entries, q.detach(), table.detach().T, beta=0.0, out=entries).values()
     return found
 
 
@@ -106,10 +115,10 @@ def attend_listed(q: Tensor, keys: Tensor, values: Tensor, lists: RowLists, adde
     if added is not None:
         scores = scores + added
     weights = lists.padded(scores).softmax(1).flatten().index_select(0, lists.places).to(values.dtype)
-    mixed = functional.embedding_bag(
-        lists.rows, values.flatten(0, 1), lists.offsets, mode="sum", per_sample_weights=weights,
-        include_last_offset=True,
-    )  # fmt: skip
+    table, no_scaling, as_sum, not_sparse, last_offset = values.flatten(0, 1), False, 0, False, True
+    mixed = torch.embedding_bag(
+        table, lists.rows, lists.offsets, no_scaling, as_sum, not_sparse, weights, last_offset
+    )[0]  # fmt: skip
     return mixed.view(*q.shape[:2], values.shape[-1])
 
 

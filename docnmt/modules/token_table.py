@@ -101,4 +101,5 @@ class TokenTable:
 
 def _as_wide(places: Tensor, width: int) -> Tensor:
     """(R, L) → (R, width), cut off or filled up."""
-    return nn.functional.pad(places, (0, width - places.shape[1]))
+    missing = width - places.shape[1]
+    return nn.functional.pad(places, (0, missing)) if missing else places
