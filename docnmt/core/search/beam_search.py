@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import ClassVar
+from functools import lru_cache
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -55,39 +57,41 @@ class BeamSearch(Generator):
         Raises:
             ValueError: the model's scores are NaN.
         """
-        parents, tokens, log_probs, total = self._candidates(logits)  # (N * parts, k), best first
-        ends = ending(tokens, total)
-        among = ends[:, : self.part].nonzero(as_tuple=True)  # those that end among the first `part` candidates
-        self._finish(parents[among], log_probs[among], total[among])
-        chosen = going_on(ends, self.part)
-        live = [matrix.gather(1, chosen).flatten() for matrix in (parents, tokens, log_probs, total)]
-        self.extend(*live)
-        self._terms.advance(live[0], live[1])
-        done = self._done(self.rows.total.view(-1, self.part).amax(1).tolist())
-        finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
+        live: tuple[list[Any], ...] = [], [], [], []  # rows, tokens, log-probabilities and sums of what lives on
+        for part in zip(*(column.tolist() for column in self._candidates(logits)), strict=True):
+            ends, others = divided(part[1], part[3], self.part)
+            for place in ends:
+                self._finish(part[0][place], part[2][place], part[3][place])
+            for kept, column in zip(live, part, strict=True):
+                kept += [column[place] for place in others]
         rows = live[0]
-        if done:
-            rows = rows[self.leave(done)]
-        elif torch.equal(rows, torch.arange(len(rows), device=rows.device)):
+        self.extend(*live)
+        self._terms.advance(rows, live[1])
+        done = self._done()
+        if not done and rows == list(range(len(rows))):
             return Advance(None, [])
-        return Advance(rows, finished)
+        finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
+        parents = torch.tensor(rows, device=self._device)
+        return Advance(parents[self.leave(done)] if done else parents, finished)
 
     def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return parent row, token, log-probability and sum of the 2 * part best continuations, each (N * parts, k)."""
         allowed = self.allowed(logits)
         if self._terms:
             self._terms.forbid(allowed, self.room)
-        table = best_continuations(allowed, self.rows.total, self.part)
+        totals = self.totals
+        table = best_continuations(allowed, totals, self.part)
         if self._terms:
-            self._terms.choose(table, allowed, self.rows.total)
+            self._terms.choose(table, allowed, totals)
         return table
 
-    def _done(self, best_live: list[float]) -> list[int]:
-        """Return the slots that are done; `best_live` (N * parts,) is the largest sum among each part's live rows."""
+    def _done(self) -> list[int]:
+        """Return the slots that are done."""
         done = []
         for n, slot in enumerate(self.slots):
-            left = [best_live[part] for part in self._parts(n) if len(self._finished[part]) < self.part]
-            live = max(left, default=-torch.inf)
+            unfinished = (part for part in self._parts(n) if len(self._finished[part]) < self.part)
+            rows = chain.from_iterable(self.rows[part * self.part : (part + 1) * self.part] for part in unfinished)
+            live = max((row.total for row in rows), default=-torch.inf)
             reachable = live / slot.longest**self.config.lenpen
             if live == -torch.inf or self._reached(n, reachable):
                 done.append(n)
@@ -110,15 +114,15 @@ class Greedy(BeamSearch):
         super().__init__(BeamSearchConfig(**asdict(config), beam=1, nbest=1), device)
 
 
-def ending(tokens: Tensor, total: Tensor) -> Tensor:
-    """Return a mask of the candidates that end a live hypothesis."""
-    return (tokens == EOS) & (total > -torch.inf)
-
-
-def going_on(ends: Tensor, count: int) -> Tensor:
-    """Return the places (N, count) of the best candidates that do not end, from `ends` (N, k), best first."""
-    order = torch.arange(ends.shape[1], device=ends.device) + ends.shape[1] * ends
-    return order.topk(count, dim=1, largest=False).indices.sort(dim=1).values
+def divided(tokens: Sequence[int], totals: Sequence[float], count: int) -> tuple[list[int], list[int]]:
+    """Return the places of a part's candidates, best first, that end among the first `count`, and of the first `count`
+    others."""
+    if EOS not in tokens:
+        return [], list(range(count))
+    ends = [token == EOS and total > -torch.inf for token, total in zip(tokens, totals, strict=True)]
+    return [place for place in range(count) if ends[place]], [place for place, end in enumerate(ends) if not end][
+        :count
+    ]
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -135,18 +139,31 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
     Raises:
         ValueError: a score is NaN.
     """
-    parts, vocabulary, device = len(totals) // width, log_probs.shape[1], log_probs.device
-    most, whole = min(2 * width, width * vocabulary), vocabulary // _RUN * _RUN
+    parts, vocabulary, whole = len(totals) // width, log_probs.shape[1], log_probs.shape[1] // _RUN * _RUN
+    most, places = min(2 * width, width * vocabulary), _places(width, vocabulary, log_probs.device)
     sums, scores = totals.view(parts, width), log_probs.view(parts, width * vocabulary)
     largest = (log_probs[:, :whole].view(parts, width, -1, _RUN).amax(3) + sums[:, :, None]).flatten(1)
-    begins = vocabulary * torch.arange(width, device=device)[:, None]  # of each row, in rows × vocabulary
-    runs = (begins + torch.arange(0, whole, _RUN, device=device)).flatten()
-    best = runs[largest.topk(min(most, len(runs)), dim=1).indices][:, :, None] + torch.arange(_RUN, device=device)
-    rest = (begins + torch.arange(whole, vocabulary, device=device)).expand(parts, -1, -1)
-    places = torch.cat([best.flatten(1), rest.flatten(1)], dim=1)  # (P, c)
-    total, which = (sums.gather(1, places // vocabulary) + scores.gather(1, places)).topk(most, dim=1)
+    best = largest.topk(min(most, largest.shape[1]), dim=1).indices  # (P, runs)
+    chosen = places.runs[best].flatten(1)  # (P, c), in rows × vocabulary
+    if len(places.rest):
+        chosen = torch.cat([chosen, places.rest.expand(parts, -1)], dim=1)
+    total, which = (sums.gather(1, chosen // vocabulary) + scores.gather(1, chosen)).topk(most, dim=1)
     if bool(total.isnan().any()):
         raise ValueError("the model's scores are NaN; its weights or its input are not finite")
-    place = places.gather(1, which)
-    rows = place // vocabulary + width * torch.arange(parts, device=device)[:, None]
+    place = chosen.gather(1, which)
+    rows = place // vocabulary + width * torch.arange(parts, device=log_probs.device)[:, None]
     return rows, place % vocabulary, scores.gather(1, place), total
+
+
+class _Places(NamedTuple):
+    """Places in the rows × vocabulary of a group: those of all whole runs (n, _RUN), and the others (m,)."""
+
+    runs: Tensor
+    rest: Tensor
+
+
+@lru_cache
+def _places(width: int, vocabulary: int, device: torch.device) -> _Places:
+    every = torch.arange(width * vocabulary, device=device).view(width, vocabulary)
+    whole = vocabulary // _RUN * _RUN
+    return _Places(every[:, :whole].reshape(-1, _RUN), every[:, whole:].flatten())

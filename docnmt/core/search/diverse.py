@@ -7,8 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from docnmt.core.data.tokenizer import EOS
-from docnmt.core.search.beam_search import BeamSearch, best_continuations, ending, going_on
+from docnmt.core.search.beam_search import BeamSearch, best_continuations, divided
 from docnmt.core.search.config import DiverseBeamSearchConfig
 from docnmt.core.search.hypothesis import Hypothesis
 
@@ -51,16 +50,18 @@ class DiverseBeamSearch(BeamSearch):
 
     def _open_totals(self) -> Tensor:
         """Return the rows' sums (R,), -inf in parts that have finished as many hypotheses as they have rows."""
-        totals = self.rows.total
+        totals = self.totals
         closed = torch.tensor([len(found) >= self.part for found in self._finished], device=totals.device)
         return totals.masked_fill(closed.repeat_interleave(self.part), -torch.inf)
 
     def _take(self, taken: Tensor, tokens: Tensor, total: Tensor) -> None:
         """Add to `taken` (N, V) the tokens that a part chooses among its candidates (N, k), ending or not."""
-        ends = ending(tokens, total)
-        taken[:, EOS] += ends[:, : self.part].sum(1)
-        chosen = going_on(ends, self.part)
-        taken.scatter_add_(1, tokens.gather(1, chosen), (total.gather(1, chosen) > -torch.inf).to(taken.dtype))
+        found: list[tuple[int, int]] = []  # slot and token
+        for n, (own, sums) in enumerate(zip(tokens.tolist(), total.tolist(), strict=True)):
+            ends, others = divided(own, sums, self.part)
+            found += [(n, own[place]) for place in (*ends, *others) if sums[place] > -torch.inf]
+        places = torch.tensor(found, dtype=torch.int64, device=taken.device).view(-1, 2)
+        taken.index_put_((places[:, 0], places[:, 1]), taken.new_ones(()), accumulate=True)
 
     def _best(self, n: int) -> list[Hypothesis]:
         """Return the finished hypotheses of slot n, best first, each text once."""

@@ -46,12 +46,14 @@ class Sampling(Generator):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")
         tokens = self._draw(log_probs)
         drawn = log_probs.gather(1, tokens[:, None])[:, 0]
-        total = self.rows.total + drawn
-        ends = (tokens == EOS) & (total > -torch.inf)
-        rows = ends.nonzero()[:, 0]
-        self._finish(rows, drawn[rows], total[rows])
-        parents = torch.arange(len(tokens), device=tokens.device)
-        self.extend(parents, tokens, drawn, total.masked_fill(ends, -torch.inf))
+        columns = tokens.tolist(), drawn.tolist(), (self.totals + drawn).tolist()
+        totals = []
+        for row, (token, log_prob, total) in enumerate(zip(*columns, strict=True)):
+            ends = token == EOS and total > -torch.inf
+            if ends:
+                self._finish(row, log_prob, total)
+            totals.append(-torch.inf if ends else total)
+        self.extend(range(len(totals)), columns[0], columns[1], totals)
         done = [n for n in range(len(self.slots)) if all(self._finished[part] for part in self._parts(n))]
         if not done:
             return Advance(None, [])

@@ -8,7 +8,7 @@ places of the beam are divided among the banks, and places a bank does not use g
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -133,11 +133,11 @@ class TermRows:
         """Keep only these slots."""
         self._slots, self._rows = [self._slots[n] for n in slots], [self._rows[n] for n in slots]
 
-    def forbid(self, log_probs: Tensor, room: Tensor) -> None:
+    def forbid(self, log_probs: Tensor, room: Callable[[int], int]) -> None:
         """Set log_probs (R, V) to -inf for tokens that may not follow.
 
         These are the end while terms are missing, tokens that would turn a term into another word, and all but terms
-        when no room is left for other tokens. `room` (R,): the most tokens before the end.
+        when no room is left for other tokens. `room` of a row: the most tokens before the end.
         """
         for n, terms in self._constrained():
             for place, progress in enumerate(self._rows[n]):
@@ -147,7 +147,7 @@ class TermRows:
                     scores[terms.joins.to(scores.device)] = -torch.inf
                 if progress.left:
                     scores[[BRK, EOS]] = -torch.inf
-                    if progress.whole >= (left := int(room[row])):
+                    if progress.whole >= (left := room(row)):
                         kept = [token for token in progress.steps if progress.after(token, terms).missing < left]
                         only = torch.full_like(scores, -torch.inf)
                         only[kept] = scores[kept]
@@ -165,14 +165,13 @@ class TermRows:
             for column, values in zip(table, self._columns(n, order, table, log_probs), strict=True):
                 column[n] = values
 
-    def advance(self, rows: Tensor, tokens: Tensor) -> None:
-        """Update the progress: rows `rows` (R,) live on, each with one more token."""
-        parents, written = rows.tolist(), tokens.tolist()
+    def advance(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
+        """Update the progress: `rows` live on, each with one more token."""
         for n, terms in self._constrained():
             own = slice(n * self.width, (n + 1) * self.width)
             self._rows[n] = [
                 self._rows[n][parent - own.start].after(token, terms)
-                for parent, token in zip(parents[own], written[own], strict=True)
+                for parent, token in zip(rows[own], tokens[own], strict=True)
             ]
 
     def _constrained(self) -> list[tuple[int, Terms]]:
