@@ -68,10 +68,19 @@ class RowLists:
         places = real[:, None].expand(-1, heads, -1).flatten().nonzero()[:, 0]
         return cls(rows.flatten().index_select(0, places), offsets, places, words.shape[1])
 
+    @classmethod
+    def of_equal(cls, words: Tensor, heads: int, width: int) -> RowLists:
+        """All heads of row r read the words `words[r]`: `of_table` of rows that all have n words (R, n)."""
+        queries, length = words.shape[0] * heads, words.shape[1]
+        rows = words[:, None] * heads + torch.arange(heads, device=words.device)[:, None]  # (R, h, n)
+        offsets = torch.arange(0, queries * length + 1, length, device=words.device)
+        places = torch.arange(queries * width, device=words.device).view(queries, width)[:, :length]
+        return cls(rows.flatten(), offsets, places.flatten(), width)
+
     def sparse(self, table: Tensor) -> Tensor:
         """The lists as a sparse matrix (Q, rows of the table (T·h, d)); one for all tables of that size and type, so
         its values are whatever was last written there."""
-        kind = table.dtype, len(table)
+        kind = table.dtype, table.shape[0]
         if kind not in self._sparse:
             _no_warning()
             size, nothing = (len(self.offsets) - 1, len(table)), table.new_zeros(len(self.rows))
@@ -81,7 +90,7 @@ class RowLists:
 
     def padded(self, values: Tensor) -> Tensor:
         """A value for each entry (n,) → (Q, width), with -inf behind each list."""
-        filled = values.new_full((len(self.offsets) - 1, self.width), -torch.inf)
+        filled = values.new_full((self.offsets.shape[0] - 1, self.width), -torch.inf)
         filled.view(-1).index_copy_(0, self.places, values)
         return filled
 
@@ -111,10 +120,11 @@ def attend_listed(q: Tensor, keys: Tensor, values: Tensor, lists: RowLists, adde
 
         return listed_attention(q, keys, values, lists.rows, lists.offsets, added)
     scores = products(q * q.shape[-1] ** -0.5, keys, lists)
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if scores.dtype != torch.float64:
+        scores = scores.float()
     if added is not None:
         scores = scores + added
-    weights = lists.padded(scores).softmax(1).flatten().index_select(0, lists.places).to(values.dtype)
+    weights = lists.padded(scores).softmax(1).view(-1).index_select(0, lists.places).to(values.dtype)
     table, no_scaling, as_sum, not_sparse, last_offset = values.flatten(0, 1), False, 0, False, True
     mixed = torch.embedding_bag(
         table, lists.rows, lists.offsets, no_scaling, as_sum, not_sparse, weights, last_offset

@@ -51,7 +51,7 @@ class Embedding(nn.Module):
             x = self.fusion(x, self.position(positions, *known).to(x.dtype), offsets)
         if self.norm is not None:
             x = self.norm(x)
-        dropped: Tensor = self.dropout(x)
+        dropped: Tensor = self.dropout(x) if self.training else x
         return dropped
 
 

@@ -136,11 +136,11 @@ class Layer(nn.Module):
 
     def sublayer(self, name: str) -> Sublayer:
         """The sublayer of that name."""
-        return cast(Sublayer, getattr(self, name))
+        return cast(Sublayer, self._modules[name])
 
     def residual(self, block: tuple[str, ...]) -> Residual:
         """The residual connection around a block."""
-        return cast(Residual, getattr(self, f"{block[0]}_residual"))
+        return cast(Residual, self._modules[f"{block[0]}_residual"])
 
     @property
     def names(self) -> list[str]:

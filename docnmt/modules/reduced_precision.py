@@ -31,11 +31,11 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
         self.weight, self.bias = layer.weight, layer.bias
-        self._packed = _pack(layer.weight.detach())
+        self._operands = self.weight, _pack(layer.weight.detach()), self.bias  # a module finds its parameters slowly
 
     def forward(self, x: Tensor) -> Tensor:
         """x (…, K) → (…, N)."""
-        return _product(x, self.weight, self._packed, self.bias)
+        return _product(x, *self._operands)
 
 
 def _pack(weight: Tensor) -> Tensor:
@@ -131,11 +131,11 @@ class BFloat16Linear(nn.Module):
         self.weight = nn.Parameter(layer.weight.detach().bfloat16(), requires_grad=False)
         bias = layer.bias
         self.bias = None if bias is None else nn.Parameter(bias.detach().bfloat16(), requires_grad=False)
-        self._packed = _pack(self.weight.detach()) if packs(torch.bfloat16) else None
+        self._operands = self.weight, _pack(self.weight.detach()) if packs(torch.bfloat16) else None, self.bias
 
     def forward(self, x: Tensor) -> Tensor:
         """x (…, K) → (…, N), in the type of x."""
-        return _product(x.bfloat16(), self.weight, self._packed, self.bias).to(x.dtype)
+        return _product(x.bfloat16(), *self._operands).to(x.dtype)
 
 
 def replace_linear(model: nn.Module, kind: Callable[[nn.Linear], nn.Module]) -> None:

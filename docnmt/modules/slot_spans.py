@@ -80,7 +80,7 @@ class SlotSpans:
 
         q (R, h, d), as many rows for each slot, slot by slot; keys (T, h, d), values (T, h, d_v).
         """
-        lists = self.lists(len(q) // max(len(self.lengths), 1), q.shape[1])
+        lists = self.lists(q.shape[0] // max(self.lengths.shape[0], 1), q.shape[1])  # len() of a tensor is slow
         return attend_listed(q, keys, values, lists)
 
 

@@ -37,12 +37,12 @@ class KeyValueCache:
     def put(self, key: Tensor, value: Tensor, table: TokenTable) -> None:
         """Write each row's new key and value (R, h, d_h) to its place."""
         self.make_room(table)
-        places = slice(table.size - len(key), table.size)
+        places = slice(table.size - key.shape[0], table.size)  # len() of a tensor is slow
         self.keys[places], self.values[places] = key, value
 
     def make_room(self, table: TokenTable) -> None:
         """Follow the table where it gave up places, and grow with it."""
-        if table.moved is not None or len(self.keys) < table.capacity:
+        if table.moved is not None or self.keys.shape[0] < table.capacity:
             self.keys, self.values = (_fitted(x, table) for x in (self.keys, self.values))
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
@@ -85,7 +85,7 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
         self.position = position
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
+        q, k, v = self.qkv(x).view(x.shape[0], 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
         return q, k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
@@ -222,6 +222,6 @@ class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
 
     def step(self, x: Tensor, cache: CrossKeys, at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d): attention to the source sentence of its slot."""
-        q = self.query(x).view(len(x), self.heads, self.d_head)
+        q = self.query(x).view(x.shape[0], self.heads, self.d_head)
         output: Tensor = self.output(cache.spans.attend(q, cache.keys, cache.values).flatten(1))
         return output

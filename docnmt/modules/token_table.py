@@ -33,6 +33,7 @@ class TokenTable:
     capacity: int = 0
     moved: Tensor | None = None
     first: Tensor | None = None
+    _equal: int | None = None  # the length of all rows, where it is one
     _lists: dict[int, RowLists] = field(default_factory=dict)
 
     @classmethod
@@ -44,7 +45,9 @@ class TokenTable:
     def grow(self, lengths: Tensor) -> None:
         """Give each row's next token a place; `lengths` (R,) is how many tokens the rows have had so far."""
         rows, self.moved, self._lists = len(lengths), None, {}
-        width = round_up(int(lengths.max()) + 1) if rows else 0
+        known = lengths.tolist()
+        width = round_up(max(known) + 1) if rows else 0
+        self._equal = known[0] + 1 if rows and min(known) == max(known) else None
         self.places = _as_wide(self.places, width)
         if self.size + rows > self.capacity:
             self._give_up_places(lengths)
@@ -73,11 +76,15 @@ class TokenTable:
 
     def since(self, first: Tensor) -> TokenTable:
         """The same table, but row r reads only its tokens from number `first[r]` on, first (R,)."""
-        return replace(self, first=first, _lists={})
+        return replace(self, first=first, _equal=None, _lists={})
 
     def lists(self, heads: int) -> RowLists:
         """What the heads of each row read of a table (capacity · h, d): the row's tokens, in order."""
-        if heads not in self._lists:
+        if heads in self._lists:
+            return self._lists[heads]
+        if self._equal is not None:
+            self._lists[heads] = RowLists.of_equal(self.places[:, : self._equal], heads, self.places.shape[1])
+        else:
             column = torch.arange(self.places.shape[1], device=self.places.device)
             real = column < self.lengths[:, None]
             if self.first is not None:

@@ -98,14 +98,26 @@ class DecoderState:
 
     def reorder(self, rows: Tensor) -> None:
         """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may be dropped with all its rows."""
-        slots = rows[:: self.beam] // self.beam
-        all_stay = len(slots) == len(self.sentences) and bool((slots.diff() == 1).all())
+        slots = [row // self.beam for row in rows[:: self.beam].tolist()]
+        kept = (
+            None
+            if slots == list(range(len(self.sentences)))
+            else torch.tensor(slots, dtype=torch.int64, device=rows.device)
+        )
         self.table.keep(rows)
         for caches in self.layers:
             for cache in caches.values():
-                cache.keep(rows, None if all_stay else slots)
-        self.sentences, self.begins, self.lengths = self.sentences[slots], self.begins[slots], self.lengths[rows]
-        self.breaks, self.since = self.breaks[rows], self.since[rows]
+                cache.keep(rows, kept)
+        if kept is not None:  # otherwise lengths stay, too: the rows of a slot are equally long
+            self.sentences, self.begins = self.sentences[kept], self.begins[kept]
+            self.lengths = self.lengths[rows]
+        if self.joined or kept is not None:
+            self.breaks, self.since = self.breaks[rows], self.since[rows]
+
+    @property
+    def joined(self) -> bool:
+        """True if units may have several sentences, with `<brk>` between them."""
+        return self.begins.shape[1] > 1
 
     @property
     def any_memory(self) -> bool:
@@ -138,11 +150,13 @@ class DecoderState:
         Args:
             running: if true, the word index counts along the whole unit.
         """
-        is_break = tokens == BRK
-        self.breaks = self.breaks + is_break
-        self.since = torch.where(is_break, self.lengths, self.since)
-        begins = self.begins.repeat_interleave(self.beam, dim=0)  # (R, n, 4)
-        place = self.breaks.clamp(max=begins.shape[1] - 1)  # a dead row may read anything
-        begin = begins[torch.arange(len(place), device=place.device), place]
-        word = self.lengths if running else begin[:, 0] + self.lengths - self.since
+        begin, written = self.begins[:, 0].repeat_interleave(self.beam, dim=0), self.lengths  # (R, 4), (R,)
+        if self.joined:
+            is_break = tokens == BRK
+            self.breaks = self.breaks + is_break
+            self.since = torch.where(is_break, self.lengths, self.since)
+            place = self.breaks.clamp(max=self.begins.shape[1] - 1)  # a dead row may read anything
+            slot = torch.arange(len(place), device=place.device) // self.beam
+            begin, written = self.begins[slot, place], self.lengths - self.since
+        word = self.lengths if running else begin[:, 0] + written
         return torch.cat([word[:, None], begin[:, 1:]], dim=1)
