@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -148,7 +149,7 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
     if len(places.rest):
         chosen = torch.cat([chosen, places.rest.expand(parts, -1)], dim=1)
     total, which = (sums.gather(1, chosen // vocabulary) + scores.gather(1, chosen)).topk(most, dim=1)
-    if bool(total.isnan().any()):
+    if math.isnan(float(total.sum())):  # no sum is +inf
         raise ValueError("the model's scores are NaN; its weights or its input are not finite")
     place = chosen.gather(1, which)
     rows = place // vocabulary + width * torch.arange(parts, device=log_probs.device)[:, None]

@@ -65,7 +65,7 @@ class Generator(ABC):
     @property
     def tokens(self) -> Tensor:
         """The tokens (R,) that the model reads next."""
-        return torch.tensor([row.token for row in self.rows], device=self._device)
+        return torch.tensor([row.token for row in self.rows], dtype=torch.int64, device=self._device)
 
     @property
     def totals(self) -> Tensor:
@@ -87,14 +87,14 @@ class Generator(ABC):
         self.slots = [*self.slots, *slots]
         self._finished += [[] for _ in range(self.parts * len(slots))]
 
-    def place(self, number: int) -> tuple[Slot, int, int]:
+    def _place(self, number: int) -> tuple[Slot, int, int]:
         """Return a row's slot, the place in its unit of the sentence that it writes, and how long that is."""
         slot, row = self.slots[number // self.width], self.rows[number]
         return slot, min(row.sentence, len(slot.limits) - 1), row.length - row.begin  # a dead row may hold anything
 
     def room(self, number: int) -> int:
         """Return the number of tokens that a row's sentence may still have before its end."""
-        slot, place, written = self.place(number)
+        slot, place, written = self._place(number)
         return slot.limits[place] - 1 - written
 
     def allowed(self, logits: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ class Generator(ABC):
         size = log_probs.shape[1]
         refused, ends, certain = [], [], []  # places in rows × vocabulary
         for row in rows:
-            slot, place, written = self.place(row)
+            slot, place, written = self._place(row)
             end, other = (EOS, BRK) if place == len(slot.limits) - 1 else (BRK, EOS)
             given = slot.given.get(place)
             if given is not None:
@@ -134,9 +134,9 @@ class Generator(ABC):
             elif written == 0 and slot.tag >= 0:
                 certain.append(row * size + slot.tag)
             else:
-                refused += [
-                    row * size + token for token in ((other, end) if written < self._config.min_len else (other,))
-                ]
+                refused.append(row * size + other)
+                if written < self._config.min_len:
+                    refused.append(row * size + end)
         scores = log_probs.view(-1)
         scores[refused] = -torch.inf
         for places, values in ((ends, scores[ends]), (certain, 0.0)):

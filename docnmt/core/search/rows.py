@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from docnmt.core.data.tokenizer import BOS, BRK
@@ -26,11 +25,6 @@ class Row(NamedTuple):
     length: int = 0
     sentence: int = 0
     begin: int = 0
-
-    @property
-    def alive(self) -> bool:
-        """True if it is a hypothesis."""
-        return self.total > -math.inf
 
     def after(self, token: int, log_prob: float, total: float) -> Row:
         """Return the row with one more token."""
