@@ -99,11 +99,8 @@ class DecoderState:
     def reorder(self, rows: Tensor) -> None:
         """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may be dropped with all its rows."""
         slots = [row // self.beam for row in rows[:: self.beam].tolist()]
-        kept = (
-            None
-            if slots == list(range(len(self.sentences)))
-            else torch.tensor(slots, dtype=torch.int64, device=rows.device)
-        )
+        all_stay = slots == list(range(len(self.sentences)))
+        kept = None if all_stay else torch.tensor(slots, dtype=torch.int64, device=rows.device)
         self.table.keep(rows)
         for caches in self.layers:
             for cache in caches.values():
