@@ -122,7 +122,8 @@ class Generator(ABC):
     def _bind(self, log_probs: Tensor, rows: Sequence[int]) -> None:
         """Set scores (R, V) of these rows as limits, ends of sentences, given tokens and tags demand."""
         size = log_probs.shape[1]
-        refused, ends, certain = [], [], []  # places in rows × vocabulary
+        found: tuple[list[int], ...] = ([], [], [])  # places in rows × vocabulary
+        refused, ends, certain = found
         for row in rows:
             slot, place, written = self._place(row)
             end, other = (EOS, BRK) if place == len(slot.limits) - 1 else (BRK, EOS)
@@ -137,11 +138,12 @@ class Generator(ABC):
                 refused.append(row * size + other)
                 if written < self._config.min_len:
                     refused.append(row * size + end)
+        never, must, sure = (torch.tensor(each, dtype=torch.int64, device=self._device) for each in found)
         scores = log_probs.view(-1)
-        scores[refused] = -torch.inf
-        for places, values in ((ends, scores[ends]), (certain, 0.0)):
-            log_probs[[each // size for each in places]] = -torch.inf
-            scores[places] = values
+        scores.index_fill_(0, never, -torch.inf)
+        kept = scores.index_select(0, must)
+        log_probs.index_fill_(0, torch.cat([must, sure]) // size, -torch.inf)
+        scores.index_copy_(0, must, kept).index_fill_(0, sure, 0.0)
 
     def extend(
         self, parents: Sequence[int], tokens: Sequence[int], log_probs: Sequence[float], totals: Sequence[float]
