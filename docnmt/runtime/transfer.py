@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,3 +69,11 @@ def to_host(values: Sequence[float | Tensor]) -> list[float]:
     waiting = [x for x in values if isinstance(x, Tensor) and x.device.type != "cpu"]
     read = iter(torch.stack([x.detach().double() for x in waiting]).tolist() if waiting else [])
     return [next(read) if isinstance(x, Tensor) and x.device.type != "cpu" else float(x) for x in values]
+
+
+def to_lists(tensors: Sequence[Tensor]) -> list[list[Any]]:
+    """Return tensors of one shape as lists of Python's numbers; those on a device are read in one copy."""
+    if tensors[0].device.type == "cpu":
+        return [x.tolist() for x in tensors]
+    read = torch.stack([x.double() for x in tensors]).cpu()  # whole numbers below 2^53 and float32 are exact
+    return [row.to(x.dtype).tolist() for row, x in zip(read, tensors, strict=True)]

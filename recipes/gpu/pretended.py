@@ -354,9 +354,9 @@ def _wait(
     counter: HostSyncs, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], ours: list[Pretended]
 ) -> str:
     """What the host would wait for, or nothing."""
-    if name in ("_to_copy", "copy_"):
-        target = kwargs.get("device") if name == "_to_copy" else args[0].device
-        source = args[0] if name == "_to_copy" else args[1]
+    if name in ("_to_copy", "to", "copy_"):  # in inference mode, `to` comes as it is
+        target = args[0].device if name == "copy_" else kwargs.get("device")
+        source = args[1] if name == "copy_" else args[0]
         there = target is None or torch.device(target).type == NAME
         if isinstance(source, Pretended):
             return "" if there else "device to host"

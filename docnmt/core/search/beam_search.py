@@ -17,6 +17,7 @@ from docnmt.core.search.config import BeamSearchConfig, GreedyConfig
 from docnmt.core.search.generator import Advance, Generator
 from docnmt.core.search.hypothesis import Slot
 from docnmt.core.search.terms import TermRows
+from docnmt.runtime.transfer import to_lists
 
 #: Tokens of a run of the vocabulary, of which the largest score is taken first.
 _RUN = 64
@@ -59,7 +60,7 @@ class BeamSearch(Generator):
             ValueError: the model's scores are NaN.
         """
         live: tuple[list[Any], ...] = [], [], [], []  # rows, tokens, log-probabilities and sums of what lives on
-        for part in zip(*(column.tolist() for column in self._candidates(logits)), strict=True):
+        for part in zip(*to_lists(self._candidates(logits)), strict=True):
             ends, others = divided(part[1], part[3], self.part)
             for place in ends:
                 self._finish(part[0][place], part[2][place], part[3][place])
@@ -72,7 +73,7 @@ class BeamSearch(Generator):
         if not done and rows == list(range(len(rows))):
             return Advance(None, [])
         finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
-        parents = torch.tensor(rows, device=self._device)
+        parents = self._there(rows)
         return Advance(parents[self.leave(done)] if done else parents, finished)
 
     def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -15,6 +15,7 @@ from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.search.config import SearchConfig
 from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.core.search.rows import Row
+from docnmt.runtime.transfer import to_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +66,12 @@ class Generator(ABC):
     @property
     def tokens(self) -> Tensor:
         """The tokens (R,) that the model reads next."""
-        return torch.tensor([row.token for row in self.rows], dtype=torch.int64, device=self._device)
+        return self._there([row.token for row in self.rows])
 
     @property
     def totals(self) -> Tensor:
         """The rows' sums of log-probabilities (R,)."""
-        return torch.tensor([row.total for row in self.rows], device=self._device)
+        return self._there([row.total for row in self.rows], torch.float32)
 
     def leave(self, slots: Sequence[int]) -> Tensor:
         """Remove slots, given by their places, without a result; return the old numbers (R',) of the rows that stay."""
@@ -79,7 +80,11 @@ class Generator(ABC):
         self.slots = [self.slots[n] for n in stay]
         rows = [row for n in stay for row in range(n * self.width, (n + 1) * self.width)]
         self.rows = [self.rows[row] for row in rows]
-        return torch.tensor(rows, dtype=torch.int64, device=self._device)
+        return self._there(rows)
+
+    def _there(self, numbers: Sequence[float], dtype: torch.dtype = torch.int64) -> Tensor:
+        """Return numbers on the model's device, to which they go without waiting."""
+        return to_device([torch.tensor(numbers, dtype=dtype)], self._device)[0]
 
     def _enter(self, slots: Sequence[Slot], totals: Sequence[float]) -> None:
         """Append slots; `totals` (width,) has the initial totals of a slot's rows: 0, or -inf for a dead row."""
@@ -138,7 +143,7 @@ class Generator(ABC):
                 refused.append(row * size + other)
                 if written < self._config.min_len:
                     refused.append(row * size + end)
-        never, must, sure = (torch.tensor(each, dtype=torch.int64, device=self._device) for each in found)
+        never, must, sure = map(self._there, found)
         scores = log_probs.view(-1)
         scores.index_fill_(0, never, -torch.inf)
         kept = scores.index_select(0, must)

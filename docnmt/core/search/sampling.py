@@ -13,6 +13,7 @@ from docnmt.core.data.tokenizer import EOS
 from docnmt.core.search.config import SamplingConfig
 from docnmt.core.search.generator import Advance, Generator
 from docnmt.core.search.hypothesis import Slot
+from docnmt.runtime.transfer import to_lists
 
 
 class Sampling(Generator):
@@ -46,7 +47,7 @@ class Sampling(Generator):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")
         tokens = self._draw(log_probs)
         drawn = log_probs.gather(1, tokens[:, None])[:, 0]
-        columns = tokens.tolist(), drawn.tolist(), (self.totals + drawn).tolist()
+        columns = to_lists([tokens, drawn, self.totals + drawn])
         totals = []
         for row, (token, log_prob, total) in enumerate(zip(*columns, strict=True)):
             ends = token == EOS and total > -torch.inf
