@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,6 +150,75 @@ def test_states_may_take_turns(data: Path, tmp_path: Path, monkeypatch: pytest.M
         )
     for found, expected in zip(ours, theirs, strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+class OnCard:
+    """A model on the device, and what begins and reads there."""
+
+    def __init__(self, searches: Searches) -> None:
+        assert isinstance(searches.model, EncoderDecoder)
+        self.model, batch = searches.model, searches.task.dataset("train", searches.model).batch(np.arange(1))
+        self.memory = self.model.encode(batch.source.to(pretended.NAME))
+        self.graphs = StepGraphs(self.model, pretended.graphs.CudaRecorder(torch.device(pretended.NAME)))
+
+    def begin(self, rows: int) -> DecoderState:
+        return self.model.begin(self.memory, torch.zeros(rows, dtype=torch.int64).to(pretended.NAME), 1)
+
+    def read(self, step: Callable[[Tensor, DecoderState], Tensor], state: DecoderState) -> Tensor:
+        """The scores of the rows after one more token."""
+        return step(torch.full((len(state.lengths),), 7).to(pretended.NAME), state).to("cpu").clone()
+
+
+@pytest.fixture
+def card(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OnCard]:
+    searches = Searches(data, tmp_path, "--arch transformer_tiny")
+    with on_card(searches.model, monkeypatch), torch.inference_mode():
+        yield OnCard(searches)
+
+
+def test_rows_that_become_more_and_more_seldom_move_what_graphs_read(card: OnCard) -> None:
+    places = set()
+    for rows in range(8, 65, 8):
+        card.read(card.graphs, card.begin(rows))
+        places.add(card.graphs._places.shape[0])
+    assert len(places) <= 4
+
+
+def test_all_memory_goes_with_the_last_reference(card: OnCard) -> None:
+    state = card.begin(3)
+    for _ in range(3):
+        card.read(card.graphs, state)
+    left = weakref.ref(card.graphs)
+    gc.disable()
+    try:
+        del card.graphs
+        assert left() is None
+    finally:
+        gc.enable()
+
+
+def test_a_step_without_memory_leaves_nothing_wrong(card: OnCard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next text is read as if nothing had been."""
+    small = card.begin(2)
+    for _ in range(3):
+        card.read(card.graphs, small)
+    new_zeros, numbers = Tensor.new_zeros, step_graphs._COLUMNS
+
+    def no_room(self: Tensor, *sizes: int, **kwargs: object) -> Tensor:
+        if sizes[1:] == (numbers,):
+            raise torch.OutOfMemoryError("no memory")
+        return new_zeros(self, *sizes, **kwargs)  # type: ignore[call-overload,no-any-return]
+
+    large = card.begin(20)
+    with monkeypatch.context() as patch:
+        patch.setattr(Tensor, "new_zeros", no_room)
+        with pytest.raises(torch.OutOfMemoryError):
+            card.read(card.graphs, large)
+    for rows in (2, 20):
+        ours, theirs, step = card.begin(rows), card.begin(rows), card.model.step
+        for _ in range(3):
+            expected = card.read(step, theirs)
+            torch.testing.assert_close(card.read(card.graphs, ours), expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(

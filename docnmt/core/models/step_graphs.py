@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -91,7 +91,10 @@ class StepGraphs:
         self._make_room(filled, state)
         self._send(tokens, positions, state, filled)
         try:
-            self._steps.setdefault(filled, Repeated(self._recorder, partial(self._compute, filled)))()
+            if filled not in self._steps:  # by a weak reference, so that all memory goes with the last reference
+                body = partial(StepGraphs._compute, cast(StepGraphs, weakref.proxy(self)), filled)
+                self._steps[filled] = Repeated(self._recorder, body)
+            self._steps[filled]()
         except Uncapturable as reason:
             print(f"note: no CUDA graphs in decoding, {reason}", file=sys.stderr)
             self._failed = True
@@ -121,12 +124,12 @@ class StepGraphs:
         """Return what holds the caches' keys and values from now on, of at least `least` rows: `held`, or more room."""
         needed = max(least, *(len(cache.keys) for cache in caches))
         if not held or len(held[0][0]) < needed:
+            self._steps.clear()  # first, as in `_make_room`
             rows = 1 << (needed - 1).bit_length()
             held = [
                 (c.keys.new_zeros(rows, *c.keys.shape[1:]), c.values.new_zeros(rows, *c.values.shape[1:]))
                 for c in caches
             ]
-            self._steps.clear()
         for pair, cache in zip(held, caches, strict=True):
             for mine, theirs in zip(pair, (cache.keys, cache.values), strict=True):
                 if mine is not theirs:
@@ -137,10 +140,11 @@ class StepGraphs:
     def _make_room(self, filled: int, state: DecoderState) -> None:
         rows, width = max(filled, len(self._places)), max(state.table.places.shape[1], self._places.shape[1])
         if (rows, width) != self._places.shape:
-            self._places = self._places.new_zeros(rows, 1 << (width - 1).bit_length())
-            self._numbers = self._numbers.new_zeros(rows, _COLUMNS)
+            self._steps.clear()  # first: where there is no room, no graph that reads what is gone may stay
+            rows, width = (1 << (size - 1).bit_length() for size in (rows, width))  # or they would be made anew often
             self._scores = self._scores.new_zeros(rows, self._scores.shape[1])
-            self._steps.clear()
+            self._numbers = self._numbers.new_zeros(rows, _COLUMNS)
+            self._places = self._places.new_zeros(rows, width)  # last: its shape says what there is
         if (reach := state.reach + self._places.shape[1]) > self._reach:
             self._reach = 1 << reach.bit_length()
             self._steps.clear()
