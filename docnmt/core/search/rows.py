@@ -10,7 +10,7 @@ from docnmt.core.data.tokenizer import BOS, BRK
 class Row(NamedTuple):
     """An unfinished hypothesis: that of `before` with one more token. A row is dead if its total is -inf.
 
-    Attributes:
+    Fields:
         total: sum of the log-probabilities of its tokens.
         before: None: nothing is written yet, and `token` is what the model reads first.
         log_prob: of `token`.
