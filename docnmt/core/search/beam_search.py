@@ -164,7 +164,7 @@ class _Places(NamedTuple):
     rest: Tensor
 
 
-@lru_cache
+@lru_cache(maxsize=4)  # of beam × vocabulary numbers each
 def _places(width: int, vocabulary: int, device: torch.device) -> _Places:
     every = torch.arange(width * vocabulary, device=device).view(width, vocabulary)
     whole = vocabulary // _RUN * _RUN
