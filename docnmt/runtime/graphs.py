@@ -55,6 +55,11 @@ class CudaRecorder:
         return graph.replay
 
 
+def power_of_two(number: int, least: int = 1) -> int:
+    """The smallest power of two that is no less, and at least `least`: with few sizes, few shapes are recorded."""
+    return max(least, 1 << max(0, number - 1).bit_length())
+
+
 class Repeated:
     """A function that is called again and again over the same memory: the first time as it is, then as a graph.
 

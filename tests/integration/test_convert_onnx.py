@@ -85,16 +85,8 @@ def made(settings: dict[str, Any], folder: Path, form: Callable[[Path, Path], di
     return System(load_model(path), folder / "other", settings.get("target_window", 1), Other(graphs))
 
 
-@pytest.fixture(scope="module", params=SHAPES, ids=str)
-def in_torch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
-    """The graphs as torch computes them."""
-    return made(request.param, tmp_path_factory.mktemp("system"), onnx_forms.in_torch)
-
-
-@pytest.fixture(scope="module", params=EXPORTED, ids=str)
-def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
-    """The graphs in onnxruntime."""
-    return made(request.param, tmp_path_factory.mktemp("system"), onnx_forms.in_files)
+in_torch = onnx_forms.systems(made, SHAPES, onnx_forms.in_torch)
+exported = onnx_forms.systems(made, EXPORTED, onnx_forms.in_files)
 
 
 def joined(tokenizer: Any, windows: list[list[str]]) -> list[list[int]]:

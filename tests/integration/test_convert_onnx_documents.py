@@ -92,16 +92,8 @@ def made(settings: dict[str, Any], folder: Path, form: Callable[[Path, Path], di
     return System(load_model(path), folder / "other", Other(graphs))
 
 
-@pytest.fixture(scope="module", params=SHAPES, ids=str)
-def in_torch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
-    """The graphs as torch computes them."""
-    return made(request.param, tmp_path_factory.mktemp("system"), onnx_forms.in_torch)
-
-
-@pytest.fixture(scope="module", params=EXPORTED, ids=str)
-def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
-    """The graphs in onnxruntime."""
-    return made(request.param, tmp_path_factory.mktemp("system"), onnx_forms.in_files)
+in_torch = onnx_forms.systems(made, SHAPES, onnx_forms.in_torch)
+exported = onnx_forms.systems(made, EXPORTED, onnx_forms.in_files)
 
 
 TEXTS = pytest.mark.parametrize(("sentences", "seed"), [(1, 1), (2, 2), (9, 3)])

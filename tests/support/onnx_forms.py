@@ -6,7 +6,7 @@ torch takes seconds to write a module as a file, so that tests of many models ru
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,3 +71,17 @@ def in_torch(checkpoint: Path, folder: Path) -> dict[str, Any]:
             patch.setattr(module, "export", keep)
         assert convert([str(checkpoint), str(folder), "--to", "onnx"]) == 0
     return found
+
+
+def systems(
+    make: Callable[[dict[str, Any], Path, Callable[[Path, Path], dict[str, Any]]], object],
+    shapes: Sequence[Any],
+    form: Callable[[Path, Path], dict[str, Any]],
+) -> Callable[..., object]:
+    """A fixture of a module: for each shape of models, what `make` makes of it with graphs of that form."""
+
+    @pytest.fixture(scope="module", params=shapes, ids=str)
+    def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> object:
+        return make(request.param, tmp_path_factory.mktemp("system"), form)
+
+    return system

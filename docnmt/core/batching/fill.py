@@ -9,6 +9,7 @@ from torch import Tensor
 
 from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.layout import BoundedLayout
+from docnmt.runtime.graphs import power_of_two
 
 #: Shapes of rows in a batch of `--max-tokens`: filling costs half of a step, a thirty-second, on average.
 STEPS = 16
@@ -41,28 +42,24 @@ class Shape:
         layouts = batch.source.layout, batch.target.layout
         source, target = (layout.sentences for layout in layouts)
         rows = [max(1, -(-side.num_tokens // step)) * step for side in (source, target)]
-        longest = _power(max(source.max_length, target.max_length), _LENGTH)
+        longest = power_of_two(max(source.max_length, target.max_length), _LENGTH)
         filled = max(rows[0] - source.num_tokens, rows[1] - target.num_tokens)
-        sentences = _power(len(source) - (-filled // longest), _SENTENCES)
+        sentences = power_of_two(len(source) - (-filled // longest), _SENTENCES)
         return cls(
             source=rows[0],
             target=rows[1],
             sentences=sentences,
-            documents=_power(layouts[0].num_documents + sentences - len(source), _SENTENCES),
+            documents=power_of_two(layouts[0].num_documents + sentences - len(source), _SENTENCES),
             longest=longest,
-            longest_document=_power(max(layout.documents.max_length for layout in layouts), longest),
-            most=_power(layouts[0].document_sentences.max_length, 1),
-            reach=_power(1 + max(*batch.source.highest, *batch.target.highest), longest) - 1,
+            longest_document=power_of_two(max(layout.documents.max_length for layout in layouts), longest),
+            most=power_of_two(layouts[0].document_sentences.max_length, 1),
+            reach=power_of_two(1 + max(*batch.source.highest, *batch.target.highest), longest) - 1,
         )
 
 
 def row_step(max_tokens: int) -> int:
     """The step of rows for batches of at most `max_tokens`."""
     return -(-max_tokens // (STEPS * _ROWS)) * _ROWS
-
-
-def _power(number: int, least: int) -> int:
-    return max(least, 1 << max(0, number - 1).bit_length())
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from docnmt.modules.softmax_attention import CrossAttention, CrossKeys, KeyValue
 from docnmt.modules.sublayer import Cache, NoCache, Step
 from docnmt.modules.token_table import TokenTable
 from docnmt.runtime import graphs
-from docnmt.runtime.graphs import Recorder, Repeated, Uncapturable
+from docnmt.runtime.graphs import Recorder, Repeated, Uncapturable, power_of_two
 
 #: Tokens a row for which the first tables have places: they grow by doubling, and all graphs are recorded anew.
 _TOKENS = 16
@@ -125,7 +125,7 @@ class StepGraphs:
         needed = max(least, *(len(cache.keys) for cache in caches))
         if not held or len(held[0][0]) < needed:
             self._steps.clear()  # first, as in `_make_room`
-            rows = 1 << (needed - 1).bit_length()
+            rows = power_of_two(needed)
             held = [
                 (c.keys.new_zeros(rows, *c.keys.shape[1:]), c.values.new_zeros(rows, *c.values.shape[1:]))
                 for c in caches
@@ -141,12 +141,12 @@ class StepGraphs:
         rows, width = max(filled, len(self._places)), max(state.table.places.shape[1], self._places.shape[1])
         if (rows, width) != self._places.shape:
             self._steps.clear()  # first: where there is no room, no graph that reads what is gone may stay
-            rows, width = (1 << (size - 1).bit_length() for size in (rows, width))  # or they would be made anew often
+            rows, width = power_of_two(rows), power_of_two(width)  # or they would be made anew often
             self._scores = self._scores.new_zeros(rows, self._scores.shape[1])
             self._numbers = self._numbers.new_zeros(rows, _COLUMNS)
             self._places = self._places.new_zeros(rows, width)  # last: its shape says what there is
         if (reach := state.reach + self._places.shape[1]) > self._reach:
-            self._reach = 1 << reach.bit_length()
+            self._reach = power_of_two(reach)
             self._steps.clear()
 
     def _send(self, tokens: Tensor, positions: Tensor, state: DecoderState, filled: int) -> None:
