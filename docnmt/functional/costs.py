@@ -6,7 +6,7 @@ shared Xeon (medians of 5 in turns; two runs differed by up to 0.2, so only larg
 
     OMP_NUM_THREADS=1 python tools/bench/costs.py
 
-`CARD_…` and `FLASH_…` are read on GPUs only. Their speed was not compared with other values; docs/results-scale.md has
+`CARD_…` and `FLASH_…` are read on GPUs only. Their speed was not compared with other values; docs/results/scale.md has
 what was measured on one. Values that bound memory have their bytes instead. What changes the sentences that are kept is
 no cost and stands where it is used (`select_blocks`, `sentence_blocks`).
 """

@@ -1,0 +1,55 @@
+"""The table of recipes/scaleformer/real.sh: translations in pieces as long as those of training, and in longer ones.
+
+    python recipes/scaleformer/pieces.py runs/scaleformer-real
+    python recipes/scaleformer/pieces.py docs/measured/scaleformer-real.jsonl
+
+Reads SEED/SYSTEM/LINES.json, what docnmt-score printed, in the folder of the recipe or in a kept file
+(tools/measured.py). Means over seeds, with the smallest and the largest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+from measured import find, read_json
+
+LENGTHS = ("8", "16", "32", "whole")
+METRICS = ("s-BLEU", "chrF")
+
+
+def table(folder: Path) -> Iterator[str]:
+    """Markdown, a row a system."""
+    scores: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    for path in (path for lines in LENGTHS for path in find(folder, f"*/*/{lines}.json")):
+        for metric in METRICS:
+            scores[path.parent.name][metric, path.stem].append(read_json(path)[metric])
+    heads = [f"{metric}: {lines}" for metric in METRICS for lines in LENGTHS]
+    yield f"| | seeds | {' | '.join(heads)} |"
+    yield f"| --- | ---: |{' ---: |' * len(heads)}"
+    for system, of in sorted(scores.items()):
+        found = [of[metric, lines] for metric in METRICS for lines in LENGTHS]
+        yield f"| {system} | {max(map(len, found))} | {' | '.join(map(spread, found))} |"
+
+
+def spread(values: list[float]) -> str:
+    """One number; the mean, the smallest and the largest of several; a dash for none."""
+    if len(values) < 2:
+        return f"{values[0]:.2f}" if values else "–"
+    return f"{fmean(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path, metavar="FOLDER", help="of the recipe, or a file that was kept")
+    print("\n".join(table(parser.parse_args().work)))
+
+
+if __name__ == "__main__":
+    main()
