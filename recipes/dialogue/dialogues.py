@@ -2,6 +2,7 @@
 
 python recipes/dialogue/dialogues.py text CORPUS/train OUT/train --languages en fr
 python recipes/dialogue/dialogues.py given OUT/test --languages en fr
+python recipes/dialogue/dialogues.py paragraphs OUT/test PARAGRAPHS/test --languages en fr
 python recipes/dialogue/dialogues.py rest TRANSLATION OUT/test.third.fr > REST
 python recipes/dialogue/dialogues.py asked OUT/test TRANSLATION.formal TRANSLATION.informal --languages en fr > CHOSEN
 python recipes/dialogue/dialogues.py kept OUT/test --languages en fr
@@ -60,8 +61,12 @@ def text(args: argparse.Namespace) -> None:
     """Some of a text's documents, without the levels that the tests do not have."""
     source, target = pair(args.prefix, args.languages)
     chosen = [n for n, each in enumerate(source) if args.least <= len(each) <= (args.most or len(each))]
-    for language, found in zip(args.languages, (source, target), strict=True):
-        write(side(args.out, language), [found[n] for n in chosen][:: args.every])
+    sides = dict(zip(args.languages, (source, target), strict=True))
+    if args.levels:
+        rows = filter(str.strip, lines(f"{args.prefix}.levels.tsv"))
+        sides["levels.tsv"] = [[next(rows) for _ in each] for each in source]
+    for name, found in sides.items():
+        write(side(args.out, name), [found[n] for n in chosen][:: args.every])
 
 
 def given(args: argparse.Namespace) -> None:
@@ -81,6 +86,16 @@ def given(args: argparse.Namespace) -> None:
     write(side(args.prefix, f"foreign.third.{to}"), with_first(target, following, blank))
     for language, found in zip(args.languages, rest, strict=True):
         write(side(args.prefix, f"rest.{language}"), found)
+
+
+def paragraphs(args: argparse.Namespace) -> None:
+    """What `given` is made of and makes, with `<p>` before each line: each is a paragraph."""
+    from_, to = args.languages
+    for source, third in ((from_, f"third.{to}"), (f"foreign.{from_}", f"foreign.third.{to}")):
+        for name in (source, third):
+            pairs = zip(lines(f"{args.prefix}.{source}"), lines(f"{args.prefix}.{name}"), strict=True)
+            marked = ("<p>\n" * bool(there.strip()) + f"{one}\n" for there, one in pairs)
+            write_text(side(args.out, name), "".join(marked))
 
 
 def questions(args: argparse.Namespace) -> None:
@@ -170,12 +185,14 @@ def main(words: Sequence[str] | None = None) -> int:
     """One of the steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(dest="step", required=True)
-    work = {each.__name__: each for each in (text, given, rest, asked, kept, questions, table)}
+    work = {each.__name__: each for each in (text, given, paragraphs, rest, asked, kept, questions, table)}
     step = {name: steps.add_parser(name, help=each.__doc__) for name, each in work.items()}
-    for name in ("text", "given", "asked", "kept"):
+    for name in ("text", "given", "paragraphs", "asked", "kept"):
         step[name].add_argument("prefix")
         step[name].add_argument("--languages", nargs=2, required=True, metavar="LANG")
     step["text"].add_argument("out")
+    step["text"].add_argument("--levels", action="store_true", help="with the levels")
+    step["paragraphs"].add_argument("out")
     step["text"].add_argument("--every", type=int, default=1, metavar="N", help="only every Nth document")
     step["text"].add_argument("--least", type=int, default=1, metavar="N", help="only documents of at least N lines")
     step["text"].add_argument("--most", type=int, metavar="N", help="only documents of at most N lines")

@@ -8,7 +8,8 @@
 #   WORK=DIR         another folder than runs/dialogue-TARGET
 #   UPDATES=N        of the sentence model (12000); FURTHER=N updates from it on (300)
 #   SEEDS="1 2 3"    of the further updates
-#   SYSTEMS="…"      of sentence mixed shape concat hier source target both steady choice forms; the first is the control (all)
+#   SYSTEMS="…"      of sentence mixed shape concat hier source target both hier_cond levels steady choice forms; the first is the control
+#                    (all)
 #   SIZE=            of the models: _small (the default), _tiny, _big, or nothing for the base size
 #   PRECISION=--no-bf16  on a processor without bfloat16 products
 # One core with bf16 takes some three hours for the sentence model, 5 for a further sentence model and 10 to 15 for a document model.
@@ -57,6 +58,16 @@ if [ ! -e "$asked/meta.json" ]; then
         --long-policy split
 fi
 
+paragraphs=$work/text-paragraphs levels=$work/data-levels # each utterance is a paragraph
+if [ ! -e "$levels/meta.json" ]; then
+    say "text: dialogues with utterances as paragraphs"
+    mkdir -p "$paragraphs"
+    dialogues text "$DATA/$games/train" "$paragraphs/train" "${languages[@]}" --levels
+    for each in games "${tests[@]%%=*}"; do dialogues paragraphs "$text/$each" "$paragraphs/$each" "${languages[@]}"; done
+    docnmt-preprocess -s en -t "$target" --srcdict "$data" --trainpref "$paragraphs/train" --validpref "$text/dev" \
+        --destdir "$levels" --long-policy split
+fi
+
 learn "$data" recipes/dialogue/config.yaml "$work/start" --arch "transformer$size" --lr 2e-3 --warmup-updates 400 \
     --max-update "${UPDATES:-12000}" --validate-interval-updates 500
 pieces=(--resolutions 16 --max-doc-tokens 1500)
@@ -70,7 +81,8 @@ options() { # SYSTEM: its options, one a line
     hier) set -- "hier_transformer$size" --target-context summaries "${pieces[@]}" ;;
     source) set -- "cond_transformer$size" "${pieces[@]}" ;;
     target) set -- "cond_transformer$size" --context-sides decoder --target-context conditional "${pieces[@]}" ;;
-    both) set -- "cond_transformer$size" --target-context conditional "${pieces[@]}" ;;
+    both | levels) set -- "cond_transformer$size" --target-context conditional "${pieces[@]}" ;; # levels: of other data
+    hier_cond) set -- "hier_cond_transformer$size" --target-context conditional "${pieces[@]}" ;;
     steady)
         rate=(--lr 2.5e-3 --finetune-lr-scale 0.4) # 1e-3 for what the sentence model has
         set -- "cond_transformer$size" --target-context conditional --target-top-t 16 "${pieces[@]}" \
@@ -96,13 +108,14 @@ search() { # RUN SET OUT [OPTION …] < SOURCE: all dialogues side by side
     mv "$out.tmp" "$out"
 }
 translated() { # RUN SET: nothing given; the first third; a foreign first third; where the model takes it, a form
-    local run=$1 set=$2 out=$work/results/$2/$1 way
+    local run=$1 set=$2 out=$work/results/$2/$1 from=$text way
     mkdir -p "$out"
-    search "$run" "$set" "$out/none.$target" < "$text/$set.en"
+    case $run in levels*) from=$paragraphs ;; esac
+    search "$run" "$set" "$out/none.$target" < "$from/$set.en"
     case $run in
-    both* | steady* | choice* | target* | hier*)
-        search "$run" "$set" "$out/third.whole" --given "$text/$set.third.$target" < "$text/$set.en"
-        search "$run" "$set" "$out/foreign.whole" --given "$text/$set.foreign.third.$target" < "$text/$set.foreign.en"
+    both* | levels* | steady* | choice* | target* | hier*)
+        search "$run" "$set" "$out/third.whole" --given "$from/$set.third.$target" < "$from/$set.en"
+        search "$run" "$set" "$out/foreign.whole" --given "$from/$set.foreign.third.$target" < "$from/$set.foreign.en"
         dialogues rest "$out/foreign.whole" "$text/$set.foreign.third.$target" > "$out/foreign.$target" ;;
     forms*)
         for way in formal informal; do search "$run" "$set" "$out/$way.whole" --formality "$way" < "$text/$set.en"; done
@@ -135,11 +148,13 @@ answered() { # RUN: ctxpro's questions
         mv "$out/$kind.tmp" "$out/$kind.json"
     done
 }
-systems=(${SYSTEMS:-sentence mixed shape concat hier source target both steady choice forms})
+systems=(${SYSTEMS:-sentence mixed shape concat hier source target both hier_cond levels steady choice forms})
 for seed in ${SEEDS:-1 2 3}; do
     for system in "${systems[@]}"; do
         readarray -t chosen < <(options "$system")
-        learn "$data" recipes/dialogue/config.yaml "$work/$system$seed" "${chosen[@]}" --lr-scheduler cosine \
+        from=$data
+        [ "$system" != levels ] || from=$levels
+        learn "$from" recipes/dialogue/config.yaml "$work/$system$seed" "${chosen[@]}" --lr-scheduler cosine \
             --warmup-updates 30 --lr-period-updates $((further - 30)) --max-update "$further" --seed "$seed" \
             --finetune-from-model "$work/start/model/checkpoint_last.safetensors"
         for set in games "${tests[@]%%=*}"; do

@@ -49,6 +49,23 @@ def test_first_thirds_are_given_and_the_rest_is_scored(prefix: str, capsys: pyte
         assert capsys.readouterr().out.split("\n")[:-1] == lines[f"rest.{side}"]
 
 
+def test_levels_and_paragraphs(prefix: str, tmp_path: Path) -> None:
+    rows = [f"1\t{n}" for n in range(8)]
+    Path(f"{prefix}.levels.tsv").write_text("\n".join([*rows[:4], "", *rows[4:]]) + "\n")  # one empty row of two
+    out = tmp_path / "out"
+    assert dialogues.main(["text", prefix, str(out), *PAIR, "--levels", "--least", "2"]) == 0
+    levels = Path(f"{out}.levels.tsv").read_text().split("\n")[:-1]
+    assert levels == [*rows[:4], "", *rows[4:7]]
+    assert [bool(row) for row in levels] == [bool(row) for row in Path(f"{out}.en").read_text().split("\n")[:-1]]
+    assert dialogues.main(["given", prefix, *PAIR]) == 0
+    assert dialogues.main(["paragraphs", prefix, str(out), *PAIR]) == 0
+    for name in ("en", "third.fr", "foreign.en", "foreign.third.fr"):
+        marked = Path(f"{out}.{name}").read_text()
+        assert marked.replace("<p>\n", "") == Path(f"{prefix}.{name}").read_text()
+        assert marked.count("<p>\n") == 8
+    assert Path(f"{out}.third.fr").read_text().startswith("<p>\nvous A1\n<p>\n\n<p>\n")
+
+
 def test_how_often_the_last_given_form_is_kept(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert dialogues.main(["given", prefix, *PAIR]) == 0
     assert dialogues.main(["kept", prefix, *PAIR]) == 0  # of "tu A2", "vous B2" and "vous B3" none is the last given
