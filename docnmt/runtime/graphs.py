@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
@@ -32,6 +33,12 @@ class CudaRecorder:
 
     def __init__(self, device: torch.device) -> None:
         self.stream, self.pool = torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
+        # PyTorch records nothing into a pool that all graphs have left while something in it is still alive: this stays
+        self._anchor = torch.cuda.CUDAGraph()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an empty graph
+            with torch.cuda.graph(self._anchor, pool=self.pool, stream=self.stream):
+                pass
 
     def run(self, body: Callable[[], None]) -> None:
         """Call the function on the stream that records, as PyTorch asks for."""

@@ -251,3 +251,14 @@ def test_graphs_of_decoding_find_what_is_found_without_them(
             scores.append([result.nbest[0].score for result in results])
         assert scores[1] == pytest.approx(scores[0], abs=error)
     assert len(recorded) >= 4
+
+
+def test_a_recorder_records_again_when_all_its_graphs_are_gone() -> None:
+    recorder = CudaRecorder(torch.device(DEVICE))
+    made: list[Tensor] = []  # what was made stays alive
+    for _ in range(2):
+        recorder.run(lambda: made.append(2 * torch.ones(1000, device=DEVICE)))
+        replay = recorder.record(lambda: made.append(2 * torch.ones(1000, device=DEVICE)))
+        replay()
+        assert float(made[-1].sum()) == 2000
+        del replay
