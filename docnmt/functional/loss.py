@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.functional.autograd import PassContext
+from docnmt.runtime.tuning import linear_products
 
 # Tokens at a time; on a card scores, as every chunk costs some 20 calls there.
 _CHUNK, _CARD_SCORES = 1024, 1 << 27
@@ -165,12 +166,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         matrix = weight.to(product)
         for begin in range(0, len(features), chunk):
             x, y = features[begin : begin + chunk].to(product), labels[begin : begin + chunk, None]
-            scores = x @ matrix.t()  # (C, V)
+            with linear_products():
+                scores = x @ matrix.t()  # (C, V)
             if bias is not None:
                 scores = scores.to(precise) + bias
             p = torch.softmax(scores, dim=1, dtype=precise)  # a single pass over memory
-            top_p, top = p.max(dim=1, keepdim=True)  # at least 1/V: its logarithm loses nothing
-            log_total = scores.gather(1, top).to(precise) - top_p.log()
+            top, top_p = scores.amax(1, keepdim=True), p.amax(1, keepdim=True)  # at least 1/V: its log loses nothing
+            log_total = top.to(precise) - top_p.log()
             right = scores.gather(1, y)
             own: Tensor | None = None
             if ignored is not None:
@@ -195,10 +197,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if d_bias is not None:
                 d_bias += (p if ignored is None else p.masked_fill(ignored[begin : begin + chunk], 0)).sum(0)
             p = p.to(product)
-            if d_features is not None:
-                d_features[begin : begin + chunk] = p @ matrix
-            if d_weight is not None:
-                d_weight += p.t() @ x
+            with linear_products():
+                if d_features is not None:
+                    d_features[begin : begin + chunk] = p @ matrix
+                if d_weight is not None:
+                    d_weight += p.t() @ x
         ctx.dtypes = (weight.dtype, None if bias is None else bias.dtype)
         ctx.save_for_backward(d_features, d_weight, d_bias, *d_copied)
         ctx.mark_non_differentiable(nll)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from docnmt.modules.dropout import Dropout
 from docnmt.modules.positions.position_tables import Indexed
 
 
@@ -34,7 +35,7 @@ class Embedding(nn.Module):
         if (position is None) != (fusion is None):
             raise ValueError("an embedding has both a position and its fusion, or neither")
         self.tokens, self.position, self.fusion, self.norm = tokens, position, fusion, norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = tokens.embedding_dim**0.5 if scale is None else scale
 
     def forward(

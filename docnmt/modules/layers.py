@@ -8,6 +8,7 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from docnmt.functional.kernels import takes_kernels
+from docnmt.modules.dropout import Dropout
 from docnmt.modules.sublayer import Cache, DocumentPart, NoCache, Reads, Slots, Step, Sublayer
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
@@ -60,7 +61,7 @@ class Residual(nn.Module):
         if norm not in ("pre", "post"):
             raise ValueError(f'norm: expected "pre" or "post", got {norm!r}')
         self.norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.pre = norm == "pre"
 
     def enter(self, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,6 +32,10 @@ INVARIANT_ROWS, INVARIANT_KEYS = 4, 16
 BUSY = 1.5
 #: True if `tune` chose oneDNN, which prepares each new shape. If False, no precision is changed.
 _prepares = False
+#: True if `tune` chose oneDNN for the linear layers of a training only.
+_trains_linear = False
+#: The note that says so.
+_LINEAR = ("those of linear layers: oneDNN",)
 #: Number of shapes for which oneDNN, and torch's cache above it, keep preparations, instead of 1,024. On AMD each takes
 #: up to 0.9 MB in float32 and 0.4 in bfloat16; a long-lived process needed more than a gigabyte.
 PREPARED = 256
@@ -90,13 +94,13 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
     if not (enabled if enabled is not None else wish == "on"):
         matmul = "default" if torch.get_float32_matmul_precision() == "highest" else "as set before"
         return Runtime(matmul, math.nan, "as it was", torch.get_num_threads(), ("tuning is off",))
-    global _prepares
+    global _prepares, _trains_linear
     # Effective only before a process's first product; the user's settings take precedence
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PREPARED_OF_NEW if new_shapes else PREPARED))
     if not new_shapes:
         os.environ.setdefault("LRU_CACHE_CAPACITY", str(PREPARED))
     matmul, error, notes = _choose_matmul(new_shapes)
-    _prepares = matmul == "oneDNN"
+    _prepares, _trains_linear = matmul == "oneDNN", notes == _LINEAR
     allocator = "keep" if _keep_freed_memory() else "default"
     if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
         torch.set_num_threads(min(torch.get_num_threads(), processors()))
@@ -108,19 +112,20 @@ def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:
 
     torch's "medium" precision sends them to oneDNN: on AMD it is faster than MKL, and it gives a row the same
     bits in every batch (`row_invariant`). But it prepares each new shape for 0.3 to 0.9 ms, more than it gains
-    if shapes do not recur. On processors with bfloat16 tiles it also rounds, hence the check; with a GPU it
-    would allow TF32 there, so it is left alone.
+    if shapes do not recur and products are small, as in attention. So in training it computes linear layers only. On
+    processors with bfloat16 tiles it also rounds, hence the check; with a GPU it would allow TF32 there, so it is left
+    alone.
     """
     if torch.cuda.is_available():
         return "default", math.nan, ("a GPU is present, precision left alone",)
-    torch.set_float32_matmul_precision("highest")
-    if new_shapes:
-        return "default", _product_error(), ()
     torch.set_float32_matmul_precision("medium")
     error = _product_error()
-    if error <= FLOAT32_ERROR:
+    exact = error <= FLOAT32_ERROR
+    if exact and not new_shapes:
         return "oneDNN", error, ()
     torch.set_float32_matmul_precision("highest")
+    if exact:
+        return "default", max(error, _product_error()), _LINEAR
     return "default", _product_error(), (f"oneDNN refused, its error is {error:.1e}",)
 
 
@@ -174,14 +179,25 @@ def _keep_freed_memory() -> bool:
     return bool(library.mallopt(_M_MMAP_MAX, 0) and library.mallopt(_M_TRIM_THRESHOLD, ctypes.c_int(2**31 - 1)))
 
 
-@contextmanager
-def new_shapes() -> Iterator[None]:
+def new_shapes() -> AbstractContextManager[None]:
     """Send products of shapes that seldom recur to torch's default library, if `tune` chose oneDNN."""
-    if not _prepares:
-        yield
-        return
+    return _products("highest") if _prepares else nullcontext()
+
+
+def trains_linear() -> bool:
+    """Return True if `tune` chose oneDNN for linear layers in training."""
+    return _trains_linear
+
+
+def linear_products() -> AbstractContextManager[None]:
+    """Send a linear layer's products in training to oneDNN, if `tune` chose it for them."""
+    return _products("medium") if _trains_linear else nullcontext()
+
+
+@contextmanager
+def _products(precision: str) -> Iterator[None]:
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    torch.set_float32_matmul_precision(precision)
     try:
         yield
     finally:

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
+
+from docnmt.modules.dropout import Dropout
 
 V1 = Path(__file__).parent / "v1"
 EXPECTED = json.loads((V1 / "expected.json").read_text(encoding="utf-8"))
@@ -77,7 +80,9 @@ def losses(run: Path) -> list[float]:
     ],
     ids=["typed", "from-its-config"],
 )
-def test_training_goes_on(options: str) -> None:
+def test_training_goes_on(options: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The losses are those of 0.1.0 with its dropout; on a CPU docnmt draws other numbers since then."""
+    monkeypatch.setattr(Dropout, "forward", nn.Dropout.forward)
     call("train", *options.split(), "--max-update", 11)
     assert losses(Path("resume")) == pytest.approx(EXPECTED["losses"], rel=1e-6)
 

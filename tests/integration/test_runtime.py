@@ -7,11 +7,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from parallel_text import ParallelText
 
+from docnmt.cli.train import parse
+from docnmt.core.training.prepare_run import prepare
+from docnmt.modules.trained_linear import TrainedLinear
 from docnmt.runtime import tuning as runtime
 from docnmt.runtime.errors import UserError
 
@@ -34,6 +39,7 @@ def untuned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr(runtime, "_prepares", False)
+    monkeypatch.setattr(runtime, "_trains_linear", False)
     torch.set_float32_matmul_precision("highest")
     yield
     torch.set_float32_matmul_precision(precision)
@@ -90,6 +96,23 @@ def test_training_takes_the_default_library_whatever_came_before() -> None:
     assert torch.get_float32_matmul_precision() == "highest"
     assert first.matmul == "default"
     assert first.matmul_error < runtime.FLOAT32_ERROR
+
+
+@pytest.mark.usefixtures("untuned")
+@pytest.mark.parametrize("error", [0.0, 1e-3])
+def test_in_training_onednn_computes_linear_layers_where_it_is_exact(
+    error: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(runtime, "_product_error", lambda: error)
+    runtime.tune(new_shapes=True)
+    assert runtime.trains_linear() == (error == 0)
+    with contextlib.suppress(KeyError), runtime.linear_products():
+        assert torch.get_float32_matmul_precision() == ("medium" if error == 0 else "highest")
+        raise KeyError
+    assert torch.get_float32_matmul_precision() == "highest"
+    runtime.tune()
+    assert not runtime.trains_linear()
 
 
 @pytest.mark.usefixtures("untuned")
@@ -171,3 +194,22 @@ def test_row_invariance_notices_a_product_that_depends_on_its_neighbours(monkeyp
     monkeypatch.setattr(F, "linear", lambda x, weight: linear(x, weight) + len(x) * 1e-6)
     assert not runtime.row_invariant()
     runtime._linear_invariant.cache_clear()
+
+
+@pytest.mark.usefixtures("untuned")
+@pytest.mark.parametrize(("precision", "replaced"), [("--no-bf16", True), ("--bf16", False)])
+def test_a_training_in_float32_gets_linear_layers_that_onednn_computes(
+    precision: str, replaced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names, order and values of the parameters stay; so does what the small ones of them belong to."""
+    corpus = ParallelText(tmp_path)
+    assert corpus.preprocess("--vocab-size", "100") == 0
+    given = f"--arch hier_cond_transformer_tiny {precision} --device cpu --save-dir {tmp_path / 'run'}".split()
+    given = [str(corpus.data), *given]
+    before = prepare(parse(given)).model
+    monkeypatch.setattr(runtime, "_trains_linear", True)
+    model = prepare(parse(given)).model
+    assert any(isinstance(module, TrainedLinear) for module in model.modules()) == replaced
+    assert not any(isinstance(module, TrainedLinear) for module in before.modules())
+    pairs = zip(before.named_parameters(), model.named_parameters(), strict=True)
+    assert all(name == other and torch.equal(one, two) for (name, one), (other, two) in pairs)

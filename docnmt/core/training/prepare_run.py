@@ -25,10 +25,12 @@ from docnmt.core.training.progress_state import TrainingState
 from docnmt.core.training.restore_run import restore
 from docnmt.core.training.run import Run, seed_everything
 from docnmt.core.training.run_folder import RunFolder
+from docnmt.modules.reduced_precision import replace_linear
+from docnmt.modules.trained_linear import TrainedLinear
 from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.tuning import pick_device
+from docnmt.runtime.tuning import pick_device, trains_linear
 
 if TYPE_CHECKING:  # FSDP2 takes a second to import
     from docnmt.core.training.sharding import ShardedLoss
@@ -68,6 +70,8 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     elif training.finetune_from_model is not None:
         start_from(model, config["model"], task, training)
     model.to(device)
+    if trains_linear() and device.type == "cpu" and not training.bf16:
+        replace_linear(model, TrainedLinear)
     sharded: ShardedLoss | None = None
     if limits.shard and ranks.world() > 1:
         from docnmt.core.training.sharding import ShardedLoss, check_sharding

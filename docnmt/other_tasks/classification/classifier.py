@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional.pooling import span_mean
+from docnmt.modules.dropout import Dropout
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual, plain_layer
@@ -79,7 +80,7 @@ class FusionClassifier(nn.Module):
         self.norm = nn.LayerNorm(width) if config.norm == "pre" else nn.Identity()
         with random_stream("output"):
             self.output = nn.Linear(width, len(task.labels))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         levels = config.position == "multi_level"
         self.position_count = (config.position_count or "unit") if levels else "document"
 

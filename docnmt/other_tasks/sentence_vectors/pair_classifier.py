@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.layout import Spans
+from docnmt.modules.dropout import Dropout
 from docnmt.other_tasks.sentence_vectors.config import SentencePairConfig
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.other_tasks.sentence_vectors.hashing import SemanticHash
@@ -73,10 +74,10 @@ class PairClassifier(nn.Module):
         self.layers = nn.Sequential(
             nn.Linear(4 * d_input, d_hidden),
             nn.ReLU(),
-            nn.Dropout(dropout),
+            Dropout(dropout),
             nn.Linear(d_hidden, d_hidden),
             nn.ReLU(),
-            nn.Dropout(dropout),
+            Dropout(dropout),
             nn.Linear(d_hidden, classes),
         )
 
