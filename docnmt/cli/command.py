@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from docnmt.cli.command_line import Given, Parser, add_common, add_options
+from docnmt.cli.command_line import Given, Parser, add_common, add_options, is_option
 from docnmt.registry.migrate import gone, migrate_file, moved_to
 from docnmt.registry.options import Section, build, flag, underscored
 from docnmt.registry.registry import Registry
@@ -116,7 +116,7 @@ class Command:
 
     def _unknown(self, given: Given, known: Collection[str], reason: Callable[[str], str]) -> list[str]:
         """Return problems of words on the command line that have no meaning there."""
-        unknown = [word for word in given.rest if word.startswith("-") and not word[1:2].isdigit()]  # -1 is a value
+        unknown = [word for word in given.rest if is_option(word)]
         unknown += [flag(name) for name in given.typed if name not in known]
         problems = []
         for word in unknown:

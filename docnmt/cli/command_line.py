@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -39,9 +39,10 @@ class Given:
         user_dir: the folder of plug-ins.
         debug: True if tracebacks are requested.
         skip_checksums: True if files are not compared with their checksums.
+        words: the command line.
         typed: the typed options by field name: strings, lists of them, and true or false.
         config: the path of the `--config` file. file: its content, by its own keys.
-        rest: the words that are not parsed yet.
+        rest: after `parse`, the words that mean nothing.
         parsed: True after `parse` was called.
 
     Raises:
@@ -51,9 +52,8 @@ class Given:
     def __init__(self, prog: str, words: Sequence[str]) -> None:
         parser = Parser(prog)
         add_common(parser)
-        known, self.rest = parser.parse_known_args(list(words))
-        common = vars(known)
-        self.prog = prog
+        self.prog, self.words = prog, list(words)
+        common = vars(parser.parse_known_args(self.words)[0])
         self.help: Literal["basic", "all"] | None = common.get("help")
         self.config: str | None = common.get("config")
         self.file = read_yaml(Path(common["config"])) if "config" in common else {}
@@ -68,25 +68,42 @@ class Given:
         self.debug = bool(common.get("debug", switches.get("debug")))
         self.skip_checksums = bool(common.get("skip_checksums", switches.get("skip_checksums")))
         self.typed: dict[str, Any] = {}
+        self.rest: list[str] = []
         self.parsed = False
 
     def choose(self, *names: str) -> None:
         """Read these options, each of one value, on which the set of other options depends."""
+        self.typed |= vars(self._parser(names).parse_known_args(self.words)[0])
+
+    def parse(self, sections: Sequence[Section]) -> None:
+        """Read the options of all sections that may apply; of two with the same name the first determines the type.
+
+        All words are read at once, those of `choose` and the common ones, too: if such an option was taken out before,
+        the words around it would become neighbours, and a word behind it another value of the option in front of it.
+        Positional words may stand anywhere between options; behind `--` all words are positional.
+        """
+        settings = {setting.name: setting for section in reversed(sections) for setting in section.settings}
+        parser = self._parser([name for name in self.typed if name not in settings])
+        add_common(parser)
+        add_options(parser, sections, described=False)
+        end = self.words.index("--") if "--" in self.words else len(self.words)
+        known, rest = parser.parse_known_args(self.words[:end])
+        self.typed |= {name: value for name, value in vars(known).items() if name not in _COMMON}
+        places = [word for word in rest if not is_option(word)] + self.words[end + 1 :]
+        for setting in settings.values():
+            if setting.option.positional and places:
+                taken = len(places) if setting.several else 1
+                self.typed[setting.name] = places if setting.several else places[0]
+                places = places[taken:]
+        self.rest = [*filter(is_option, rest), *places]
+        self.parsed = True
+
+    def _parser(self, names: Iterable[str]) -> Parser:
+        """Return a parser of these options, each of one value."""
         parser = Parser(self.prog)
         for name in names:
             parser.add_argument(flag(name))
-        self._take(parser)
-
-    def parse(self, sections: Sequence[Section]) -> None:
-        """Read the options of all sections that may apply; of two with the same name the first determines the type."""
-        parser = Parser(self.prog)
-        add_options(parser, sections, described=False)
-        self._take(parser)
-        self.parsed = True
-
-    def _take(self, parser: Parser) -> None:
-        known, self.rest = parser.parse_known_args(self.rest)
-        self.typed |= vars(known)
+        return parser
 
     def get(self, name: str) -> object:
         """Return the given value of a field, unchecked: a string as typed, any value from the file, or None."""
@@ -94,8 +111,14 @@ class Given:
         return self.typed.get(name, in_file.get(name))
 
 
-#: The common options that are also allowed in a `--config` file.
+#: The common options, by the names of their values, and those that are also allowed in a `--config` file.
+_COMMON = ("help", "config", "user_dir", "skip_checksums", "debug")
 _IN_FILES = ("debug", "skip_checksums")
+
+
+def is_option(word: str) -> bool:
+    """Return whether a word can only be an option: `-` is a name of a file, -1 a value."""
+    return word.startswith("-") and word != "-" and not word[1:2].isdigit()
 
 
 def add_common(parser: Parser) -> argparse._ArgumentGroup:
@@ -117,7 +140,7 @@ def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = Fa
     """Add the options of sections, a group each; with `basic` only those marked so. Returns the number left out.
 
     Args:
-        described: with their help, which takes most of the time.
+        described: with their help, which takes most of the time, and with the positional words.
     """
     seen: set[str] = set()
     left = 0
@@ -128,7 +151,8 @@ def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = Fa
         left += len(own) - len(shown)
         group = parser.add_argument_group(section.name)
         for setting in sorted(shown, key=lambda setting: not setting.required):
-            if setting.name not in seen:  # an option that two sections share is added once and reaches both
+            if setting.name not in seen and (described or not setting.option.positional):
+                # an option that two sections share is added once and reaches both
                 default = section.values.get(setting.name, setting.default)
                 _add_option(group, setting, _described(setting, default, section.use) if described else None)
             seen.add(setting.name)

@@ -50,7 +50,7 @@ CHOSEN: dict[str, Registry[Any]] = {"arch": MODELS, "task": TASKS, "criterion": 
 @COMMAND.main
 def main(given: Given) -> None:
     """Parse, then train, or describe the run."""
-    if "--list" in given.rest:
+    if "--list" in given.words:
         print(list_components())
         return
     config = resolve(given)

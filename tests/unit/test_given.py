@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 import pytest
 
 from docnmt.cli import command_line as module
 from docnmt.cli.command_line import Given
+from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
 from docnmt.core.search.config import BeamSearchConfig, SamplingConfig
-from docnmt.registry.options import NoOptions, Section
+from docnmt.registry.options import NoOptions, Section, option
 from docnmt.runtime.errors import UsageError
 
 
@@ -51,3 +53,45 @@ def test_help_is_noticed_and_common_words_are_taken() -> None:
     given = Given("test", ["a", "--user-dir", "plugins", "b"])
     given.parse([Section("none", NoOptions)])
     assert (given.user_dir, given.rest, given.help) == ("plugins", ["a", "b"], None)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Two positional words and options of one and of several values."""
+
+    first: str = option(MISSING, "", positional=True)
+    second: str = option(MISSING, "", positional=True)
+    texts: tuple[str, ...] = option((), "")
+    kind: str = option("a", "")
+
+
+@pytest.mark.parametrize("between", [["--kind", "b"], ["--debug"], ["--user-dir", "plugins"]])
+def test_a_word_behind_an_option_is_no_value_of_the_option_before_it(between: list[str]) -> None:
+    given = Given("test", ["x", "--texts", "1", "2", *between, "y", "z"])
+    given.choose("kind")
+    given.parse([Section("places", Places)])
+    assert (given.typed["first"], given.typed["second"]) == ("x", "y")
+    assert (given.typed["texts"], given.rest) == (["1", "2"], ["z"])
+
+
+@pytest.mark.parametrize(
+    "words", [["x", "--kind=b", "-"], ["--kind", "b", "x", "--", "-"], ["--kind", "b", "--", "x", "-"]]
+)
+def test_positional_words_stand_anywhere(words: list[str]) -> None:
+    given = Given("test", words)
+    given.parse([Section("places", Places)])
+    assert given.typed == {"first": "x", "second": "-", "kind": "b"}
+    assert not given.rest
+
+
+def test_what_follows_two_dashes_is_no_option() -> None:
+    given = Given("test", ["--", "--kind", "-1"])
+    given.parse([Section("places", Places)])
+    assert given.typed == {"first": "--kind", "second": "-1"}
+
+
+def test_another_file_behind_an_option_is_no_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text("One.\n")
+    assert score(["--ref", str(tmp_path / "a"), "--sys", str(tmp_path / "b"), str(tmp_path / "c")]) == 2
+    assert str(tmp_path / "c") in capsys.readouterr().err
