@@ -92,13 +92,12 @@ class Command:
             raise SystemExit(0)
         if not given.parsed:
             given.parse([*sections, *(section for choice in choices for section in choice.sections)])
-        known = {setting.name for section in sections for setting in section.settings}
-        flags = [setting.flag for section in sections for setting in section.settings]
+        known = {setting.name: setting.flag for section in sections for setting in section.settings}
 
         def _reason(word: str) -> str:
             name = underscored(word.partition("=")[0])
-            close = difflib.get_close_matches(flag(name), flags, n=1) if len(name) > 2 else []
-            meant = f"; did you mean {close[0]}?" if close else ""
+            close = difflib.get_close_matches(name, known, n=1) if len(name) > 2 else []
+            meant = f"; did you mean {known[close[0]]}?" if close else ""
             of_others = (choice.explain(name) for choice in choices)
             said = (explain(name) if explain else "", *of_others, gone(name), moved_to(name), meant)
             return next(filter(None, said), "")

@@ -144,29 +144,64 @@ def gone(name: str) -> str:
 
 
 #: Options of fairseq with another name here, or none, and what to use instead.
-_FAIRSEQ = {
+FAIRSEQ = {
     "restore_file": "a run goes on by itself from the checkpoint_last in --save-dir; another's weights are taken by "
     "--finetune-from-model",
     "optimizer": "it is AdamW; --adam-betas and --weight-decay set it",
     "bpe": "text is cut by the tokenizer in the data folder; docnmt-preprocess --subword-model chooses its kind",
+    "tokenizer": "text is raw on both sides; docnmt-preprocess --detokenize moses reads text that Moses cut",
     "sampling": "it is --generator sampling",
-    "remove_bpe": "translations are text already (the D- lines)",
-    "post_process": "translations are text already (the D- lines)",
-    "fp16": "half precision is --bf16, which needs no loss scaling",
-    "max_source_positions": "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
-    "max_target_positions": "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
-    "no_progress_bar": "there is no bar where stderr is no terminal",
+    "constraints": "terms that must be used are a --glossary",
     "log_format": "a log is train.jsonl in --save-dir; TensorBoard is --tensorboard-logdir",
     "keep_best_checkpoints": "--keep-last keeps the last N validations, for docnmt-average",
+    "keep_interval_updates": "--keep-last keeps the last N validations, or N saves under --disable-validation",
+    "save_interval": "every validation saves, and --validate-interval says after how many epochs",
+    "no_epoch_checkpoints": "epochs have none unless --keep-last is given",
+    "maximize_best_checkpoint_metric": "each metric of --best-checkpoint-metric has its direction",
+    "valid_subset": "it is the split 'valid', docnmt-preprocess --validpref",
+    "warmup_init_lr": "the rate rises from 0",
+    "sentence_avg": "the loss is the mean over subwords",
+    "fp16": "half precision is --bf16, which needs no loss scaling",
+    "memory_efficient_fp16": "half precision is --bf16, which needs no loss scaling",
+    "cpu": "it is --device cpu",
     "num_workers": "batches are made in the training process",
-    "ddp_backend": "several processes are started by torchrun",
-    "distributed_world_size": "several processes are started by torchrun",
+    "no_progress_bar": "there is no bar where stderr is no terminal",
+    **dict.fromkeys(
+        ("source_lang", "target_lang"), "the data folder has the languages; another direction needs another folder"
+    ),
+    **dict.fromkeys(
+        ("share_all_embeddings", "share_decoder_input_output_embed"),
+        "matrices are shared unless --no-share-embeddings or --no-tie-output is given",
+    ),
+    **dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim"), "both sides have one width, --embed-dim"),
+    **dict.fromkeys(("encoder_ffn_embed_dim", "decoder_ffn_embed_dim"), "both sides have one width, --ffn-dim"),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), "both sides have as many, --heads"),
+    **dict.fromkeys(("encoder_normalize_before", "decoder_normalize_before"), "it is --norm pre"),
+    **dict.fromkeys(("encoder_learned_pos", "decoder_learned_pos"), "it is --position learned"),
+    "activation_fn": "it is --activation",
+    **dict.fromkeys(
+        ("attention_dropout", "activation_dropout", "relu_dropout"),
+        "dropout is on embeddings and on the output of every block, --dropout",
+    ),
+    **dict.fromkeys(
+        ("eval_bleu_args", "eval_bleu_detok", "eval_bleu_remove_bpe", "eval_bleu_print_samples"),
+        "--eval-metrics scores text as it was given; --eval-bleu-beam sets its search",
+    ),
+    **dict.fromkeys(("remove_bpe", "post_process"), "translations are text already (the D- lines)"),
+    **dict.fromkeys(
+        ("max_source_positions", "max_target_positions", "skip_invalid_size_inputs_valid_test"),
+        "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
+    ),
+    **dict.fromkeys(("ddp_backend", "distributed_world_size"), "several processes are started by torchrun"),
+    **dict.fromkeys(
+        ("nwordssrc", "nwordstgt", "thresholdsrc", "thresholdtgt"), "subwords fill a vocabulary of --vocab-size entries"
+    ),
 }
 
 
 def moved_to(name: str) -> str:
     """Return an explanation for an option of fairseq that has another name in docnmt; else ""."""
-    return f": {_FAIRSEQ[name]}" if name in _FAIRSEQ else ""
+    return f": {FAIRSEQ[name]}" if name in FAIRSEQ else ""
 
 
 def migrate_tensor(name: str, version: int, model: str) -> str:

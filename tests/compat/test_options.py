@@ -21,7 +21,8 @@ from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.training.config import RunConfig, TrainingConfig
 from docnmt.other_tasks.classification.label import ClassifyConfig
-from docnmt.registry.options import NoOptions, Setting, flag, settings
+from docnmt.registry.migrate import FAIRSEQ
+from docnmt.registry.options import NoOptions, Setting, flag, settings, underscored
 from docnmt.registry.registry import ALL, ARCHITECTURES, GENERATORS, Registry
 
 FILE = Path(__file__).with_name("options.txt")
@@ -112,6 +113,24 @@ def test_help_shows_the_options_of_the_file(command: str, capsys: pytest.Capture
     every = {setting.flag for config in COMMANDS[command].values() for setting in settings(config)}
     assert shown["--help"] <= shown["--help-all"] <= every | common
     assert len(shown["--help"] - common) <= 16
+
+
+def test_what_is_said_of_options_of_fairseq_names_options_that_there_are() -> None:
+    configs = [config for sections in COMMANDS.values() for config in sections.values()]
+    there = {setting.name: setting for config in configs for setting in settings(config)}
+    switches = {f"no_{name}" for name, setting in there.items() if setting.kind is bool}
+    for name, hint in FAIRSEQ.items():
+        assert not name.startswith("-")
+        named = {underscored(word) for word in re.findall(r"--[\w-]+", hint)}
+        assert named <= there.keys() | switches, name
+
+
+@pytest.mark.parametrize(("word", "hint"), [("--vars", ""), ("--lower", ""), ("--pair", "--paired")])
+def test_a_hint_is_like_the_word_and_not_only_its_dashes(
+    word: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert importlib.import_module("docnmt.cli.score").main(["--ref", "x", "--sys", "y", word]) == 2
+    assert re.findall(r"did you mean (--\w+)", capsys.readouterr().err) == [hint][: bool(hint)]
 
 
 if __name__ == "__main__":
