@@ -23,7 +23,7 @@ from docnmt.functional.row_lists import RowLists, attend_listed
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.fusion import Fusion, build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual
-from docnmt.modules.positions import Position, PositionSettings, build_position
+from docnmt.modules.positions import AttentionPosition, Position, PositionSettings, build_position
 from docnmt.modules.softmax_attention import (
     CrossAttention,
     CrossKeys,
@@ -60,6 +60,7 @@ __all__ = [
     "MERGES",
     "POSITIONS",
     "UNK",
+    "AttentionPosition",
     "Batch",
     "BeamSearch",
     "BeamSearchConfig",

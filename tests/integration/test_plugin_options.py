@@ -16,7 +16,7 @@ from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
 from docnmt.core.models.model_options import model_config
 from docnmt.core.training.load_model import load_model
-from docnmt.modules.positions import Position, PositionSettings
+from docnmt.modules.positions import AttentionPosition, Position, PositionSettings
 from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position, registry
 from docnmt.registry.options import option
 
@@ -189,3 +189,31 @@ def test_mistakes_of_a_plug_in_are_named(tmp_path: Path, capsys: pytest.CaptureF
 def test_options_that_are_close_are_suggested_as_they_are_typed(capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(["--path", "x"]) == 2
     assert "unknown option --path; did you mean path?" in capsys.readouterr().err
+
+
+class Bias(AttentionPosition):
+    """A number for each distance and head."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(heads, 5))
+
+    def distance_scores(self, q: Tensor, max_distance: int) -> Tensor:
+        return self.table
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--attention", "linear"], "--attention linear"),
+        (["--position-fusion", "concat"], "--position-fusion concat"),
+        (["--position-fusion", "add"], ""),
+    ],
+)
+def test_what_a_family_inside_attention_cannot_do_is_refused(
+    words: list[str], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    register_position("bias")(lambda settings: Position(attention=lambda heads, d_head: Bias(heads)))
+    how = ["--arch", "transformer_tiny", "--position", "bias", "--save-dir", str(tmp_path / "run"), *SMALL, *words]
+    assert train([str(DATA), *how]) == (2 if named else 0)
+    assert named in capsys.readouterr().err

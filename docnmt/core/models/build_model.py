@@ -18,7 +18,14 @@ from docnmt.modules.context_sublayers import DecoderContext, EarlierContext, Enc
 from docnmt.modules.embedding import Embedding, WordDropout
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual
-from docnmt.modules.positions import AttentionPosition, Position, RelativeKeys, build_position
+from docnmt.modules.positions import (
+    AttentionPosition,
+    Position,
+    RelativeKeys,
+    build_position,
+    check_fusion,
+    check_linear,
+)
 from docnmt.modules.sentence_summary import build_merge
 from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
 from docnmt.modules.sublayer import Sublayer
@@ -107,9 +114,10 @@ def embeddings(
         position: of the source and, unless `of_target` is another, of the target.
 
     Raises:
-        UsageError: shared embeddings were requested and the vocabularies differ.
+        UsageError: shared embeddings were requested and the vocabularies differ, or there is nothing to fuse.
     """
     width = config.embed_dim
+    check_fusion(config.position, position, config.position_fusion)
     if config.share_embeddings and not task.joined:
         raise UsageError(
             "--share-embeddings needs one vocabulary for both languages, and the data was preprocessed with "
@@ -235,6 +243,7 @@ def _self_attention(config: TransformerConfig, position: Position, *, causal: bo
     if config.attention == "linear":
         from docnmt.modules import linear_attention
 
+        check_linear(config.position, inside)
         kind = linear_attention.LinearSelfAttention
     return kind(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
 

@@ -110,7 +110,8 @@ class TrainingConfig:
     )
     best_checkpoint_metric: str = option(
         "loss",
-        "what chooses checkpoint_best and drives --patience: loss, nll, or a metric of the task such as bleu",
+        "what chooses checkpoint_best and drives --patience: loss, nll, or a metric of the task such as bleu; more is "
+        "better, except for loss, nll, ppl and ter",
         metavar="NAME",
         basic=True,
     )

@@ -4,7 +4,13 @@
 """
 
 from docnmt.modules.positions.attention_positions import Alibi, AttentionPosition, RelativeKeys, Rotary
-from docnmt.modules.positions.build_position import Position, PositionSettings, build_position
+from docnmt.modules.positions.build_position import (
+    Position,
+    PositionSettings,
+    build_position,
+    check_fusion,
+    check_linear,
+)
 from docnmt.modules.positions.position_tables import Learned, MultiLevel, Sinusoidal
 
 __all__ = [
@@ -18,4 +24,6 @@ __all__ = [
     "Rotary",
     "Sinusoidal",
     "build_position",
+    "check_fusion",
+    "check_linear",
 ]

@@ -11,6 +11,7 @@ from torch import nn
 from docnmt.modules.positions.attention_positions import Alibi, AttentionPosition, RelativeKeys, Rotary
 from docnmt.modules.positions.position_tables import Learned, MultiLevel, Sinusoidal
 from docnmt.registry.registry import POSITIONS
+from docnmt.runtime.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,26 @@ def build_position(
         ValueError: no such family, or a setting out of its range.
     """
     return POSITIONS.get(name)(PositionSettings(d_model=d_model, **settings), **(options or {}))
+
+
+def check_fusion(name: str, position: Position, fusion: str) -> None:
+    """Refuse an operator where the family `name` has no input to fuse; only a plug-in's gets here with one.
+
+    Raises:
+        UsageError: naming both.
+    """
+    if position.input is None and fusion not in ("add", "none"):
+        raise UsageError(f"--position-fusion {fusion}: --position {name} has nothing to fuse; use another family")
+
+
+def check_linear(name: str, inside: AttentionPosition | None) -> None:
+    """Refuse what a family does inside attention where attention is linear; only a plug-in's gets here.
+
+    Raises:
+        UsageError: naming the family.
+    """
+    if inside is not None and not isinstance(inside, RelativeKeys):
+        raise UsageError(f"--attention linear has no scores for --position {name} to act on; use another family")
 
 
 def none(settings: PositionSettings) -> Position:

@@ -23,7 +23,7 @@ from docnmt.modules.embedding import Embedding
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual, plain_layer
 from docnmt.modules.linear_attention import LinearSelfAttention
-from docnmt.modules.positions import Position, build_position
+from docnmt.modules.positions import Position, build_position, check_fusion, check_linear
 from docnmt.modules.softmax_attention import SelfAttention
 from docnmt.modules.sublayer import Reads
 from docnmt.other_tasks.classification.config import FusionClassifierConfig
@@ -65,6 +65,7 @@ class FusionClassifier(nn.Module):
                 max_distance=config.relative_horizon or 16,
                 std=1.0,  # the same as embeddings before their √d, and as the notebooks' tables
             )
+        check_fusion(config.position, position, config.position_fusion)
         with random_stream("embedding"):
             tokens = nn.Embedding(task.vocabulary_size, width)
             nn.init.normal_(tokens.weight, std=config.embedding_std)
@@ -115,7 +116,10 @@ def _layer(config: FusionClassifierConfig, position: Position, number: int) -> L
     d_head = config.embed_dim // config.heads
     with random_stream(f"position.{number}"):
         inside = None if position.attention is None else position.attention(config.heads, d_head)
-    kind = LinearSelfAttention if config.attention == "linear" else SelfAttention
+    kind: type[LinearSelfAttention] | type[SelfAttention] = SelfAttention
+    if config.attention == "linear":
+        check_linear(config.position, inside)
+        kind = LinearSelfAttention
     with random_stream(f"layer.{number}"):
         attention = kind(d_model=config.embed_dim, heads=config.heads, d_head=d_head, position=inside)
         nn.init.xavier_uniform_(attention.qkv.weight)  # as nn.TransformerEncoder begins
