@@ -99,7 +99,7 @@ def _show(report: Report, as_json: bool) -> None:
 
 def _translations(given: Given) -> None:
     """Score translations."""
-    others = _belongs([*CONTRASTIVE, *GENERATIVE], "without --contrastive FILE or --generative FILE")
+    others = _belongs([*CONTRASTIVE, *GENERATIVE, *SEARCH], "without --contrastive FILE or --generative FILE")
     config = COMMAND.resolve(given, TRANSLATION, explain=others)
     from docnmt.core.scoring.score_files import score_translation
 
@@ -108,7 +108,7 @@ def _translations(given: Given) -> None:
 
 def _contrastive(given: Given) -> None:
     """Test a model's choices."""
-    others = _belongs([*TRANSLATION, *GENERATIVE], "with --contrastive")
+    others = _belongs([*TRANSLATION, *GENERATIVE, *SEARCH], "with --contrastive")
     config = COMMAND.resolve(given, CONTRASTIVE, explain=others)
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
     documents = _documents(asked, models, path)
