@@ -31,6 +31,18 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
+class Once(argparse.Action):
+    """An option of several values that is given once: the first ones would be lost, and both may be wanted."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        """Store the values."""
+        if hasattr(namespace, self.dest):
+            parser.error(f"{option} is there twice; give all values after one {option}")
+        setattr(namespace, self.dest, values)
+
+
 class Given:
     """The words of a command line, parsed step by step, and the options of its `--config` file.
 
@@ -180,5 +192,7 @@ def _add_option(group: argparse._ArgumentGroup, setting: Setting, help: str | No
     metavar = about.metavar or {int: "N", float: "F", str: "TEXT"}[setting.kind]
     if setting.choices is not None and about.metavar is None:
         metavar = "{" + ",".join(map(str, setting.choices)) + "}"
-    several = "+" if setting.several else None
-    group.add_argument(*names, dest=setting.name, metavar=metavar, nargs=several, help=help)
+    if setting.several:
+        group.add_argument(*names, dest=setting.name, metavar=metavar, nargs="+", action=Once, help=help)
+    else:
+        group.add_argument(*names, dest=setting.name, metavar=metavar, help=help)

@@ -90,6 +90,15 @@ def test_what_follows_two_dashes_is_no_option() -> None:
     assert given.typed == {"first": "--kind", "second": "-1"}
 
 
+def test_an_option_of_several_values_is_given_once() -> None:
+    given = Given("test", ["--texts", "1", "--kind", "b", "--kind", "c", "--texts", "2"])
+    with pytest.raises(UsageError, match="--texts"):
+        given.parse([Section("places", Places)])
+    given = Given("test", ["--texts", "1", "2", "--kind", "b", "--kind", "c"])
+    given.parse([Section("places", Places)])
+    assert given.typed == {"texts": ["1", "2"], "kind": "c"}  # of one value the last counts, as everywhere
+
+
 def test_another_file_behind_an_option_is_no_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in "abc":
         (tmp_path / name).write_text("One.\n")
