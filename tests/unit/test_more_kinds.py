@@ -244,6 +244,12 @@ def test_messages_of_icu(text: str, texts: list[str]) -> None:
     assert root.written({}).replace("''", "'") == text.replace("''", "'")
 
 
+def test_branches_of_choice_quote_what_java_would_read() -> None:
+    found = document("json", '{"a": "{0,choice,0#no|1#{0} dogs}"}')
+    written = found.write([found.unchanged(0), Translated("l'a|b"), Translated("{0} < l'a")])
+    assert json.loads(written) == {"a": "{0,choice,0#l’a'|'b|1#{0} '<' l’a}"}
+
+
 def test_apostrophes_before_arguments_are_doubled() -> None:
     found = document("json", '{"a": "of {n, plural, other {# dogs}}"}')
     written = found.write([Translated("l'{n}"), Translated("l'{n}")])
@@ -252,7 +258,9 @@ def test_apostrophes_before_arguments_are_doubled() -> None:
         found.write([Translated("ja"), found.unchanged(1)])
 
 
-@pytest.mark.parametrize("text", ["{n, plural, one {dog}", "{n, plural, one dog}", "x {n, select, a {b}} }", "{" * 99])
+@pytest.mark.parametrize(
+    "text", ["{n, plural, one {dog}", "{n, plural, one dog}", "x {n, select, a {b}} }", "{n, choice, a}", "{" * 99]
+)
 def test_messages_that_are_none_are_named(text: str) -> None:
     found = document("json", json.dumps({"a": "A dog", "b": f"{text} {{n, plural, x"}, indent=1))
     assert [segment.text for segment in found.segments] == ["A dog"]

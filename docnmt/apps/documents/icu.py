@@ -1,4 +1,5 @@
-"""Messages of ICU: text with `{count, plural, one {…} other {…}}` and the like, each of whose branches is a text."""
+"""Messages of ICU: text with `{count, plural, one {…} other {…}}` and the like, each of whose branches is a text; and
+Java's `{0,choice,0#…|1#…}`."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-_COMPLEX = re.compile(r"\{\s*([\w.-]+)\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset\s*:\s*\d+\s*)?")
+_COMPLEX = re.compile(r"\{\s*([\w.-]+)\s*,\s*(plural|selectordinal|select|choice)\s*,\s*(?:offset\s*:\s*\d+\s*)?")
 _SELECTOR = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{")
+_LIMIT = re.compile(r"\|?\s*[-+]?(?:[\d.]+|∞)\s*[#<≤]")  # a selector of `choice`
 _END = re.compile(r"\s*\}")
 _QUOTED = re.compile(r"'(?:'|(?=[{}#|])(?:[^']|'')*(?:'|\Z))")
 _SIMPLE = re.compile(r"\{\s*[\w.-]+\s*(?:,(?:[^{}']|'[^']*')*)?\}")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
-_STOP = re.compile(r"['{}#]")
+_STOP = re.compile(r"['{}#|]")
 #: Plural categories that are added, and those that are dropped.
 PluralChange = tuple[Sequence[str], Sequence[str]]
 #: Arguments inside of each other; no message has so many.
@@ -30,13 +32,14 @@ class Argument:
 
     Attributes:
         head: `{n, plural,`. branches: what chooses each, with the brace and the space around, and the branch.
-        tail: what ends it. plural: whether numbers choose, by the categories of a language.
+        tail: what ends it. plural: whether numbers choose, by the categories of a language. close: what ends a branch.
     """
 
     head: str
     branches: list[tuple[str, Branch]]
     tail: str
     plural: bool = False
+    close: str = "}"
 
     def pieces(self) -> Iterator[str | Branch]:
         """The branches in order, and between them what is around them in the source."""
@@ -44,7 +47,7 @@ class Argument:
         for selector, branch in self.branches:
             yield before + selector
             yield branch
-            before = "}"
+            before = self.close
         yield before + self.tail
 
     def written(self, texts: Mapping[int, str], change: PluralChange) -> str:
@@ -56,7 +59,9 @@ class Argument:
             text = branch.written(texts, change)
             new = [each for each in added if each not in names] if name == "other" else []
             if "other" not in names or name not in dropped:
-                parts += [f"{selector.replace('other', each)}{text}}}" for each in new] + [f"{selector}{text}}}"]
+                parts += [f"{selector.replace('other', each)}{text}{self.close}" for each in new] + [
+                    f"{selector}{text}{self.close}"
+                ]
         return "".join([*parts, self.tail])
 
 
@@ -67,12 +72,14 @@ class Branch:
     Attributes:
         text: what is translated. inside: for each placeholder of `text` what it stands for: as it is written, or an
             argument with branches. quotes: whether apostrophes quote in it; doubled: whether it doubles all others.
+        choice: it is one of Java's `choice`, whose text Java reads twice if it has arguments.
     """
 
     text: str = ""
     inside: dict[str, str | Argument] = field(default_factory=dict)
     quotes: bool = False
     doubled: bool = False
+    choice: bool = False
 
     def all(self) -> Iterator[Branch]:
         """This one and those inside of it, in order."""
@@ -80,6 +87,20 @@ class Branch:
         for found in self.inside.values():
             for _, branch in found.branches if isinstance(found, Argument) else ():
                 yield from branch.all()
+
+    def pieces(self) -> Iterator[tuple[str, bool]]:
+        """All that it is written of, in order, and of each piece whether it is text, in which `''` is one apostrophe."""
+        place = 0
+        for match in _PLACEHOLDER.finditer(self.text):
+            if (inside := self.inside.get(match[0])) is not None:
+                yield self.text[place : match.start()], True
+                for piece in (inside,) if isinstance(inside, str) else inside.pieces():
+                    if isinstance(piece, str):
+                        yield piece, False
+                    else:
+                        yield from piece.pieces()
+                place = match.end()
+        yield self.text[place:], True
 
     def written(self, texts: Mapping[int, str], change: PluralChange = ((), ())) -> str:
         """The message, in which branches, by their `id`, have another text.
@@ -105,7 +126,9 @@ class Branch:
         return "".join([*parts, self._quoted(text[place:])])
 
     def _quoted(self, text: str) -> str:
-        """Text whose apostrophes quote nothing."""
+        """Text whose apostrophes quote nothing, and whose other signs mean nothing."""
+        if self.choice:
+            return re.sub(r"([|#<≤]+)", r"'\1'", text.replace("'", "’"))
         return re.sub(r"'" if self.doubled else r"'(?=[{}#|'])", "''", text)
 
 
@@ -131,12 +154,12 @@ class _Reader:
         self._taken = {match[0] for match in _SIMPLE.finditer(source)}
         self._numbers: dict[tuple[int, str], Iterator[int]] = {}
 
-    def branch(self, place: int, number: str, depth: int) -> tuple[Branch, int]:
+    def branch(self, place: int, number: str, depth: int, *, choice: bool = False) -> tuple[Branch, int]:
         """What begins at a place, and where it ends; `#` stands for the argument `number`."""
         if depth > _DEEPEST:
             raise NoMessage("arguments inside of each other without end")
-        found, parts = Branch(quotes=True, doubled="''" in self._source), list[str]()
-        while place < len(self._source) and self._source[place] != "}":
+        found, parts = Branch(quotes=True, doubled="''" in self._source, choice=choice), list[str]()
+        while place < len(self._source) and self._source[place] not in ("}|" if choice else "}"):
             if match := _QUOTED.match(self._source, place):
                 parts.append("'" if match[0] == "''" else self._name(found, "text", match[0]))
                 place = match.end()
@@ -161,18 +184,19 @@ class _Reader:
 
     def _argument(self, match: re.Match[str], number: str, depth: int) -> tuple[Argument, int]:
         """An argument, and where it ends."""
-        number = number if match[2] == "select" else match[1]
+        choice = match[2] == "choice"
+        number, close = ("", "") if choice else (number if match[2] == "select" else match[1], "}")
         place, branches = match.end(), list[tuple[str, Branch]]()
-        while selector := _SELECTOR.match(self._source, place):
-            branch, end = self.branch(selector.end(), number, depth + 1)
+        while selector := (_LIMIT if choice else _SELECTOR).match(self._source, place):
+            branch, end = self.branch(selector.end(), number, depth + 1, choice=choice)
             branches.append((selector[0], branch))
-            if not self._source.startswith("}", end):
+            if not self._source.startswith(close, end):
                 raise NoMessage("a branch does not end")
-            place = end + 1
+            place = end + len(close)
         last = _END.match(self._source, place)
         if last is None or not branches:
             raise NoMessage(f"the argument '{match[1]}' does not end")
-        return Argument(match[0], branches, last[0], match[2] == "plural"), last.end()
+        return Argument(match[0], branches, last[0], match[2] == "plural", close), last.end()
 
     def _name(self, branch: Branch, name: str, written: str | Argument) -> str:
         """A placeholder for this, which stands nowhere else in the branch."""

@@ -22,6 +22,11 @@ _ADDRESSES = r"""
         (?:\{\{[^{}\n]*\}\}|[^\s<>"'”».,;:!?)\]}])              # without the full stop behind them
     | \bwww\.[\w-]+\.[^\s<>"'”»]*[^\s<>"'”».,;:!?)\]}]
     | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+
+    | (?<![\w.\-/\\])(?:[A-Za-z]:\\|~/|\.{1,2}/|/(?=[\w.-]{1,80}/))[\w.\-/\\]*\w      # /usr/bin/env C:\temp
+    | (?<![\w.\-/\\])(?:[\w.-]{1,80}[/\\]){0,20}[\w-][\w.-]{0,80}\.                  # images/logo.png
+        (?:png|jpe?g|gif|svg|webp|ico|mp[34]|pdf|docx?|xlsx?|pptx?|txt|md|csv|html?|css|jsx?|tsx?|json|ya?ml|toml|xml
+        |ini|cfg|conf|log|py|java|sh|exe|dll|zip|gz|tar)(?![\w-])
+    | (?<![\w&\#])\#(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{6}|(?=[A-Fa-f]*\d)[0-9A-Fa-f]{3})(?!\w)   # a colour
 """
 _PERCENTS = r"""
     %%(?:[dfsx](?![^\W_]))?                                     # %%s: a %s that another format will read
@@ -35,10 +40,11 @@ _PERCENTS = r"""
     | (?<![\w%])(?:(?:%\d{1,2}%(?!\d))+|(?:%L?\d{1,2})+(?!\w)) # %1% of Boost, %1 of Qt, also in a row
 """
 _TEMPLATES = r"""
-    <%.{0,300}?%> | <\?.{0,300}?\?> | \{%.{0,300}?%\} | \{\#.{0,300}?\#\} | \{\{.{0,1000}?\}\}
+    <%.{0,300}?%> | <\?.{0,300}?\?> | \{%.{0,300}?%\} | \{\#.{0,300}?\#\}
+    | \{\{\{.{0,1000}?\}\}\} | [\#$]?\{\{.{0,1000}?\}\}
     | \{\s*[\w.-]+\s*,\s*(?:number|date|time|spellout|ordinal|duration|list)\s*(?:,[^{}]*)?\}   # {0,date,short} of ICU
-    | \$\{[^{}\s]+\} | \{\s*[\w.!\[\]-]*(?::[^{}\s]*)?\s*\}  # ${name} {name} {x:>10}
-    | \$t\([^()\s]+\) | \$\([A-Za-z_]\w*\) | \$[A-Za-z_]\w*
+    | [\#$]\{[^{}\s]+\} | \{\s*[\w.!\[\]-]*(?::[^{}\s]*)?\s*\}  # ${name} {name} {x:>10}
+    | \$t\([^()\s]+\) | \$\([A-Za-z_]\w*\) | \$[A-Za-z_][\w@]*\$(?!\w) | \$[A-Za-z_]\w*    # $NAME$ of Chrome
     | \\\(.{1,300}?\\\) | \\\[.{1,300}?\\\] | \$\$[^$]{1,300}\$\$    # formulas of TeX
 """
 _MARKUP = r"""
@@ -47,7 +53,7 @@ _MARKUP = r"""
     | \|[\w](?:[\w\ .-]{0,60}\w)?\| | \[[\w*\#.-]{1,60}\]_    # substitutions and notes of reST
     | (?<!\w)[BCEFILSXZ]<(?:[^<>\s]|E<\w+>)+> | (?<!\w)[CFLX]<[^<>]{1,300}>   # POD
     | \\f(?:[A-Z0-9]|\([A-Z]{2}|\[\w*\]) | \\\*?\(\w\w | \\\*\w | \\\*\[\w+\] | \\[-&|] | \\e(?!\w)   # roff
-    | </?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>                       # tags
+    | </?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?> | </?\d{1,3}\s?/?>     # tags, also <0> of React
     | \[\^[\w-]+\] | \[[ xX]\](?=\s) | \[![\w-]+\][+-]? | \[\[[^\[\]\n]{1,200}\]\]    # [^1] [x] [!NOTE] [[page]]
     | \{:?[ \t]*(?:[\#.]|[\w:-]+=)[^{}\n]{0,200}\}                 # {#name .class} behind a heading
     | \{\\[^{}]*\}                                             # {\an8} of subtitles
@@ -56,6 +62,7 @@ _MARKUP = r"""
 """
 _NAMES = r"""
     (?<![\w:/.@\\]):[a-z_][a-z0-9_]+:? (?![\w:])                 # :attribute :smile:
+    | (?<![\w@./])@(?:\.\w+)?:(?:\([\w.-]+\)|\w[\w.-]*(?<=\w))    # @:key of Vue
     | (?<![\w@./])@[A-Za-z_][\w-]*                              # @count
     | (?<![\w\#&;])\#(?![\w\#])                                  # the number in a plural of ICU
     | [\U0001f1e6-\U0001faff\u2600-\u27bf](?:[\ufe0f\u200d\U0001f1e6-\U0001faff\u2600-\u27bf])*   # signs in pictures

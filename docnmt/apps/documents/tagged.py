@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from docnmt.apps.documents import icu
 from docnmt.apps.documents.begin_and_end import matched
@@ -12,7 +12,7 @@ from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.segment import BREAK, Translated
 from docnmt.apps.documents.splice import Raw
 
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:\s[^<>]*)?(/?)>")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*|\d{1,3})(?:\s[^<>]*)?(/?)>")
 _BEGIN = frozenset("-–—♪♫#*•")  # what would seem to begin something at the beginning of a line
 _SPACE = re.compile(r"\s+")
 
@@ -69,27 +69,25 @@ def read(
 def branches(source: str) -> list[tuple[int, int]]:
     """What stands around the texts of a message of ICU that has plurals or choices, with white space beside it."""
     try:
-        codes = list(_codes(icu.read(source)))
+        pieces = list(icu.read(source).pieces())
     except icu.NoMessage:
         return []
+    if len(pieces) == 1:  # without branches apostrophes are what they are
+        return []
     found, place = list[tuple[int, int]](), 0
-    for code in codes:
-        begin = source.index(code, place)
-        place = begin + len(code)
-        if code[0] in "{}":
+    for piece, is_text in pieces:
+        begin = place
+        place = _match(re.escape(piece).replace("'", "''?") if is_text else re.escape(piece), source, begin).end()
+        if not is_text and piece[0] in "{}|":
             before, behind = source[:begin], source[place:]
             found.append((len(before.rstrip()), place + len(behind) - len(behind.lstrip())))
     return found
 
 
-def _codes(branch: icu.Branch) -> Iterator[str]:
-    """What is no text in a message, in order."""
-    for inside in branch.inside.values():
-        for piece in (inside,) if isinstance(inside, str) else inside.pieces():
-            if isinstance(piece, str):
-                yield piece
-            else:
-                yield from _codes(piece)
+def _match(pattern: str, text: str, place: int) -> re.Match[str]:
+    match = re.compile(pattern).match(text, place)
+    assert match is not None  # the pieces are what was read
+    return match
 
 
 def _step(tag: re.Match[str]) -> tuple[int, str]:
