@@ -89,7 +89,7 @@ class Branch:
                 yield from branch.all()
 
     def pieces(self) -> Iterator[tuple[str, bool]]:
-        """All that it is written of, in order, and of each piece whether it is text, in which `''` is one apostrophe."""
+        """What it is written of, in order, and of each piece whether it is text, in which two apostrophes are one."""
         place = 0
         for match in _PLACEHOLDER.finditer(self.text):
             if (inside := self.inside.get(match[0])) is not None:
