@@ -21,6 +21,8 @@ NAMES = re.compile(
     "r|t|rPr|lang|rtl|bidi|proofErr|lastRenderedPageBreak|softHyphen|tab|br|s|pPr|noBreakHyphen|calcPr|rPh|phoneticPr"
     "|target|tuv|seg"
 )
+#: Attributes of HTML that are translated.
+SEEN = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description", "aria-placeholder", "label"})
 SPOKEN = re.compile(r"lang|trgLang|language|country|writing-mode|space$")
 
 
@@ -34,7 +36,8 @@ class Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Count a tag."""
         about = [(name, value) for name, value in attrs if not SPOKEN.search(name) and name not in ("dir", "content")]
-        self.found[tag, tuple(about)] += 1
+        seen = SEEN | {"value"} if tag == "input" else SEEN
+        self.found[tag, tuple((name, None if name in seen else value) for name, value in about)] += 1
 
     def handle_endtag(self, tag: str) -> None:
         """Count an end."""

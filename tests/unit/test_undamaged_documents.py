@@ -101,8 +101,8 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("md", "Tea^[A *red* drink.] helps.\n", ["TEA^[A *RED* DRINK.] HELPS."], ["Tea", "A red drink."]),
     ("html", "<p>Take <i class='tea'></i> it, or <a href=x><img src=y></a> that.</p>",
      ["TAKE <i class='tea'></i> IT, OR <a href=x><img src=y></a> THAT."], ["Take {0} it, or {1} that."]),
-    ("html", "<p>One <i lang=en-GB title=a>two</i> three.</p>",
-     ["<p>ONE <i lang=de title=a>TWO</i> THREE.</p>"], ["One two three."]),
+    ("html", "<p>One <i lang=en-GB class=a>two</i> three.</p>",
+     ["<p>ONE <i lang=de class=a>TWO</i> THREE.</p>"], ["One two three."]),
     ("mdx", "<Tabs>\n  <Item a={1}>\n    ```sh\n    go\n    ```\n    Go on.\n  </Item>\n</Tabs>\n",
      ["    ```sh\n    go\n    ```\n    GO ON.\n  </Item>\n</Tabs>\n"], ["Go on."]),
     ("mdx", "<p>\n**Kind:** `a<b>` <br />\nGo on.\n</p>\n\n<ul>\n  <li>One</li>\n  <li>Two</li>\n</ul>\n",
@@ -118,6 +118,13 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
      ["<label>LAND</label><select><option>PERU<option>MALI</select>"], ["Land", "Peru", "Mali"]),
     ("html", "<p>A <ruby>cat<rp>(</rp><rt>kat<rp>)</rp></ruby> in <x-town>Rome</x-town> now.</p>",
      ["A <ruby>CAT<rp>(</rp><rt>kat<rp>)</rp></ruby> IN <x-town>ROME</x-town> NOW."], ["A cat in Rome now."]),
+    ("html", "<meta name=description content='A &quot;b&quot;'>"
+             "<p>See <a lang=en title=up><img alt='a b' src=c></a> it.",
+     ['content="A &quot;B&quot;"', 'SEE <a lang=de title="UP"><img alt="A B" src=c></a> IT.'], ['A "b"', "up", "a b"]),
+    ("html", "<div translate=no lang=en><i lang=en title=b>a</i></div><textarea placeholder=b>c</textarea>"
+             "<input value=b><input type=Submit value=b><option label=b value=b><link title=b>",
+     ["<div translate=no lang=en><i lang=en title=b>a</i></div><textarea placeholder=\"B\">c</textarea>"
+      '<input value=b><input type=Submit value="B"><option label="B" value=b><link title=b>'], ["b", "b", "b"]),
     ("html", "<html lang=en-GB><p lang='fr'>Un</p><p>Ten&nbsp;km, sum&shy;mer, a \u200eb.</p>",
      ["<html lang=de>", "lang='fr'", "TEN\u00a0KM, SUMMER, A \u200eB."], ["Ten\u00a0km, summer, a b."]),
     ("xlf", XLF.format(UNIT.format('Dear <x id="NAME"/>, see <x id="N"/>.')),

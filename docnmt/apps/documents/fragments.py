@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from xml.parsers import expat
 
-from docnmt.apps.documents.html import Html, escape, segments
+from docnmt.apps.documents.html import Html, escape
 from docnmt.apps.documents.html_tokens import tokens
 from docnmt.apps.documents.inline import Inline
-from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import DocumentFile, Translated
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 from docnmt.runtime.errors import UserError
@@ -60,11 +59,12 @@ class HtmlFragment(Html):
         return Spliced._decoded(self)  # what it says of its encoding was of other bytes
 
     def _places(self) -> Iterator[SegmentPlace]:
-        self._tokens = [
-            replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
-            for token in tokens(self.source)
-        ]
-        return segments(self.source, self._tokens, Sections())
+        return self._read(
+            [
+                replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
+                for token in tokens(self.source)
+            ]
+        )
 
 
 @dataclass

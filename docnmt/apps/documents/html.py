@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from docnmt.apps.documents import html_attributes
 from docnmt.apps.documents.begin_and_end import matched
 from docnmt.apps.documents.html_elements import BLOCKS, CONTROLS, FIXED, OPEN, PICTURES, SKIPPED, UNSEEN
 from docnmt.apps.documents.html_language import renamed
@@ -40,19 +41,36 @@ class Html(Spliced):
     def _places(self) -> Iterator[SegmentPlace]:
         if self.source.count("<") + self.source.count("&") > _MOST:
             raise UserError(f"{self.name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
-        self._tokens = list(tokens(self.source))
-        return segments(self.source, self._tokens, Sections())
+        return self._read(list(tokens(self.source)))
+
+    def _read(self, found: Sequence[Token]) -> Iterator[SegmentPlace]:
+        """The texts and the attributes that readers see, where they stand."""
+        self._tokens, self._attributes = list(joined(found)), dict[str, str]()
+        units = ("0", "0")
+        places = [*segments(self.source, self._tokens, Sections()), *html_attributes.places(self.source, self._tokens)]
+        for place in sorted(places, key=lambda place: place.begin):
+            if isinstance(place, html_attributes.AttributePlace):
+                place = replace(place, segment=replace(place.segment, units=units))
+            units = place.segment.units
+            yield place
+
+    def _write(self, changed: Mapping[int, Translated]) -> bytes:
+        values = {
+            n: each.value for n, each in enumerate(self.places) if isinstance(each, html_attributes.AttributePlace)
+        }
+        self._attributes = {values[number]: text.text for number, text in changed.items() if number in values}
+        return super()._write({number: text for number, text in changed.items() if number not in values})
 
     def _settings(self) -> Iterator[tuple[int, int, str]]:
-        return renamed(self.source, self._tokens, self.languages)
+        return renamed(self.source, self._tokens, self.languages, self._attributes)
 
     def _render(self, place: SegmentPlace, text: Translated) -> str:
         raws = [(self._renamed(before), self._renamed(behind)) for before, behind in place.raws]
         return render(replace(place, raws=raws), text, escape)
 
     def _renamed(self, raw: str) -> str:
-        """A mark with the target's language where it says the source's."""
-        return replaced(raw, renamed(raw, tokens(raw), self.languages)) if "lang" in raw.lower() else raw
+        """A mark with the target's language where it says the source's, and with its attributes translated."""
+        return replaced(raw, renamed(raw, joined(list(tokens(raw))), self.languages, self._attributes))
 
     def _encoded(self, text: str) -> bytes:
         return text.encode(self.encoding, errors="xmlcharrefreplace")
@@ -64,8 +82,20 @@ def escape(text: str) -> str:
 
 
 def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterator[SegmentPlace]:
-    """The segments of a page or of a part of it."""
+    """The segments of a page or of a part of it, of whose tokens elements that are kept are one each."""
     line: list[Token] = []
+    for token in found:
+        if token.kind in ("text", "other") or token.tag not in BLOCKS:
+            line.append(token)
+        else:
+            yield from _line(source, line, sections)
+            line = []
+            sections.element(token.tag, begins=token.kind in ("start", "fixed"))
+    yield from _line(source, line, sections)
+
+
+def joined(found: Sequence[Token]) -> Iterator[Token]:
+    """The same with each element that is kept as one token, `fixed`."""
     ends = _ends(found)
     place = 0
     while place < len(found):
@@ -76,15 +106,9 @@ def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterato
             last = ends.get(place) or (_left_open(found, place, ends) if may_be_open else place)
         if token.kind == "end" and token.tag in FIXED:  # its start is missing
             token = Token("other", token.begin, token.end)
-        if token.kind in ("text", "other") or token.tag not in BLOCKS:
-            kind = "fixed" if last > place or token.tag in FIXED else token.kind
-            line.append(Token(kind, token.begin, found[last].end, token.tag))
-        else:
-            yield from _line(source, line, sections)
-            line = []
-            sections.element(token.tag, begins=token.kind == "start")
+        fixed = last > place or token.tag in FIXED
+        yield replace(token, kind="fixed", end=found[last].end) if fixed else token
         place = last + 1
-    yield from _line(source, line, sections)
 
 
 def _ends(found: Sequence[Token]) -> dict[int, int]:

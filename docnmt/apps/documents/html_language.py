@@ -1,11 +1,11 @@
-"""What a page says of its language and its direction, and what it says of a translation."""
+"""The tags of a translated page: its language, its direction, and the texts of attributes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from docnmt.apps.documents.html_elements import FIXED, SKIPPED
+from docnmt.apps.documents.html_attributes import has_attributes, translated
 from docnmt.apps.documents.html_tokens import Token
 from docnmt.runtime.languages import base, right_to_left, tag
 
@@ -15,8 +15,11 @@ _CONTENT = re.compile(r"""(?i)(\bcontent\s*=\s*["']?)([\w-]+)""")
 _DIR = re.compile(r"""(?i)(\sdir\s*=\s*["']?)(?:ltr|rtl)""")
 
 
-def renamed(source: str, found: Iterable[Token], languages: tuple[str, str]) -> Iterator[tuple[int, int, str]]:
-    """Tags that say the source's language, with the target's; `dir` of <html>, too, if the direction changes."""
+def renamed(
+    source: str, found: Iterable[Token], languages: tuple[str, str], texts: Mapping[str, str]
+) -> Iterator[tuple[int, int, str]]:
+    """Tags that say the source's language, with the target's, and attributes with their translations; `dir` of <html>,
+    too, if the direction changes."""
     turned = [right_to_left(language) for language in languages]
 
     def new_name(match: re.Match[str]) -> str:
@@ -24,10 +27,12 @@ def renamed(source: str, found: Iterable[Token], languages: tuple[str, str]) -> 
         return match[1] + (tag(languages[1]) if same else match[2])
 
     for token in found:
-        if token.kind not in ("start", "void") or token.kept or token.tag in FIXED or token.tag in SKIPPED:
+        if not has_attributes(token):
             continue
         raw = source[token.begin : token.end]
-        new = _LANG.sub(new_name, raw)
+        new = translated(raw, token.tag, texts)
+        if token.kind != "fixed":
+            new = _LANG.sub(new_name, new)
         if token.tag == "meta" and _META.search(raw):
             new = _CONTENT.sub(new_name, new)
         if token.tag == "html" and turned[0] != turned[1]:

@@ -70,19 +70,14 @@ def _token(source: str, begin: int) -> Token:
 
 def _element(source: str, tag: re.Match[str]) -> Token:
     """A tag with its attributes; one that does not end is no tag, and nor is anything behind it."""
-    place, kept, apart = tag.end(), False, ""
-    while True:
-        apart = _match(_APART, source, place)[0]
-        place += len(apart)
-        if place == len(source):
-            return Token("other", tag.start(), place)
-        if source[place] == ">":
-            break
-        name = _match(_NAME, source, place)
-        place, value = _value(source, name.end())
-        words = html.unescape(value).lower().split()
-        kept |= (name[0].lower(), words) == ("translate", ["no"])
-        kept |= name[0].lower() == "class" and "notranslate" in words
+    place, kept = tag.end(), False
+    for name, _, end, value in attributes(source, tag.start()):
+        place, words = end, value.lower().split()
+        kept |= (name, words) == ("translate", ["no"]) or (name == "class" and "notranslate" in words)
+    apart = _match(_APART, source, place)[0]
+    place += len(apart)
+    if place == len(source):
+        return Token("other", tag.start(), place)
     element = tag[2].lower()
     if tag[1]:
         return Token("end", tag.start(), place + 1, element)
@@ -90,14 +85,24 @@ def _element(source: str, tag: re.Match[str]) -> Token:
     return Token("void" if alone else "start", tag.start(), place + 1, element, kept)
 
 
-def _value(source: str, begin: int) -> tuple[int, str]:
-    """Where an attribute ends whose name ends at `begin`, and its value."""
+def attributes(source: str, begin: int) -> Iterator[tuple[str, int, int, str]]:
+    """The attributes of the tag that begins at a place: of each its name in small letters, where its value begins, with
+    its quotes, where the attribute ends, and the value."""
+    place = _match(_TAG, source, begin).end()
+    while (place := _match(_APART, source, place).end()) < len(source) and source[place] != ">":
+        name = _match(_NAME, source, place)
+        start, place, value = _value(source, name.end())
+        yield name[0].lower(), start, place, html.unescape(value)
+
+
+def _value(source: str, begin: int) -> tuple[int, int, str]:
+    """Where the value of an attribute whose name ends at `begin` begins and ends, and the value."""
     if (match := _VALUE.match(source, begin)) is None:
-        return begin, ""
+        return begin, begin, ""
     if match[1] is None:
-        return match.end(), match[2]
+        return match.start(2), match.end(), match[2]
     end = source.find(match[1], match.end())
-    return (len(source), "") if end < 0 else (end + 1, source[match.end() : end])
+    return (len(source), len(source), "") if end < 0 else (match.start(1), end + 1, source[match.end() : end])
 
 
 def _markup_end(source: str, begin: int) -> int:
