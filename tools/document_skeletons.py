@@ -23,7 +23,7 @@ NAMES = re.compile(
 )
 #: Attributes of HTML that are translated.
 SEEN = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description", "aria-placeholder", "label"})
-SPOKEN = re.compile(r"lang|trgLang|language|country|writing-mode|space$")
+SPOKEN = re.compile(r"lang|trgLang|language|country|writing-mode|space$|^(?:descr|title|alt|string)$")
 
 
 class Tags(HTMLParser):

@@ -15,6 +15,7 @@ import pptx
 import pytest
 import sample_documents
 import yaml
+from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.table import Table
 from sample_catalogues import CATALOGUES
 from sample_documents import Model, document, translate
@@ -33,6 +34,8 @@ MODELS: dict[str, Callable[[str], str]] = {
     "yes": lambda text: "Ja.",
 }
 Values = dict[str, object]
+
+_SVG = "urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0"
 
 
 def _flat(value: object, path: str = "") -> Values:
@@ -185,10 +188,13 @@ def test_cells_by_openpyxl() -> None:
     for row in [*rows, ['=IF(B2="done",A2,"no")', "=SUM(A4)"], ["The dog", " a space"]]:
         sheet.append(row)
     sheet.add_table(Table(displayName="T", ref="A1:B3"))
+    sheet.oddHeader.center.text, sheet.oddFooter.left.text = "&P", "Page &P"
+    sheet.add_data_validation(DataValidation(prompt="Choose one", sqref="A9"))
     made.save(out)
     found = document("xlsx", out.getvalue())
     assert [segment.text for segment in found.segments] == ["The dog", "A cat", "open", "The dog", "a space"]
-    assert len(found.left) == 2
+    told = ("the heads of its tables", "feet of its pages", "hints for input", "'done', 'no'", "compare with: 'done'")
+    assert [name in each for name, each in zip(told, map(str, found.left), strict=True)] == [True] * 5
     again = openpyxl.load_workbook(io.BytesIO(translate(found, Model()))).active
     values = [[cell.value for cell in row] for row in again.iter_rows()]
     date = datetime.datetime(2020, 1, 2)
@@ -340,6 +346,21 @@ def test_times_end_the_subtitle_before_them() -> None:
 def test_pdf_gets_advice() -> None:
     with pytest.raises(UserError, match=r"^x\.PDF: .*convert it to \.docx"):
         kind_of("x.PDF")
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "old", "before", "after"),
+    [
+        ("pptx", "slide2", "<p:sp>", '<p:pic><p:cNvPr name="no" title="A cat" descr="x.png"/></p:pic>',
+         '<p:cNvPr name="no" title="A CAT" descr="x.png"/>'),
+        ("xlsx", "drawing1", "<xdr:txBody>", "<xdr:cNvPr descr='A cat'/>", '<xdr:cNvPr descr="A CAT"/>'),
+        ("odp", "content", "<draw:text-box>", f'<s:desc xmlns:s="{_SVG}">A cat</s:desc>', ">A CAT</s:desc>"),
+    ],
+)  # fmt: skip
+def test_alternative_texts_are_translated(kind: str, part: str, old: str, before: str, after: str) -> None:
+    name, text = next((name, text) for name, text in PACKAGES[kind].items() if f"{part}.xml" in name)
+    content = package({**PACKAGES[kind], name: text.replace(old, before + old, 1)})
+    assert after in _parts(translate(document(kind, content), Model()))[name].decode()
 
 
 def _without(parts: Mapping[str, str], *names: str) -> bytes:

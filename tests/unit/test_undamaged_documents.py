@@ -286,12 +286,28 @@ def test_fields_ruby_and_spaces_of_word(body: str, stays: list[str], seen: str) 
     assert written.count("fldChar") == body.count("fldChar")
 
 
+def test_what_pictures_of_word_say() -> None:
+    picture = '<w:drawing><x:docPr xmlns:x="x" id="1" name="no" descr="A &lt; cat"/></w:drawing>'
+    drawn = '<w:pict><v:shape xmlns:v="v" id="no" alt="A dog"><v:textpath string="Draft"/></v:shape></w:pict>'
+    found, model = document("docx", word(paragraph(text("See "), picture, text(" it.")) + paragraph(drawn))), Model()
+    written = zipfile.ZipFile(io.BytesIO(translate(found, model))).read("word/document.xml").decode()
+    assert [each.text for each in model.asked[0]] == ["See it.", "A < cat", "A dog", "Draft"]
+    assert all(part in written for part in ('id="1" name="no" descr="A &lt; CAT"', 'alt="A DOG"', 'string="DRAFT"'))
+
+
 def _left() -> list[tuple[DocumentFile, list[str]]]:
     chart = "<c><t>Sales</t></c>"
     body = "<w:altChunk/>" + paragraph(text("One."))
-    content = word(body, charts__chart1=chart, diagrams__data1=chart, comments=chart)
+    numbers = '<n><w:lvlText w:val="%1."/><w:lvlText w:val="{}%1"/></n>'
+    content = word(
+        body, charts__chart1=chart, diagrams__data1=chart, comments=chart, numbering=numbers.format("Article ")
+    )
+    assert not document("docx", word(paragraph(text("One.")), numbering=numbers.format("o \uf0b7"))).left
     return [
-        (document("docx", content), ["altChunk", "word/charts/chart1.xml: a chart", "SmartArt", "comments"]),
+        (
+            document("docx", content),
+            ["altChunk", "word/charts/chart1.xml: a chart", "SmartArt", "comments", "word/numbering.xml"],
+        ),
         (document("po", f'{HEAD}msgid "a"\nmsgstr "b""c"\n'), ["message 2"]),
         (document("md", "One.\n\n+---+\n| A |\n+---+\n\n```{note}\nTwo.\n```\n"), ["3", "7"]),
     ]

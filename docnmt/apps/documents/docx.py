@@ -22,6 +22,7 @@ from docnmt.apps.documents.elements import empty
 from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
 from docnmt.apps.documents.office import Office
 from docnmt.apps.documents.package import MAX_BYTES
+from docnmt.apps.documents.picture_texts import picture_texts
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, parse
@@ -74,6 +75,8 @@ class Docx(Office):
             name = local(element)
             if name == "altChunk" and event == "start":
                 self._left.append(f"{part}: a document inside of this one (altChunk)")
+            if event == "start":
+                yield from picture_texts(element, part, sections.units)
             if name == "tr":
                 if listed:  # a table ends the list before it
                     sections.together(begins=False)

@@ -18,6 +18,9 @@ _FORMATS = frozenset({"span", "a", "ruby", "ruby-base", "meta", "meta-field"})
 _FO = "{urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
+_SVG = "urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0"
+#: Paragraphs, headings, and alternative texts.
+_READ = frozenset({("p", _TEXT), ("h", _TEXT), ("title", _SVG), ("desc", _SVG)})
 
 
 def role(element: Element) -> Role:
@@ -71,7 +74,7 @@ class Odt(Office):
                 skipped = element  # what was deleted, comments
             elif name in ("list", "table-row"):
                 sections.together(begins=event == "start")
-            elif event == "start" and name in ("p", "h") and etree.QName(element).namespace == _TEXT:
+            elif event == "start" and (name, etree.QName(element).namespace) in _READ:
                 if name == "h":
                     sections.heading()
                 inline = read(element, role)

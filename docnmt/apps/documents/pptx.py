@@ -8,6 +8,7 @@ from functools import partial
 from lxml import etree
 
 from docnmt.apps.documents.inline import reading
+from docnmt.apps.documents.picture_texts import picture_texts
 from docnmt.apps.documents.relations import Related
 from docnmt.apps.documents.runs import CopyLimit, Runs
 from docnmt.apps.documents.sections import Sections
@@ -62,6 +63,8 @@ class Pptx(Related):
             elif name == "p" and event == "start" and "drawingml" in (etree.QName(element).namespace or ""):
                 with reading(f"{self.name}: {part}"):
                     yield paragraph(element, part, self._sections, self.languages, self._room)
+            elif event == "start":
+                yield from picture_texts(element, part, self._sections.units)
 
 
 def paragraph(element: Element, part: str, sections: Sections, languages: tuple[str, str], room: CopyLimit) -> Unit:

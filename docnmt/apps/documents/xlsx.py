@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from lxml import etree
 
 from docnmt.apps.documents.inline import reading
+from docnmt.apps.documents.picture_texts import picture_texts
 from docnmt.apps.documents.pptx import paragraph
 from docnmt.apps.documents.relations import Related
 from docnmt.apps.documents.runs import CopyLimit, Runs
@@ -18,9 +19,13 @@ from docnmt.runtime.errors import UserError, printable
 
 _MAIN = "xl/workbook.xml"
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+_WORD = re.compile(r"[^\W\d_]{2}")
+#: In heads and feet of pages: what is no text, such as a font or the number of the page.
+_CODE = re.compile(r"&(?:\"[^\"]*\"|\d+|K[0-9A-F]{6}|.)")
 _REFERENCE = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})(?::\$?([A-Z]{1,3}))?")
 #: Heads of tables in a sheet; a row has 16,384 cells.
 _MOST_HEADS = 1 << 17
+_HINTS = ("promptTitle", "prompt", "errorTitle", "error")
 _FORMULAS = ("{*}f", "{*}formula", "{*}formula1", "{*}formula2", "{*}definedName", "{*}calculatedColumnFormula")
 
 
@@ -47,17 +52,33 @@ class Xlsx(Related):
             yield from self._texts(part, heads[part], sections)
             if heads[part]:
                 left.append(f"sheet {printable(name)}: the heads of its tables, by which formulas know the columns")
+            left += [f"sheet {printable(name)}: {what}" for what in self._silent(part)]
             for drawing in (one.target for one in found if one.kind == "drawing"):
-                shapes = [] if drawing in drawings else self._root(drawing).iter("{*}p")
+                shapes = [] if drawing in drawings else self._root(drawing).iter("{*}p", "{*}cNvPr")
                 drawings.add(drawing)
                 for element in shapes:
                     with reading(f"{self.name}: {drawing}"):
-                        yield paragraph(element, drawing, sections, self.languages, self._room)
+                        if local(element) == "p":
+                            yield paragraph(element, drawing, sections, self.languages, self._room)
+                        yield from picture_texts(element, drawing, sections.units)
                 left += [f"sheet {printable(name)}: a chart" for one in self._relations(drawing) if one.kind == "chart"]
         if self._said:
             quoted = ", ".join(f"'{printable(text[:40])}'" for text in list(self._said)[:5])
             left.append(f"cells whose text formulas compare with: {quoted}{' …' if len(self._said) > 5 else ''}")
         self.left = left
+
+    def _silent(self, part: str) -> Iterator[str]:
+        """What readers of a sheet see and is not read."""
+        root = self._root(part)
+        if any(_WORD.search(_CODE.sub("", text_in(each))) for each in root.iterfind("{*}headerFooter/*")):
+            yield "heads and feet of its pages"
+        hints = (each.get(key, "") for each in root.iter("{*}dataValidation") for key in _HINTS)
+        if any(map(_WORD.search, hints)):
+            yield "hints for input"
+        quoted = (text for each in root.iter("{*}f") for text in _QUOTED.findall(each.text or "") if _WORD.search(text))
+        if texts := list(dict.fromkeys(quoted)):
+            shown = ", ".join(f"'{printable(text[:40])}'" for text in texts[:3])
+            yield f"texts in its formulas: {shown}{' …' if len(texts) > 3 else ''}"
 
     def _texts(self, part: str, heads: set[str], sections: Sections) -> Iterator[Unit]:
         """The texts of a sheet; one that several cells share is read where it stands first."""
