@@ -76,6 +76,14 @@ def test_documents_become_a_memory(tmp_path: Path, capsys: Capture, one: str, ot
     assert "--overwrite" in capsys.readouterr().err
 
 
+def test_a_long_sentence_without_a_counterpart_is_shown_in_part(tmp_path: Path, capsys: Capture) -> None:
+    more = [(what, text.replace("more.", "more" + ", and more" * 10 + ".")) for what, text in ENGLISH]
+    source, target = write(tmp_path / "letter.en.txt", more), write(tmp_path / "letter.de.txt", GERMAN)
+    assert main([str(source), str(target), "-o", str(tmp_path / "out.tmx")]) == 0
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if LEFT[:50] in line]
+    assert said.count("and more") < 5
+
+
 def test_languages_are_found_where_nothing_says_them(tmp_path: Path) -> None:
     pytest.importorskip("py3langid")
     source, target = write(tmp_path / "one.md", ENGLISH), write(tmp_path / "two.md", GERMAN)

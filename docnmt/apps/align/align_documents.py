@@ -19,6 +19,8 @@ from docnmt.runtime.files import check_new
 
 #: A function that aligns two sides.
 Aligner = Callable[[AlignedSide, AlignedSide], list[Bead]]
+#: Characters of a sentence without a counterpart that are shown.
+_SHOWN = 100
 
 
 def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
@@ -109,5 +111,7 @@ def _report(
                 (paths[0], source, bead.source, bead.target), (paths[1], target, bead.target, bead.source),
             ):  # fmt: skip
                 for sentence in own if not other else ():
-                    say(f"{path}: {document}sentence {sentence + 1} has no counterpart: {side.texts[sentence]}")
+                    text = side.texts[sentence]
+                    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+                    say(f"{path}: {document}sentence {sentence + 1} has no counterpart: {text}")
     say("sentences of source and target: " + ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common()))

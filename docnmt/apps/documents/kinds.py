@@ -67,7 +67,8 @@ def kind_of(name: str) -> str:
         raise UserError(f"{name}: a PDF says where letters stand on paper and not what a paragraph is; {advice}")
     if kind is None:
         raise UserError(
-            f"{name or 'no name'}: expected a document, by its ending one of {' '.join(f'.{kind}' for kind in _KINDS)}"
+            f"{name or 'no name'}: expected a document, by its ending one of {' '.join(f'.{kind}' for kind in _KINDS)}; "
+            "save or convert it as one of these first"
         )
     return kind
 

@@ -97,7 +97,7 @@ def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
             said = True
             length = max(map(len, sentences))  # and not its text, which a service may not log
             print(
-                f"warning: a sentence of {length:,} characters is translated in pieces, as is every other one of more"
+                f"warning: a sentence of {length:,} characters is divided into pieces, as is every other one of more"
                 f" than {LONGEST_SENTENCE:,}",
                 file=sys.stderr,
             )
