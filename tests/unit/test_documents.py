@@ -141,7 +141,7 @@ def test_what_markdown_leaves_is_said() -> None:
     text = "---\ntitle: x\n---\none\n\n> <div>\n> two\n> </div>\n\n> <hr>\n> <br>\n\n> - <p>three</p>\n>   four\n"
     found = document("md", text)
     assert [segment.text for segment in found.segments] == ["one"]
-    assert list(found.left) == [6, 13]
+    assert list(found.left) == ["the front matter, with its title or description", 6, 13]
 
 
 def test_rules_at_the_beginning_are_no_front_matter() -> None:

@@ -73,6 +73,8 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
      ['!!! note "A TITLE"\n\n    DRINK IT.\n'], ["A title", "Drink it."]),
     ("md", '=== "One"\n\n    Drink it.\n', ['=== "ONE"\n\n    DRINK IT.\n'], ["One", "Drink it."]),
     ("md", "A[^n].\n\n[^n]: One.\n\n    Two.\n", ["A[^n].\n\n[^n]: ONE.\n\n    TWO.\n"], ["A.", "One.", "Two."]),
+    ("md", "<div>\n<svg><text>a</text></svg> One <script>\nb = 1\n</script>\n</div>\n",
+     ["<div>\n<svg><text>a</text></svg> ONE <script>\nb = 1\n</script>\n</div>\n"], ["One"]),
     ("md", "| One\n| two\n", ["| ONE\n| TWO\n"], ["One", "two"]),
     ("md", "If $x_1 < \\beta$ holds,\nso does \\(a\\_b\\) here.\n",
      ["IF $x_1 < \\beta$ HOLDS, SO DOES \\(a\\_b\\) HERE."],
@@ -310,6 +312,7 @@ def _left() -> list[tuple[DocumentFile, list[str]]]:
         ),
         (document("po", f'{HEAD}msgid "a"\nmsgstr "b""c"\n'), ["message 2"]),
         (document("md", "One.\n\n+---+\n| A |\n+---+\n\n```{note}\nTwo.\n```\n"), ["3", "7"]),
+        (document("md", '+++\ntitle = "Tea"\n+++\nOne.\n'), ["front matter"]),
     ]
 
 

@@ -47,7 +47,7 @@ class Html(Spliced):
         """The texts and the attributes that readers see, where they stand."""
         self._tokens, self._attributes = list(joined(found)), dict[str, str]()
         units = ("0", "0")
-        places = [*segments(self.source, self._tokens, Sections()), *html_attributes.places(self.source, self._tokens)]
+        places = [*segments(self.source, found, Sections()), *html_attributes.places(self.source, self._tokens)]
         for place in sorted(places, key=lambda place: place.begin):
             if isinstance(place, html_attributes.AttributePlace):
                 place = replace(place, segment=replace(place.segment, units=units))
@@ -82,9 +82,9 @@ def escape(text: str) -> str:
 
 
 def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterator[SegmentPlace]:
-    """The segments of a page or of a part of it, of whose tokens elements that are kept are one each."""
+    """The segments of a page or of a part of it."""
     line: list[Token] = []
-    for token in found:
+    for token in joined(found):
         if token.kind in ("text", "other") or token.tag not in BLOCKS:
             line.append(token)
         else:

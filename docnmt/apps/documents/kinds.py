@@ -66,9 +66,9 @@ def kind_of(name: str) -> str:
         advice = "convert it to .docx or .odt first, for example with LibreOffice, and look at the result"
         raise UserError(f"{name}: a PDF says where letters stand on paper and not what a paragraph is; {advice}")
     if kind is None:
+        endings = " ".join(f".{kind}" for kind in _KINDS)
         raise UserError(
-            f"{name or 'no name'}: expected a document, by its ending one of {' '.join(f'.{kind}' for kind in _KINDS)}; "
-            "save or convert it as one of these first"
+            f"{name or 'no name'}: expected a document, by its ending one of {endings}; convert it to one of them"
         )
     return kind
 

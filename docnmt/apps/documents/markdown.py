@@ -16,7 +16,7 @@ from markdown_it.token import Token
 
 from docnmt.apps.documents import html as web
 from docnmt.apps.documents.html_tokens import tokens
-from docnmt.apps.documents.markdown_blocks import ALERT, FRONT_MATTER, PROSE, TITLE, parser
+from docnmt.apps.documents.markdown_blocks import ALERT, FRONT_MATTER, FRONT_TEXT, PROSE, TITLE, parser
 from docnmt.apps.documents.markdown_inline import Env, Line, Lost, reading
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
@@ -78,6 +78,8 @@ class Markdown(Spliced):
         begin = FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
         self.parser, sections = self._parser(), Sections()
         self.left = left = list[int | str]()
+        if FRONT_TEXT.search(self.source, 0, begin):
+            left.append("the front matter, with its title or description")
         self.env: Env = {}
         starts = [begin, *(match.end() for match in _END.finditer(self.source, begin)), len(self.source)]
         inside: list[str] = []  # the blocks around

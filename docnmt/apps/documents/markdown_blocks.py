@@ -28,6 +28,8 @@ FRONT_MATTER = re.compile(
     r"|\s*\+\+\+[ \t]*\r?\n.*?(?<=\n)\+\+\+[ \t]*(?:\r?\n|\Z)|\{\s*\".*?\n\}[ \t]*(?:\r?\n|\Z))?",
     re.DOTALL,
 )
+#: … which has text for readers.
+FRONT_TEXT = re.compile(r"(?mi)^\s*\"?(?:title|linkTitle|subtitle|description|summary|excerpt)\"?\s*[:=]\s*[\"']?\w")
 _KINDS = (
     "note|info|tip|hint|important|warning|caution|danger|error|attention|details|success|question|failure|bug|example|"
     "quote|abstract|summary|seealso|todo|admonition"
