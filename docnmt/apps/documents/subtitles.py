@@ -13,8 +13,14 @@ from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
 from docnmt.apps.documents.tagged import balanced, read
 from docnmt.runtime.errors import UserError
 
-#: A line that begins so is another speaker's, or a song.
-_ANOTHER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*[-–—♪♫#*•]")
+_CODES = r"\s*(?:(?:<(?!v[ .])[^<>]*>|\{[^{}]*\})[^\S\n]*)*"
+_CAPITALS = "A-ZÀ-ÖØ-ÞΑ-ΩА-Я"
+#: A sound: `[door opens]`, `(SIGHS)`.
+_SOUND = rf"(?:\[[^\[\]\n]*\]|\([{_CAPITALS} ]+\))"
+#: A line that begins so is another speaker's (also `ANNA:`, and voices of WebVTT), a song or a sound.
+_ANOTHER = re.compile(rf"{_CODES}(?:[-–—♪♫#*•]|<v[ .]|{_SOUND}|[{_CAPITALS}][{_CAPITALS}\d .'’#&-]*:(?!\S))")
+#: A line that is nothing but a sound.
+_SOUNDS = re.compile(rf"{_CODES}{_SOUND}{_CODES}\Z")
 #: What a line may begin with: tags, codes that say where it is shown, and a dash, if that is no sign of a number.
 _BEGIN = re.compile(r"^(?:<[^<>]*>|\{\\[^{}]*\}|[^\S\n])*(?:[-–—]+(?!\d)[^\S\n]*)?(?=\S)", re.MULTILINE)
 _LEAD = re.compile(r"<[^<>]*>|(\{\\[^{}]*\}|[-–—]+)[^\S\n]*")
@@ -97,4 +103,7 @@ def besides(spans: list[tuple[int, int]], pattern: re.Pattern[str], text: str) -
 
 
 def _hard(space: re.Match[str]) -> bool:
-    return "\n" in space[0] and _ANOTHER.match(space.string, space.end()) is not None
+    if "\n" not in space[0]:
+        return False
+    line = space.string[space.string.rfind("\n", 0, space.start()) + 1 : space.start()]
+    return _ANOTHER.match(space.string, space.end()) is not None or _SOUNDS.match(line) is not None

@@ -12,7 +12,7 @@ from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.segment import BREAK, Translated
 from docnmt.apps.documents.splice import Raw
 
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*|\d{1,3})(?:\s[^<>]*)?(/?)>")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*|\d{1,3})(?:\.[\w.-]+)?(?:\s[^<>]*)?(/?)>")
 _BEGIN = frozenset("-–—♪♫#*•")  # what would seem to begin something at the beginning of a line
 _SPACE = re.compile(r"\s+")
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace
 from docnmt.apps.documents.subtitles import Subtitles, besides
+from docnmt.runtime.languages import base, tag
 
 _BLOCK = re.compile(r"[^\r\n]+(?:(?:\r\n|\r|\n)[^\r\n]+)*")
 _TIMES = re.compile(r"^(?:\d{2,}:)?\d\d:\d\d\.\d{3}[ \t]+-->[ \t]+(?:\d{2,}:)?\d\d:\d\d\.\d{3}[^\r\n]*", re.MULTILINE)
+_LANGUAGE = re.compile(r"\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n))*?Language:[ \t]*([A-Za-z][\w-]*)")
 _STAYS = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
 #: Tags without an end: the time of what follows, and a voice that speaks to the end of the subtitle.
 _TIME, _ALONE = re.compile(r"<[\d:.]+>"), re.compile(r"<(?:[\d:.]+|v[ .][^<>]*)>")
@@ -38,6 +40,11 @@ class WebVtt(Subtitles):
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         return besides(super()._unseen(text), _ALONE if "</v>" not in text else _TIME, text)
+
+    def _settings(self) -> Iterator[tuple[int, int, str]]:
+        match = _LANGUAGE.match(self.source)
+        if match is not None and base(match[1]) == base(self.languages[0]):
+            yield *match.span(1), tag(self.languages[1])
 
     def _render(self, place: SegmentPlace, text: Translated) -> str:
         out = super()._render(place, text)
