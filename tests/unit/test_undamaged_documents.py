@@ -164,6 +164,8 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("po", entry("A {{ x|y }} and <%= z %> in {% if a %}b"), ["A {{ x|y }} AND <%= z %> IN {% if a %}B"], []),
     ("po", entry("{n, choice, 0#no cat|1<{n} cats} of {m, plural, other {it''s {0}}}"),
      ["{n, choice, 0#NO CAT|1<{n} CATS} OF {m, plural, other {IT''S {0}}}"], ["no cat", "{n} cats", "it''s {0}"]),
+    ("xml", "<resources><string name='a'><![CDATA[<a href=\"x\">It</a> is <b class=\\\"y z\\\">\"big\"</b>]]></string>"
+            "</resources>", ['<![CDATA[<a href="x">IT</a> IS <b class=\\"y z\\">BIG</b>]]>'], []),
     ("json", '{"a": "Click <0>here, $WHO$</0><1/>, {{{x}}} ${{ y }} #{z} @:the.key @.lower:(k)"}',
      ["CLICK <0>HERE, $WHO$</0><1/>, {{{x}}} ${{ y }} #{z} @:the.key @.lower:(k)"], []),
     ("yaml", "a: img/logo.png\nb: Run /usr/bin/env, C:\\temp or ./x.sh in Node.js, #ff0000\n",

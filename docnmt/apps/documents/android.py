@@ -21,7 +21,9 @@ _REFERENCE = re.compile(r"\s*[@?](?:\+?[\w.]+:)?[\w.]+/[\w.]+\s*")
 #: Space at the ends that counts: by its number, or between quotes.
 _SPACE_BEFORE = re.compile(r"\s*(?:\\u0020|\"\s)")
 _SPACE_BEHIND = re.compile(r"(?:\\u0020|\s\")\s*\Z")
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([\s\S]))|(\")|(\s+)")
+#: Tags of HTML that stand as text; tools differ in whether quotation marks in CDATA stay, so those in tags do.
+_TAG = re.compile(r"(</?[A-Za-z][^<>]*>)")
+_ESCAPE = re.compile(rf"{_TAG.pattern}|\\(?:u([0-9A-Fa-f]{{4}})|([\s\S]))|(\")|(\s+)")
 _WRITTEN = str.maketrans({"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\t": "\\t"})
 _LETTERS = {"n": "\n", "t": "\t"}
 
@@ -118,16 +120,19 @@ class _Unescaped:
 
     def _one(self, match: re.Match[str]) -> str:
         if match[1]:
-            return chr(int(match[1], 16))
+            return re.sub(r"\s+", " ", match[1])
         if match[2]:
-            return _LETTERS.get(match[2], match[2])
+            return chr(int(match[2], 16))
         if match[3]:
+            return _LETTERS.get(match[3], match[3])
+        if match[4]:
             self._quoted = not self._quoted
             return ""
-        return match[4] if self._quoted else " "
+        return match[5] if self._quoted else " "
 
 
 def _escaped(text: str) -> str:
     """Text as Android's strings have it."""
-    out = text.translate(_WRITTEN)
+    parts = _TAG.split(text)
+    out = "".join(part if number % 2 else part.translate(_WRITTEN) for number, part in enumerate(parts))
     return f"\\{out}" if out[:1] in ("@", "?") else out
