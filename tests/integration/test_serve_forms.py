@@ -24,7 +24,7 @@ from docnmt.apps.serve import glossaries, registers
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.http_error import Refused
-from docnmt.apps.serve.openai import prompted
+from docnmt.apps.serve.prompts import instructed, prompted
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.worker import Models
 from docnmt.cli.translate import main as translate_command
@@ -203,6 +203,18 @@ def test_what_subtitle_edit_sends(service: Served) -> None:
 )  # fmt: skip
 def test_prompts_of_tools(content: str, found: tuple[str | None, str | None, str]) -> None:
     assert prompted(content) == found
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("You translate. Translate the text below into German.", (None, "de")),
+        ("Translate from English to German. Do not translate names to French.", ("en", "de")),
+        ("You are a translator. Do what you are told to. German is fine.", (None, None)),
+    ],
+)
+def test_instructions_of_systems(content: str, found: tuple[str | None, str | None]) -> None:
+    assert instructed(content) == found
 
 
 ARCHITECTURES = [

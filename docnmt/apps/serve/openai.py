@@ -22,7 +22,7 @@ from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.json_lines import EventStream
 from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.offered_languages import same
-from docnmt.apps.serve.prompts import languages_of, prompted
+from docnmt.apps.serve.prompts import instructed, prompted
 from docnmt.apps.serve.request_body import as_request, fields, media_type
 from docnmt.apps.serve.request_texts import AskedTexts, Passage, RequestTexts, asked_texts, translations
 from docnmt.apps.serve.service import Service
@@ -167,7 +167,7 @@ class Chat:
         for number, message in enumerate(asked.messages, 1):
             content, role = _content(message, number), message.role
             if role in ("system", "developer"):
-                self._check(*(languages_of(content) or (None, None)))
+                self._check(*instructed(content))
             elif role == "user":
                 *languages, text = prompted(content)
                 self._check(*languages)

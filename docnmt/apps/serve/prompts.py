@@ -12,6 +12,8 @@ _BEGIN = re.compile(r"\s*(?:please\s+)?translate\b", re.IGNORECASE)
 #: Patterns that end a prompt, before the text to translate.
 _ENDS = (re.compile(r":?[ \t]*\r?\n[ \t]*\r?\n"), re.compile(r":[ \t]*\r?\n"), re.compile(r":[ \t]"))
 _TO = re.compile(r"\b(?:in)?to\s+", re.IGNORECASE)
+#: Patterns that lead to the target language in an instruction.
+_INTO = re.compile(r"\btranslat\w*\b[^.:;\n]{0,200}?\b(?:in)?to\s+", re.IGNORECASE)
 _FROM_TO = re.compile(r"\bfrom\s+([^\n]{1,40}?)\s+(?:in)?to\s+", re.IGNORECASE)
 
 
@@ -31,6 +33,14 @@ def prompted(content: str) -> tuple[str | None, str | None, str]:
                 if languages[1] is not None:
                     return *languages, text.strip()
     return None, None, content
+
+
+def instructed(content: str) -> tuple[str | None, str | None]:
+    """Return the source and the target language that an instruction names (`Translate the text into German.`), each or
+    None."""
+    found = languages_of(content)
+    named = (_named(content, match.end()) for match in _INTO.finditer(content, 0, HEAD))
+    return found or (None, next(filter(None, named), None))
 
 
 def languages_of(head: str) -> tuple[str, str] | None:

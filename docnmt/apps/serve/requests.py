@@ -157,7 +157,9 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
     try:
         wanted = msgspec.json.decode(body, type=TranslateRequest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, "invalid_request", f"the body is not as expected: {error}") from None
+        names = f"; expected one of {', '.join(TranslateRequest.__struct_encode_fields__)}"
+        why = f"{error}{names if 'unknown field' in str(error) else ''}"
+        raise Refused(400, "invalid_request", f"the body is not as expected: {why}") from None
     there = len(wanted.documents or ()) + sum(map(len, wanted.documents or ()))
     if there > most:
         message = (
