@@ -379,6 +379,7 @@ LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
 PPTX, XLSX = PACKAGES["pptx"], PACKAGES["xlsx"]
 REFUSED: list[tuple[str, str | bytes, str]] = [
     ("pptx", b"PK no", "is not a whole document"),
+    ("docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0", "password"),
     ("pptx", package(XLSX), "its part ppt/presentation.xml is missing"),
     ("pptx", _without(PPTX, "ppt/slides/slide2.xml"), "its part ppt/slides/slide2.xml is missing"),
     ("pptx", _with(PPTX, presentation="r:id=\"r2\"→r:id=\"r9\""), "names 'r9', and no part belongs to it"),

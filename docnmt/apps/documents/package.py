@@ -13,6 +13,8 @@ from docnmt.runtime.errors import UserError
 
 #: A package that unpacks to more than this, pictures included, is not read.
 MAX_BYTES = 256 << 20
+#: How files of Word 97 begin, and those of today with a password.
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 class Package(DocumentFile):
@@ -22,7 +24,10 @@ class Package(DocumentFile):
         try:
             return zipfile.ZipFile(io.BytesIO(self.content))
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            raise UserError(f"{self.name}: is not a whole document of this kind ({error}); was it cut off?") from error
+            why = f"not a whole document of this kind ({error}); was it cut off?"
+            if self.content.startswith(_COMPOUND):
+                why = "protected by a password, or in a format of before 2007; save it without, as a document of today"
+            raise UserError(f"{self.name}: is {why}") from error
 
     def _unpacked(self, package: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
         """Every part and what it holds, in the order of the package."""
