@@ -145,6 +145,16 @@ def test_with_every_hypothesis_alive_the_best_with_the_term_is_found() -> None:
     assert search(table, [Slot(0, (4,), terms=terms)], 40)[0][0] == best[1]
 
 
+def test_greedy_search_writes_its_text_before_a_term_that_it_would_not_write() -> None:
+    """The model writes a b; the term is c d, whose tokens it never takes by itself."""
+    a, b, c, d = range(FIRST, FIRST + 4)
+    table = torch.full((FIRST + WORDS, FIRST + WORDS), -9.0)
+    for before, token in ((BOS, a), (a, b), (b, EOS), (c, b), (d, EOS)):
+        table[before, token] = 0.0
+    terms = Terms({0: ((c, d),)}, torch.zeros(FIRST + WORDS, dtype=torch.bool))
+    assert search(table, [Slot(0, (9,), terms=terms)], 1) == [[(a, b, c, d, EOS)]]
+
+
 def test_a_term_may_begin_inside_of_one_that_was_broken_off() -> None:
     """Of a a a b the last three are the term a a b."""
     a, b = FIRST, FIRST + 1

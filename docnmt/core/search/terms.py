@@ -2,7 +2,8 @@
 
 Dynamic beam allocation (Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for
 Neural Machine Translation"): hypotheses that lack equally many tokens of their sentence's terms form a bank; the
-places of the beam are divided among the banks, and places a bank does not use go to those that lack fewer.
+places of the beam are divided among the banks, and places a bank does not use go to those that lack fewer. With a beam
+of one place there is nothing to divide: a term is written where the search would begin it or, at the latest, end.
 """
 
 from __future__ import annotations
@@ -83,11 +84,15 @@ class TermProgress:
         return sum(map(len, self.left))
 
     @property
+    def going(self) -> set[int]:
+        """The tokens that continue the begun term; those that begin one if none has begun."""
+        depth = len(self.begun)
+        return {term[depth] for term in self.left if term[:depth] == self.begun}
+
+    @property
     def steps(self) -> set[int]:
         """The tokens that continue the begun term or begin one."""
-        depth = len(self.begun)
-        going = {term[depth] for term in self.left if term[:depth] == self.begun}
-        return going | {term[0] for term in self.left}
+        return self.going | {term[0] for term in self.left}
 
     def after(self, token: int, terms: Terms) -> TermProgress:
         """Return the progress after one more token."""
@@ -137,7 +142,8 @@ class TermRows:
         """Set log_probs (R, V) to -inf for tokens that may not follow.
 
         These are the end while terms are missing, tokens that would turn a term into another word, and all but terms
-        when no room is left for other tokens. `room` of a row: the most tokens before the end.
+        when no room is left for other tokens or, in a beam of one place, a term has begun or the end would follow.
+        `room` of a row: the most tokens before the end.
         """
         for n, terms in self._constrained():
             for place, progress in enumerate(self._rows[n]):
@@ -146,9 +152,11 @@ class TermRows:
                 if progress.ended and not progress.begun:
                     scores[terms.joins.to(scores.device)] = -torch.inf
                 if progress.left:
+                    now = self.width == 1 and (bool(progress.begun) or int(scores.argmax()) in (BRK, EOS))
                     scores[[BRK, EOS]] = -torch.inf
-                    if progress.whole >= (left := room(row)):
-                        kept = [token for token in progress.steps if progress.after(token, terms).missing < left]
+                    if progress.whole >= (left := room(row)) or now:
+                        steps = progress.going if now else progress.steps
+                        kept = [token for token in steps if progress.after(token, terms).missing < left]
                         only = torch.full_like(scores, -torch.inf)
                         only[kept] = scores[kept]
                         log_probs[row] = only
@@ -203,6 +211,8 @@ class TermRows:
 
     def _living(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Return a beam of candidates that do not end, taken from all banks, best first."""
+        if self.width == 1:
+            return [each for each in found if each.token != EOS][:1]
         banks: dict[int, list[Candidate]] = defaultdict(list)
         for each in found:
             if each.token != EOS:
