@@ -144,12 +144,17 @@ def test_lines_of_a_file_that_stay_are_named(service: Served) -> None:
         answer = client.post("/translate/file?name=a.md", content=content)
         streamed = client.post("/translate/file?name=a.md", content=content, headers=accept)
         other = client.post("/translate/file?name=a.md", content=b"A cat.\n")
+        many = client.post("/translate/file?name=a.md", content=(content + b"\n") * 400).headers[
+            "docnmt-untranslated-lines"
+        ]
     assert b"> It sleeps." in answer.content
     assert answer.headers["docnmt-untranslated-lines"] == "3"
     file = json.loads(streamed.text.splitlines()[-1])["file"]
     assert file["untranslated"] == [3]
     assert base64.b64decode(file["content"]) == answer.content
     assert "docnmt-untranslated-lines" not in other.headers
+    assert many.startswith("3, 9, 15, ")
+    assert len(many) < 1010
 
 
 def test_text_that_the_model_does_not_know_is_told(service: Served) -> None:

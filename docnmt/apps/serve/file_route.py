@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,9 @@ from docnmt.apps.serve.json_lines import Stream, wanted
 from docnmt.apps.serve.media_types import TYPES
 from docnmt.apps.serve.request_body import media_type, parameters
 from docnmt.apps.serve.service import Service
+
+#: Characters of a header; proxies refuse answers whose headers take some kilobytes.
+_MOST = 1000
 
 
 class TranslateFile:
@@ -72,11 +75,17 @@ class TranslateFile:
 
 def _told(left: Sequence[int | str], unknown: str) -> dict[str, str]:
     """Return headers that report untranslated lines and parts, and text that the model does not know."""
-    lines = ", ".join(str(place) for place in left if isinstance(place, int))
-    parts = "; ".join(place for place in left if isinstance(place, str))
+    lines = _listed((str(place) for place in left if isinstance(place, int)), ", ")
+    parts = _listed((place for place in left if isinstance(place, str)), "; ")
     headers = {
         "docnmt-untranslated-lines": lines,
         "docnmt-untranslated-parts": quote(parts, safe=" ;:/()"),
         "docnmt-unknown": quote(unknown, safe=" ;:/(),"),
     }
     return {name: value for name, value in headers.items() if value}
+
+
+def _listed(places: Iterable[str], comma: str) -> str:
+    """Return a list for a header, of which no more than `_MOST` characters are sent."""
+    text = comma.join(places)
+    return text if len(text) <= _MOST else text[:_MOST].rpartition(comma)[0] + f"{comma}..."
