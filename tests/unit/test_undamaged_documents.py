@@ -127,6 +127,8 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
              "<input value=b><input type=Submit value=b><option label=b value=b><link title=b>",
      ["<div translate=no lang=en><i lang=en title=b>a</i></div><textarea placeholder=\"B\">c</textarea>"
       '<input value=b><input type=Submit value="B"><option label="B" value=b><link title=b>'], ["b", "b", "b"]),
+    ("html", "<head><noscript><style>p {}</style></noscript></head>a<noscript>b</noscript><template><p>c</template>",
+     ["<style>p {}</style></noscript></head>A<noscript>B</noscript><template><p>C</template>"], ["a", "b", "c"]),
     ("html", "<html lang=en-GB><p lang='fr'>Un</p><p>Ten&nbsp;km, sum&shy;mer, a \u200eb.</p>",
      ["<html lang=de>", "lang='fr'", "TEN\u00a0KM, SUMMER, A \u200eB."], ["Ten\u00a0km, summer, a b."]),
     ("xlf", XLF.format(UNIT.format('Dear <x id="NAME"/>, see <x id="N"/>.')),

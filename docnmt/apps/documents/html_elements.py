@@ -6,8 +6,8 @@ from __future__ import annotations
 _BLOCKS = (
     "address article aside base blockquote body caption center col colgroup datalist dd details dialog dir div dl dt "
     "fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link "
-    "main menu meta nav noframes ol optgroup option p search section select summary table tbody td tfoot th thead "
-    "title tr ul"
+    "main menu meta nav noframes noscript ol optgroup option p search section select summary table tbody td template "
+    "tfoot th thead title tr ul"
 )
 #: Elements whose content is not translated: in a line of text, where some show no text to a model …
 UNSEEN = {
@@ -16,7 +16,7 @@ UNSEEN = {
 }  # fmt: skip
 FIXED = frozenset({"code", "kbd", "samp", "var", "meter", "progress", "output"}) | frozenset(UNSEEN)
 #: … and between lines.
-_SKIPPED = "script style pre textarea template noscript iframe listing xmp plaintext"
+_SKIPPED = "script style pre textarea iframe listing xmp plaintext"
 SKIPPED = frozenset(_SKIPPED.split())
 BLOCKS = frozenset(_BLOCKS.split()) | SKIPPED
 #: Elements in lines that are lines of their own if there is no text between them.
