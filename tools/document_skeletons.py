@@ -65,7 +65,10 @@ def of_xml(content: bytes) -> object:
         if name == "pPr" and element.getprevious() is not None:  # not where properties of a paragraph may stand
             continue
         if not NAMES.fullmatch(name):
-            about = {key: value for key, value in element.attrib.items() if not SPOKEN.search(str(key))}
+            seen = SEEN | {"value", "content"} if name in ("input", "meta") else SEEN
+            about = {
+                key: value for key, value in element.attrib.items() if not (SPOKEN.search(str(key)) or key in seen)
+            }
             found[str(element.tag), tuple(sorted(about.items()))] += 1
         waiting += [] if name in ("target", "tuv", "rPr") else list(element)
     return found

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from docnmt.apps.documents import html_attributes
 from docnmt.apps.documents.begin_and_end import matched
-from docnmt.apps.documents.html_elements import BLOCKS, CONTROLS, FIXED, OPEN, PICTURES, SKIPPED, UNSEEN
+from docnmt.apps.documents.html_elements import BLOCKS, CONTROLS, FIXED, OPEN, SKIPPED, UNSEEN, is_picture
 from docnmt.apps.documents.html_language import renamed
 from docnmt.apps.documents.html_tokens import Token, tokens
 from docnmt.apps.documents.inline import Inline
@@ -176,7 +176,7 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
         elif number in closing:
             inline.close()
         else:
-            inline.fixed((raw, ""), seen="picture" if token.tag in PICTURES else "")
+            inline.fixed((raw, ""), seen="picture" if is_picture(token.tag) else "")
     yield SegmentPlace(inline.segment(units=sections.units), line[0].begin, line[-1].end, inline.payloads)
     sections.paragraph()
 
@@ -189,8 +189,8 @@ def _with_icons(source: str, line: Sequence[Token]) -> list[Token]:
         token, last = line[place], ends.get(place, place)
         if last > place and bisect_left(read, place) == bisect_left(read, last):
             inside = line[place + 1 : last]
-            icon = any(each.tag in PICTURES or each.tag in UNSEEN for each in inside)
-            icon = icon or "class" in source[token.begin : token.end].lower()
+            icon = any(is_picture(each.tag) or each.tag in UNSEEN for each in inside)
+            icon = icon or is_picture(token.tag) or "class" in source[token.begin : token.end].lower()
             if not icon and any(each.kind == "text" for each in inside):  # a space between words
                 found.append(token)
             else:

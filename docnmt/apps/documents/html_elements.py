@@ -22,7 +22,7 @@ BLOCKS = frozenset(_BLOCKS.split()) | SKIPPED
 #: Elements in lines that are lines of their own if there is no text between them.
 CONTROLS = frozenset({"button", "label"})
 #: What readers see where no text is: of these, and of elements that have a class and no content, as icons have.
-PICTURES = frozenset({"img", "input", "embed"})
+_PICTURES = frozenset({"img", "input", "embed"})
 #: Elements whose end tag may be left out, and those that end them; a paragraph is ended by any block.
 OPEN = {
     "p": frozenset({"p"}), "li": frozenset({"li"}), "option": frozenset({"option", "optgroup"}),
@@ -30,3 +30,8 @@ OPEN = {
     "td": frozenset({"td", "th", "tr"}), "th": frozenset({"td", "th", "tr"}),
     "rt": frozenset({"rt", "rp"}), "rp": frozenset({"rt", "rp"}),
 }  # fmt: skip
+
+
+def is_picture(tag: str) -> bool:
+    """Whether an element without text shows something: a picture, or whatever a page makes of an element of its own."""
+    return tag in _PICTURES or "-" in tag

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from markdown_it.token import Token
 
 from docnmt.apps.documents.begin_and_end import DEEPEST, matched
-from docnmt.apps.documents.html_elements import FIXED, UNSEEN
+from docnmt.apps.documents.html_elements import FIXED, UNSEEN, is_picture
 from docnmt.apps.documents.html_tokens import VOID
 from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.markdown_blocks import CODE_LINE, ENDS
@@ -30,6 +30,8 @@ _NO = re.compile(r"\stranslate\s*=\s*[\"']?no\b")
 #: Tokens that are read at once, and those that attributes may stand behind.
 _AT_ONCE = frozenset({"image", "math_inline", "math_inline_double", "footnote_ref"})
 _ATTRIBUTED = frozenset({"image", "code_inline", "link_close", "strong_close", "em_close"})
+#: What says of a mark that it shows nothing.
+HIDDEN = " hidden "
 #: What readers see of those that a model does not see.
 _SEEN = {"image": "picture", "math_inline": "value", "math_inline_double": "value"}
 
@@ -158,12 +160,15 @@ class _Reader:
         elif number in self.tags and (_name(child) in FIXED or _NO.search(child.content)):
             after = self.tags[number] + 1
             self._fixed(_name(child), number, after)
+        elif self.tags.get(number) == after:  # there is nothing in it
+            after += 1
+            self.inline.fixed((raw + self.raws[after - 1].replace("\n", " "), ""), seen=_seen(child))
         elif number in self.tags:
             self.inline.open((raw, self.raws[self.tags[number]]))
         elif child.type == "html_inline" and _name(child) == "br":
             self.inline.hard((raw, ""))
         else:
-            self.inline.fixed((raw, ""), seen=_SEEN.get(child.type, ""))
+            self.inline.fixed((raw, ""), seen=_SEEN.get(child.type) or _seen(child))
         self.line += sum(each.count("\n") for each in self.raws[number:after])
         return after
 
@@ -224,6 +229,15 @@ def _pairs(children: Sequence[Token]) -> dict[int, int]:
         else:
             steps.append((-1 if tag[1] else 1, (around[-1], tag[2].lower())))
     return matched(steps)
+
+
+def _seen(child: Token) -> str:
+    """What readers see of an element without text: something if it has a class, as icons have, or is a component."""
+    match = _TAG.match(child.content)
+    if child.type != "html_inline" or match is None or match[1] or HIDDEN in child.content:
+        return ""
+    own = match[2][0].isupper() and child.content.endswith("/>")
+    return "picture" if own or is_picture(match[2].lower()) or "class" in child.content.lower() else ""
 
 
 def _name(child: Token) -> str:

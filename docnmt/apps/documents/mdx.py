@@ -13,6 +13,7 @@ from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 
 from docnmt.apps.documents.markdown import Markdown
+from docnmt.apps.documents.markdown_inline import HIDDEN
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace
 
@@ -27,6 +28,7 @@ _TOKEN = re.compile(rf"{_FENCE}|{_SPAN}|{_MODULE}|(?P<tag>{_TAG})|(?P<brace>(?<!
 #: A placeholder is text, and kept as one.
 _PLACEHOLDER = re.compile(r"\{[\w.]+\}")
 #: A tag that HTML does not have as it is: `<>`, `<Tabs.Item>`, or with an expression.
+_COMMENT = re.compile(r"\{(?:\s*/\*.*?\*/)+\s*\}", re.DOTALL)
 _STRANGE = re.compile(r"\A</?>|\A</?\w*[.:]|\{")
 #: What does not end is looked for so often, each time to the end of the file.
 _TRIES = 20
@@ -115,15 +117,19 @@ class Mdx(Markdown):
                 if match["tag"] and _STRANGE.search(raw):
                     yield begin, end, self._tag(raw, match["name"])
                 elif match["brace"] and end and not _PLACEHOLDER.fullmatch(raw):
-                    yield begin, end, f"<{self._hide(raw)} />"
+                    yield begin, end, self._mark(raw, shows=not _COMMENT.fullmatch(raw))
                 tries, place = (tries, end) if end else (max(tries - 1, 0), place)
 
     def _tag(self, raw: str, name: str | None) -> str:
         """The mark of a tag: an element of the same name if HTML may have it, so that its end is found."""
         if raw.startswith("</") or name is None or "." in name or ":" in name:
-            return f"<{self._hide(raw)} />"
+            return self._mark(raw, shows=raw.endswith("/>"))
         alone = raw.endswith("/>")
         return f"<{name} {self._hide(raw[1 + len(name) : -1 - alone])}{'/' * alone}>"
+
+    def _mark(self, raw: str, *, shows: bool) -> str:
+        """A mark for what is no element of HTML."""
+        return f"<{self._hide(raw)} />" if shows else f"<{self._hide(raw)}{HIDDEN}/>"
 
     def _hide(self, text: str) -> str:
         self._hidden.append(text)
@@ -131,7 +137,7 @@ class Mdx(Markdown):
 
     def _shown(self, text: str) -> str:
         """A text with what was hidden in it."""
-        marks = re.compile(rf"<!--{self._key}(\d+)-->|<{self._key}(\d+) />| {self._key}(\d+)")
+        marks = re.compile(rf"<!--{self._key}(\d+)-->|<{self._key}(\d+)(?: hidden)? />| {self._key}(\d+)")
         return marks.sub(lambda match: self._hidden[int(match[1] or match[2] or match[3])], text)
 
 
