@@ -77,7 +77,12 @@ def hostile(size: int) -> list[tuple[str, str | bytes]]:
         ("xml", f"<resources><string>{repeated('a <b>c</b> ')}</string></resources>"),
         ("vtt", f"WEBVTT\n\n00:01.000 --> 00:02.000\n{repeated('<v a')}"),
         ("ass", f"[Events]\nDialogue: 0,0,0,0,0,0,0,0,0,{repeated('{' + chr(92) + 'p1 ')}"),
-        *(("mdx", repeated(each)) for each in ('<a "', "{'", "{1+2} a ")),
+        *(("mdx", repeated(each)) for each in ('<a "', "{'", "{1+2} a ", "a {/* ")),
+        *(("txt", repeated(each)) for each in ("a/", "/a-", "a.", "#a", "@:a.", "$a@", "C:\\\\", "<0", "{{{", "_x000")),
+        ("json", f'["{{n, choice, {repeated("0#a|")}}}"]'),
+        ("srt", f"{SRT}{repeated('AB' + chr(10))}"),
+        ("srt", f"{SRT}{repeated('[a]' + chr(10))}"),
+        ("html", repeated('<a title="b" alt=c>')),
         ("xlf", XLF.format(f"<trans-unit><source>w {repeated('a <x/>')}</source></trans-unit>")),
         *((kind, content) for kind in ("json", "yaml") for content in forms),
     ]

@@ -143,11 +143,12 @@ class Mdx(Markdown):
 
 def _end(source: str, place: int, closing: str) -> int:
     """Behind the sign that closes what was opened before `place`, or 0: strings, comments and braces may be between."""
-    depth = 0
+    depth, ends = 0, True  # whether comments end
     while match := _STOP.search(source, place):
         sign, place = match[0], match.end()
         if sign in _ENDS and (sign not in ("'", "`", "/*", "//") or closing == "}" or depth):
-            inside = _ENDS[sign].match(source, place)
+            inside = _ENDS[sign].match(source, place) if ends or sign != "/*" else None
+            ends &= inside is not None or sign != "/*"
             place = inside.end() if inside else place
         elif depth == 0 and sign == closing:
             return place
