@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -31,15 +32,15 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
-class Once(argparse.Action):
-    """An option of several values that is given once: the first ones would be lost, and both may be wanted."""
+class SeveralValues(argparse.Action):
+    """An option of several values. If it is there twice the last ones count, and a note says so."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
     ) -> None:
         """Store the values."""
         if hasattr(namespace, self.dest):
-            parser.error(f"{option} is there twice; give all values after one {option}")
+            print(f"note: {option} is there twice, and only its last values are used", file=sys.stderr)
         setattr(namespace, self.dest, values)
 
 
@@ -193,6 +194,6 @@ def _add_option(group: argparse._ArgumentGroup, setting: Setting, help: str | No
     if setting.choices is not None and about.metavar is None:
         metavar = "{" + ",".join(map(str, setting.choices)) + "}"
     if setting.several:
-        group.add_argument(*names, dest=setting.name, metavar=metavar, nargs="+", action=Once, help=help)
+        group.add_argument(*names, dest=setting.name, metavar=metavar, nargs="+", action=SeveralValues, help=help)
     else:
         group.add_argument(*names, dest=setting.name, metavar=metavar, help=help)

@@ -35,7 +35,7 @@ _prepares = False
 #: True if `tune` chose oneDNN for the linear layers of a training only.
 _trains_linear = False
 #: The note that says so.
-_LINEAR = ("those of linear layers: oneDNN",)
+_LINEAR = ("linear layers: oneDNN",)
 #: Number of shapes for which oneDNN, and torch's cache above it, keep preparations, instead of 1,024. On AMD each takes
 #: up to 0.9 MB in float32 and 0.4 in bfloat16; a long-lived process needed more than a gigabyte.
 PREPARED = 256

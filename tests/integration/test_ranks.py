@@ -166,7 +166,7 @@ def test_two_ranks_train_what_one_does(jobs: Jobs, kind: str, case: str) -> None
     assert first.tensors.keys() == second.tensors.keys()
     for name, tensor in first.tensors.items():
         if not name.endswith(("qkv.bias", "key_value.bias")):  # without gradient: noise, which Adam makes large
-            torch.testing.assert_close(second.tensors[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+            torch.testing.assert_close(second.tensors[name], tensor, rtol=1e-4, atol=2e-5, msg=name)
 
 
 @pytest.mark.parametrize("case", ["search", "ensemble", "contrastive", "vectors", "codes"])

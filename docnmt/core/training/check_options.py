@@ -80,10 +80,6 @@ def check_validation(config: Mapping[str, Any], task: Task, model: nn.Module) ->
         }
         if useless := [option for option, value in asked.items() if value]:
             raise UsageError(f"--disable-validation leaves nothing for {' and '.join(useless)} to judge by")
-        if training.ema and not limits.keep_last:
-            raise UsageError(
-                "--ema: with --disable-validation no checkpoint has the mean as its model; give --keep-last N"
-            )
         return
     try:
         task.dataset("valid", model, seed=training.seed)

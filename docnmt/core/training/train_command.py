@@ -91,6 +91,8 @@ def notes(config: dict[str, Any]) -> list[str]:
         found.append("no --max-update, --max-epoch or --patience: training goes on until Ctrl-C or SIGTERM, which save")
     if limits.max_update is not None and warmup > limits.max_update > 0:
         found.append(f"--warmup-updates {warmup} is above --max-update {limits.max_update}: --lr is never reached")
+    if config["training"].ema and config["training"].disable_validation and not limits.keep_last:
+        found.append("--ema: with --disable-validation no checkpoint has the mean as its model; give --keep-last N")
     if config["training"].max_tokens < 16:
         found.append(f"--max-tokens {config['training'].max_tokens}: nearly every unit is a batch of its own")
     if config["training"].bf16 and pick_device(limits.device).type == "cpu" and not multiplies_bfloat16():
