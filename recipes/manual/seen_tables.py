@@ -92,7 +92,8 @@ def systems(found: Rows) -> Iterator[str]:
     body = []
     for name, row in found.items():
         if "over the memory" in row:
-            body.append([*name.removesuffix(".json").split("/")[1:][::-1], over(row, "over the memory")])
+            corpus, part, system = name.removesuffix(".json").split("/")
+            body.append([system, f"{corpus}, {part}", over(row, "over the memory")])
     yield from table(["system", "part of the test text", "s-BLEU over the translation memory"], body)
 
 
