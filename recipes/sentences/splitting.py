@@ -1,6 +1,6 @@
 """How well rules and packages find the sentences of running text.
 
-    python tools/bench/splitting.py FILE --language de [--role target]
+    python recipes/sentences/splitting.py FILE --language de [--role target]
 
 FILE has a sentence a line and empty lines between documents, or is a table, of which --role says the side. Each
 document's lines are joined by spaces and split again, by docnmt's rules and by those of sentencex, sentence-splitter

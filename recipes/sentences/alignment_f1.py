@@ -1,6 +1,6 @@
 """How well docnmt-align finds the sentences of a corpus again after some were merged, divided or taken out.
 
-    python tools/alignment_f1.py ~/corpora/docmix_ende/dev --languages en de [--share 0.1] [--seed 1] [--path CKPT]
+    python recipes/sentences/alignment_f1.py ~/corpora/docmix_ende/dev --languages en de [--share 0.1] [--seed 1]
 
 The corpus is PREFIX.LANGUAGE (a sentence a line, an empty line between documents) with PREFIX.levels.tsv, whose first
 two columns number section and paragraph. A share of the sentences, drawn by the seed, is changed on one side, drawn
