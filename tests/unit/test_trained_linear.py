@@ -15,6 +15,9 @@ from docnmt.runtime import tuning
 @pytest.fixture(params=[True, False])
 def _tuned(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_trains_linear", request.param)
+    with tuning.linear_products():
+        if request.param and tuning._product_error() > tuning.FLOAT32_ERROR:
+            pytest.skip("oneDNN rounds to bfloat16 on this processor, and tune does not choose it")
 
 
 @pytest.mark.usefixtures("_tuned")
