@@ -62,9 +62,10 @@ def chunked_cross_entropy(
     if chunk_tokens is None:
         chunk_tokens = _CHUNK if features.device.type == "cpu" else max(_CHUNK, _CARD_SCORES // max(1, len(weight)))
     share, log_copied = (None, None) if copied is None else (copied.share, copied.log_probs)
-    loss, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        features, weight, bias, share, log_copied, labels, ignored, 1 - label_smoothing, chunk_tokens
-    )
+    with linear_products():  # those of the gradient, too, which the forward pass computes
+        loss, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            features, weight, bias, share, log_copied, labels, ignored, 1 - label_smoothing, chunk_tokens
+        )
     if label_smoothing:  # the mean of all scores is linear in the features: no (T, V) is needed for it
         precise = loss.dtype
         mean_scores = (features.sum(0, dtype=precise) * weight.mean(0, dtype=precise)).sum()
@@ -166,8 +167,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         matrix = weight.to(product)
         for begin in range(0, len(features), chunk):
             x, y = features[begin : begin + chunk].to(product), labels[begin : begin + chunk, None]
-            with linear_products():
-                scores = x @ matrix.t()  # (C, V)
+            scores = x @ matrix.t()  # (C, V)
             if bias is not None:
                 scores = scores.to(precise) + bias
             p = torch.softmax(scores, dim=1, dtype=precise)  # a single pass over memory
@@ -197,11 +197,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if d_bias is not None:
                 d_bias += (p if ignored is None else p.masked_fill(ignored[begin : begin + chunk], 0)).sum(0)
             p = p.to(product)
-            with linear_products():
-                if d_features is not None:
-                    d_features[begin : begin + chunk] = p @ matrix
-                if d_weight is not None:
-                    d_weight += p.t() @ x
+            if d_features is not None:
+                d_features[begin : begin + chunk] = p @ matrix
+            if d_weight is not None:
+                d_weight += p.t() @ x
         ctx.dtypes = (weight.dtype, None if bias is None else bias.dtype)
         ctx.save_for_backward(d_features, d_weight, d_bias, *d_copied)
         ctx.mark_non_differentiable(nll)

@@ -34,8 +34,6 @@ BUSY = 1.5
 _prepares = False
 #: True if `tune` chose oneDNN for the linear layers of a training only.
 _trains_linear = False
-#: The note that says so.
-_LINEAR = ("linear layers: oneDNN",)
 #: Number of shapes for which oneDNN, and torch's cache above it, keep preparations, instead of 1,024. On AMD each takes
 #: up to 0.9 MB in float32 and 0.4 in bfloat16; a long-lived process needed more than a gigabyte.
 PREPARED = 256
@@ -99,16 +97,17 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PREPARED_OF_NEW if new_shapes else PREPARED))
     if not new_shapes:
         os.environ.setdefault("LRU_CACHE_CAPACITY", str(PREPARED))
-    matmul, error, notes = _choose_matmul(new_shapes)
-    _prepares, _trains_linear = matmul == "oneDNN", notes == _LINEAR
+    exact, error, notes = _choose_matmul(new_shapes)
+    _prepares, _trains_linear = exact and not new_shapes, exact and new_shapes
     allocator = "keep" if _keep_freed_memory() else "default"
     if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
         torch.set_num_threads(min(torch.get_num_threads(), processors()))
+    matmul = "oneDNN" if _prepares else "default"
     return Runtime(matmul, error, allocator, torch.get_num_threads(), (*notes, *_busy()))
 
 
-def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:
-    """Choose the library of float32 products; return its name, its error and notes.
+def _choose_matmul(new_shapes: bool) -> tuple[bool, float, tuple[str, ...]]:
+    """Choose the library of float32 products; return whether oneDNN computes them, the error of what does, and notes.
 
     torch's "medium" precision sends them to oneDNN: on AMD it is faster than MKL, and it gives a row the same
     bits in every batch (`row_invariant`). But it prepares each new shape for 0.3 to 0.9 ms, more than it gains
@@ -117,16 +116,16 @@ def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:
     alone.
     """
     if torch.cuda.is_available():
-        return "default", math.nan, ("a GPU is present, precision left alone",)
+        return False, math.nan, ("a GPU is present, precision left alone",)
     torch.set_float32_matmul_precision("medium")
     error = _product_error()
     exact = error <= FLOAT32_ERROR
     if exact and not new_shapes:
-        return "oneDNN", error, ()
+        return True, error, ()
     torch.set_float32_matmul_precision("highest")
     if exact:
-        return "default", max(error, _product_error()), _LINEAR
-    return "default", _product_error(), (f"oneDNN refused, its error is {error:.1e}",)
+        return True, max(error, _product_error()), ("linear layers: oneDNN",)
+    return False, _product_error(), (f"oneDNN refused, its error is {error:.1e}",)
 
 
 def _busy() -> list[str]:
@@ -181,7 +180,7 @@ def _keep_freed_memory() -> bool:
 
 def new_shapes() -> AbstractContextManager[None]:
     """Send products of shapes that seldom recur to torch's default library, if `tune` chose oneDNN."""
-    return _products("highest") if _prepares else nullcontext()
+    return products_by("highest") if _prepares else nullcontext()
 
 
 def trains_linear() -> bool:
@@ -191,11 +190,12 @@ def trains_linear() -> bool:
 
 def linear_products() -> AbstractContextManager[None]:
     """Send a linear layer's products in training to oneDNN, if `tune` chose it for them."""
-    return _products("medium") if _trains_linear else nullcontext()
+    return products_by("medium") if _trains_linear else nullcontext()
 
 
 @contextmanager
-def _products(precision: str) -> Iterator[None]:
+def products_by(precision: str) -> Iterator[None]:
+    """Compute float32 products by torch's default library ("highest") or by oneDNN ("medium")."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:
@@ -235,12 +235,8 @@ def _linear_invariant(precision: str, threads: int, dtype: torch.dtype) -> bool:
 @lru_cache
 def _attention_invariant(precision: str, threads: int) -> bool:
     """Check attention with this precision; cached for each setting that changes the answer."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
-    try:
+    with products_by(precision):
         return all(_heads_invariant(*sizes) for sizes in ((4, 32), (8, 64)))
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def _heads_invariant(heads: int, width: int) -> bool:

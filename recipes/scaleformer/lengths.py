@@ -65,9 +65,16 @@ def table(measured: Measured) -> Iterator[str]:
         right = {split: [100 * average(each[split])[1] for each in seeds.values()] for split in SPLITS}
         nats = {split: mean(average(each[split])[0] for each in seeds.values()) for split in SPLITS}
         trained = {s: mean(each[s][0]["nats"] for each in seeds.values()) for s in list(SPLITS)[1:]}
-        cells = [f"{mean(r):.1f}" + (f" ({min(r):.1f} to {max(r):.1f})" if len(r) > 1 else "") for r in right.values()]
+        cells = [spread(r, 1) for r in right.values()]
         cells += [f"{value:.4f}" for value in (*nats.values(), *trained.values())]
         yield f"| {system} | {len(seeds)} | {' | '.join(cells)} |"
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """One number; the mean, the smallest and the largest of several; a dash for none."""
+    if len(values) < 2:
+        return f"{values[0]:.{digits}f}" if values else "–"
+    return f"{mean(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 def draw(measured: Measured, path: Path) -> None:

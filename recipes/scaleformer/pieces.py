@@ -14,7 +14,8 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean
+
+from lengths import spread
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from measured import find, read_json
@@ -34,14 +35,7 @@ def table(folder: Path) -> Iterator[str]:
     yield f"| --- | ---: |{' ---: |' * len(heads)}"
     for system, of in sorted(scores.items()):
         found = [of[metric, lines] for metric in METRICS for lines in LENGTHS]
-        yield f"| {system} | {max(map(len, found))} | {' | '.join(map(spread, found))} |"
-
-
-def spread(values: list[float]) -> str:
-    """One number; the mean, the smallest and the largest of several; a dash for none."""
-    if len(values) < 2:
-        return f"{values[0]:.2f}" if values else "–"
-    return f"{fmean(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+        yield f"| {system} | {max(map(len, found))} | {' | '.join(spread(values, 2) for values in found)} |"
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +15,7 @@ from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import Run
 from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate
 from docnmt.core.training.update import change_weights, gradient
-from docnmt.runtime.tuning import tune
+from docnmt.runtime.tuning import products_by, tune
 
 FULL, HALF = "float32", "bf16"
 SMOOTHING, DROPOUT = 0.1, 0.1
@@ -86,7 +85,7 @@ def docnmt(data: str, arch: str, size: Size, subwords: int) -> Ways:
 
     def products(kind: torch.dtype, precision: str) -> Callable[[int, int], None]:
         def multiply(source: int, target: int) -> None:
-            with library(precision):
+            with products_by(precision):
                 bare_products(size, source, target, kind)
 
         return multiply
@@ -96,17 +95,6 @@ def docnmt(data: str, arch: str, size: Size, subwords: int) -> Ways:
         f"products {FULL}, oneDNN": products(torch.float32, "medium"),
         f"products {HALF}": products(torch.bfloat16, "highest"),
     }  # fmt: skip
-
-
-@contextmanager
-def library(precision: str) -> Iterator[None]:
-    """float32 products by torch's default library ("highest") or by oneDNN ("medium")."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def bare_products(size: Size, source: int, target: int, kind: torch.dtype) -> None:

@@ -60,10 +60,8 @@ class HtmlFragment(Html):
 
     def _places(self) -> Iterator[SegmentPlace]:
         return self._read(
-            [
-                replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
-                for token in tokens(self.source)
-            ]
+            replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
+            for token in tokens(self.source)
         )
 
 

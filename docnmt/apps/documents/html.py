@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -41,13 +41,13 @@ class Html(Spliced):
     def _places(self) -> Iterator[SegmentPlace]:
         if self.source.count("<") + self.source.count("&") > _MOST:
             raise UserError(f"{self.name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
-        return self._read(list(tokens(self.source)))
+        return self._read(tokens(self.source))
 
-    def _read(self, found: Sequence[Token]) -> Iterator[SegmentPlace]:
+    def _read(self, found: Iterable[Token]) -> Iterator[SegmentPlace]:
         """The texts and the attributes that readers see, where they stand."""
         self._tokens, self._attributes = list(joined(found)), dict[str, str]()
         units = ("0", "0")
-        places = [*segments(self.source, found, Sections()), *html_attributes.places(self.source, self._tokens)]
+        places = [*segments(self.source, self._tokens, Sections()), *html_attributes.places(self.source, self._tokens)]
         for place in sorted(places, key=lambda place: place.begin):
             if isinstance(place, html_attributes.AttributePlace):
                 place = replace(place, segment=replace(place.segment, units=units))
@@ -70,7 +70,9 @@ class Html(Spliced):
 
     def _renamed(self, raw: str) -> str:
         """A mark with the target's language where it says the source's, and with its attributes translated."""
-        return replaced(raw, renamed(raw, joined(list(tokens(raw))), self.languages, self._attributes))
+        if not self._attributes and "lang" not in raw.lower():
+            return raw
+        return replaced(raw, renamed(raw, joined(tokens(raw)), self.languages, self._attributes))
 
     def _encoded(self, text: str) -> bytes:
         return text.encode(self.encoding, errors="xmlcharrefreplace")
@@ -81,10 +83,10 @@ def escape(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterator[SegmentPlace]:
-    """The segments of a page or of a part of it."""
+def segments(source: str, found: Iterable[Token], sections: Sections) -> Iterator[SegmentPlace]:
+    """The segments of a page or of a part of it, from its `joined` tokens."""
     line: list[Token] = []
-    for token in joined(found):
+    for token in found:
         if token.kind in ("text", "other") or token.tag not in BLOCKS:
             line.append(token)
         else:
@@ -94,8 +96,9 @@ def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterato
     yield from _line(source, line, sections)
 
 
-def joined(found: Sequence[Token]) -> Iterator[Token]:
+def joined(read: Iterable[Token]) -> Iterator[Token]:
     """The same with each element that is kept as one token, `fixed`."""
+    found = list(read)
     ends = _ends(found)
     place = 0
     while place < len(found):

@@ -176,9 +176,9 @@ class Markdown(Spliced):
         begin = self.source.index(lines[0], begin, end)  # behind the mark of a list or quotation
         part = self.source[begin:end]
         if [line.strip() for line in _END.split(part.strip())] == lines:
-            for place in web.segments(part, list(tokens(part)), sections):
+            for place in web.segments(part, web.joined(tokens(part)), sections):
                 yield replace(place, begin=begin + place.begin, end=begin + place.end)
-        elif any(web.segments(token.content, list(tokens(token.content)), Sections())):  # marks between the lines
+        elif any(web.segments(token.content, web.joined(tokens(token.content)), Sections())):  # marks between the lines
             left.append(self._line(begin))
 
     def _line(self, place: int) -> int:
