@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import anyio
 import msgspec
 from starlette.requests import Request
 from starlette.types import Send
@@ -58,8 +58,9 @@ class Stream:
     async def _body(self, line: bytes, *, more: bool) -> None:
         message = {"type": "http.response.body", "body": line, "more_body": more}
         try:
-            await asyncio.wait_for(self._send(message), max(self._deadline - time.monotonic(), 1))
-        except asyncio.TimeoutError:
+            with anyio.fail_after(max(self._deadline - time.monotonic(), 1)):
+                await self._send(message)
+        except TimeoutError:
             raise Refused(499, "gone", "the client does not read") from None
 
 

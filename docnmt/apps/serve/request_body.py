@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
+import anyio
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
@@ -43,8 +43,9 @@ async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
             parts.append(part)
 
     try:
-        await asyncio.wait_for(read(), seconds)
-    except asyncio.TimeoutError:
+        with anyio.fail_after(seconds):
+            await read()
+    except TimeoutError:
         message = f"the body did not arrive within {seconds:g} seconds"
         raise Refused(408, "too_slow", message, {"connection": "close"}) from None
     except ClientDisconnect:

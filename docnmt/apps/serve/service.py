@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import anyio
 from starlette.requests import Request
 from starlette.types import Receive
 
@@ -191,8 +192,9 @@ class Service:
             await asyncio.to_thread(self.submit, order)
             while True:
                 try:
-                    event = await asyncio.wait_for(queue.get(), max(deadline + PATIENCE - time.monotonic(), 0))
-                except asyncio.TimeoutError:
+                    with anyio.fail_after(max(deadline + PATIENCE - time.monotonic(), 0)):
+                        event = await queue.get()
+                except TimeoutError:
                     event = "late"
                 if isinstance(event, tuple):
                     self.metrics.sentences.inc(event[1].explanation is None)
