@@ -189,6 +189,43 @@ def test_a_stream_that_nobody_reads_is_given_up(start: Start, capsys: pytest.Cap
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/translate", {"text": "a cat."}),
+        ("/translate", {"q": "a cat.", "source": "en", "target": "de"}),
+        ("/translate/file?kind=json", {"a": "a cat."}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a cat."}]}),
+        ("/sessions/{}/translate", {}),
+    ],
+)
+def test_a_place_in_the_queue_is_given_back_before_the_answer_is_sent(
+    start: Start, path: str, body: dict[str, Any]
+) -> None:
+    """A client that reads a byte now and then held it for days."""
+    client, held = start(), []
+    path, _, query = path.format(client.post("/sessions", json={"segments": ["a cat."]}).json()["session"]).partition(
+        "?"
+    )
+
+    async def receive() -> Any:
+        if held:
+            await asyncio.sleep(60)
+        held.append(0)
+        return {"type": "http.request", "body": json.dumps(body).encode()}
+
+    async def send(message: Any) -> None:
+        assert message.get("status", 200) == 200
+        held.append(client.service._active)  # type: ignore[attr-defined]
+
+    scope = {
+        "type": "http", "method": "POST", "path": path, "query_string": query.encode(), "http_version": "1.1",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+    }  # fmt: skip
+    asyncio.run(client.app(scope, receive, send))
+    assert held == [0, 0, 0]
+
+
 def test_pairs_are_aligned_a_few_at_a_time(start: Start, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     service = start().service  # type: ignore[attr-defined]
     pairs = [(line, line) for document in small_system.text(5, 4) for line in document]

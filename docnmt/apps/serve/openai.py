@@ -125,7 +125,7 @@ class Chat:
             async for number, found in translations(service, request, texts, deadline):
                 answer.found[number] = found
             (text,) = texts.answer(answer.found)
-            await JsonResponse(answer.whole(text))(scope, receive, send)
+        await JsonResponse(answer.whole(text))(scope, receive, send)
 
     async def _stream(
         self, request: Request, texts: AskedTexts, answer: Answer, stream: EventStream, deadline: float, *, usage: bool

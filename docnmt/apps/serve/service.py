@@ -63,7 +63,9 @@ class Service:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[float]:
-        """Hold a place in the queue, from the first byte of the body to the last of the answer; yield the deadline.
+        """Hold a place in the queue; yield the deadline.
+
+        It is held from the first byte of the body until the answer is ready, or the last byte of a stream is sent.
 
         Raises:
             Refused: the queue is full, or the service takes no requests.

@@ -182,7 +182,7 @@ class TranslateSession:
                 await self._stream(request, events, Stream(send, deadline))
                 return
             told = {event["segment"]: event async for event in events}
-            await JsonResponse({"segments": [told[number] for number in numbers]})(scope, receive, send)
+        await JsonResponse({"segments": [told[number] for number in numbers]})(scope, receive, send)
 
     async def _events(
         self, request: Request, texts: AskedTexts, numbers: list[int], segments: list[SessionSegment], deadline: float
