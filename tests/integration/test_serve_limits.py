@@ -226,6 +226,44 @@ def test_a_place_in_the_queue_is_given_back_before_the_answer_is_sent(
     assert held == [0, 0, 0]
 
 
+@pytest.mark.parametrize("accept", ["", "application/x-ndjson"])
+def test_what_is_broken_off_at_the_end_is_told_if_it_can_be(
+    start: Start, capsys: pytest.CaptureFixture[str], accept: str
+) -> None:
+    """A body that is read to find the key in it; and a stream whose client does not read its last line."""
+    client, sent = start(token="0123456789abcdef"), []
+    bodies = [{"type": "http.request", "body": b'{"text": "42"}', "more_body": not accept}]
+
+    async def receive() -> Any:
+        return bodies.pop() if bodies else await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if b"done" in message.get("body", b""):
+            await asyncio.sleep(60)
+
+    async def stop() -> None:
+        headers = {"content-type": "application/json", "accept": accept}
+        headers |= {"authorization": "Bearer 0123456789abcdef"} if accept else {}
+        scope = {
+            "type": "http", "method": "POST", "path": "/translate", "query_string": b"", "http_version": "1.1",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }  # fmt: skip
+        asking = asyncio.create_task(client.app(scope, receive, send))  # type: ignore[arg-type]
+        while accept and not any(b"done" in message.get("body", b"") for message in sent):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        client.service.stopping = True  # type: ignore[attr-defined]
+        asking.cancel()
+        await asking
+
+    asyncio.run(stop())
+    assert "Traceback" not in capsys.readouterr().err
+    assert sent[0]["status"] == (200 if accept else 503)
+    if not accept:
+        assert json.loads(sent[1]["body"])["error"]["code"] == "stopping"
+
+
 def test_pairs_are_aligned_a_few_at_a_time(start: Start, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     service = start().service  # type: ignore[attr-defined]
     pairs = [(line, line) for document in small_system.text(5, 4) for line in document]

@@ -186,6 +186,6 @@ def build(service: Service, *, token: str | None, fellows: Fellows | None = None
     first, step = (fellows.number + 1, len(fellows.ports)) if fellows else (1, 1)  # so that no two have one number
     guard = Guard(
         app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, told=told_by, keys=KEYS,
-        numbers=count(first, step),
+        numbers=count(first, step), ends=service.told_of_the_end,
     )  # fmt: skip
     return Together(guard, service, fellows, told_by) if fellows else guard

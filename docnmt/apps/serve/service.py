@@ -78,8 +78,7 @@ class Service:
         self._active += 1
         self.metrics.active.set(self._active)
         try:
-            with self.told_of_the_end():
-                yield time.monotonic() + self.config.request_timeout
+            yield time.monotonic() + self.config.request_timeout
         finally:
             self._active -= 1
             self.metrics.active.set(self._active)
