@@ -97,7 +97,10 @@ def test_content_types(start: Start) -> None:
         assert client.post("/translate", content=body, headers={"content-type": kind}).status_code == 200
     form = 'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nIt.'
     content = f"--B\r\n{form}\r\n--B--\r\n".encode()
-    for charset, status in (("", 200), ("; charset=UTF-8", 200), ("; charset=punycode", 400)):
+    for charset, status in (
+        ("", 200), ("; charset=UTF-8", 200), ("; charset=punycode", 400), ("; charset=utf-8; charset=punycode", 400),
+        ('; x="charset=utf-8"; charset="punycode"', 400),
+    ):  # fmt: skip
         headers = {"content-type": f"multipart/form-data; boundary=B{charset}"}
         assert client.post("/translate/file", content=content, headers=headers).status_code == status
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
@@ -262,6 +265,43 @@ def test_what_is_broken_off_at_the_end_is_told_if_it_can_be(
     assert sent[0]["status"] == (200 if accept else 503)
     if not accept:
         assert json.loads(sent[1]["body"])["error"]["code"] == "stopping"
+
+
+TERMS = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb"}
+
+
+@pytest.mark.parametrize(
+    ("path", "slow", "body"),
+    [
+        ("/v2/translate", "request_body.fields", {"text": "a", "target_lang": "de"}),
+        ("/v2/glossaries", "request_body.fields", TERMS),
+        ("/v2/glossaries", "glossaries.TermFinder", TERMS),
+        ("/v2/languages", "deepl.fields", {}),
+        ("/v2/document/a", "request_body.fields", {"document_key": "a"}),
+        ("/detect", "request_body.fields", {"q": "a"}),
+        ("/v1/chat/completions", "request_body.fields", {"messages": []}),
+        ("/v1/chat/completions", "openai.prompted", {"messages": [{"role": "user", "content": "a"}]}),
+        ("/sessions", "sessions.fields", {}),
+        ("/sessions", "glossaries.TermFinder", {"glossary": {"a": "b"}}),
+    ],
+)
+def test_large_requests_are_read_beside_the_event_loop(
+    start: Start, monkeypatch: pytest.MonkeyPatch, path: str, slow: str, body: dict[str, Any]
+) -> None:
+    """A form of 8 MB took 5 s, a chat of as much 45 s; nobody else was answered meanwhile, not even /health."""
+    from docnmt.apps.serve import deepl, glossaries, openai, request_body, sessions
+
+    modules = {"deepl": deepl, "glossaries": glossaries, "openai": openai, "request_body": request_body}
+    module, name = slow.split(".")
+    client, threads, own = start(), [], getattr({**modules, "sessions": sessions}[module], name)
+
+    def called(*words: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return own(*words)
+
+    monkeypatch.setattr(f"docnmt.apps.serve.{slow}", called)
+    assert client.post(path, json=body).status_code < 500
+    assert [name.partition("_")[0] for name in threads] == ["asyncio"]  # of the pool of asyncio.to_thread
 
 
 def test_pairs_are_aligned_a_few_at_a_time(start: Start, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
