@@ -97,7 +97,10 @@ def test_content_types(start: Start) -> None:
         assert client.post("/translate", content=body, headers={"content-type": kind}).status_code == 200
     form = 'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nIt.'
     content = f"--B\r\n{form}\r\n--B--\r\n".encode()
-    for charset, status in (("", 200), ("; charset=UTF-8", 200), ("; charset=punycode", 400)):
+    for charset, status in (
+        ("", 200), ("; charset=UTF-8", 200), ("; charset=punycode", 400), ("; charset=utf-8; charset=punycode", 400),
+        ('; x="charset=utf-8"; charset="punycode"', 400),
+    ):  # fmt: skip
         headers = {"content-type": f"multipart/form-data; boundary=B{charset}"}
         assert client.post("/translate/file", content=content, headers=headers).status_code == status
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
@@ -187,6 +190,118 @@ def test_a_stream_that_nobody_reads_is_given_up(start: Start, capsys: pytest.Cap
     assert sent[0] == "http.response.start"
     assert "error=gone" in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/translate", {"text": "a cat."}),
+        ("/translate", {"q": "a cat.", "source": "en", "target": "de"}),
+        ("/translate/file?kind=json", {"a": "a cat."}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a cat."}]}),
+        ("/sessions/{}/translate", {}),
+    ],
+)
+def test_a_place_in_the_queue_is_given_back_before_the_answer_is_sent(
+    start: Start, path: str, body: dict[str, Any]
+) -> None:
+    """A client that reads a byte now and then held it for days."""
+    client, held = start(), []
+    path, _, query = path.format(client.post("/sessions", json={"segments": ["a cat."]}).json()["session"]).partition(
+        "?"
+    )
+
+    async def receive() -> Any:
+        if held:
+            await asyncio.sleep(60)
+        held.append(0)
+        return {"type": "http.request", "body": json.dumps(body).encode()}
+
+    async def send(message: Any) -> None:
+        assert message.get("status", 200) == 200
+        held.append(client.service._active)  # type: ignore[attr-defined]
+
+    scope = {
+        "type": "http", "method": "POST", "path": path, "query_string": query.encode(), "http_version": "1.1",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+    }  # fmt: skip
+    asyncio.run(client.app(scope, receive, send))
+    assert held == [0, 0, 0]
+
+
+@pytest.mark.parametrize("accept", ["", "application/x-ndjson"])
+def test_what_is_broken_off_at_the_end_is_told_if_it_can_be(
+    start: Start, capsys: pytest.CaptureFixture[str], accept: str
+) -> None:
+    """A body that is read to find the key in it; and a stream whose client does not read its last line."""
+    client, sent = start(token="0123456789abcdef"), []
+    bodies = [{"type": "http.request", "body": b'{"text": "42"}', "more_body": not accept}]
+
+    async def receive() -> Any:
+        return bodies.pop() if bodies else await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if b"done" in message.get("body", b""):
+            await asyncio.sleep(60)
+
+    async def stop() -> None:
+        headers = {"content-type": "application/json", "accept": accept}
+        headers |= {"authorization": "Bearer 0123456789abcdef"} if accept else {}
+        scope = {
+            "type": "http", "method": "POST", "path": "/translate", "query_string": b"", "http_version": "1.1",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }  # fmt: skip
+        asking = asyncio.create_task(client.app(scope, receive, send))  # type: ignore[arg-type]
+        while accept and not any(b"done" in message.get("body", b"") for message in sent):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        client.service.stopping = True  # type: ignore[attr-defined]
+        asking.cancel()
+        await asking
+
+    asyncio.run(stop())
+    assert "Traceback" not in capsys.readouterr().err
+    assert sent[0]["status"] == (200 if accept else 503)
+    if not accept:
+        assert json.loads(sent[1]["body"])["error"]["code"] == "stopping"
+
+
+TERMS = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb"}
+
+
+@pytest.mark.parametrize(
+    ("path", "slow", "body"),
+    [
+        ("/v2/translate", "request_body.fields", {"text": "a", "target_lang": "de"}),
+        ("/v2/glossaries", "request_body.fields", TERMS),
+        ("/v2/glossaries", "glossaries.TermFinder", TERMS),
+        ("/v2/languages", "deepl.fields", {}),
+        ("/v2/document/a", "request_body.fields", {"document_key": "a"}),
+        ("/detect", "request_body.fields", {"q": "a"}),
+        ("/v1/chat/completions", "request_body.fields", {"messages": []}),
+        ("/v1/chat/completions", "openai.prompted", {"messages": [{"role": "user", "content": "a"}]}),
+        ("/sessions", "sessions.fields", {}),
+        ("/sessions", "glossaries.TermFinder", {"glossary": {"a": "b"}}),
+    ],
+)
+def test_large_requests_are_read_beside_the_event_loop(
+    start: Start, monkeypatch: pytest.MonkeyPatch, path: str, slow: str, body: dict[str, Any]
+) -> None:
+    """A form of 8 MB took 5 s, a chat of as much 45 s; nobody else was answered meanwhile, not even /health."""
+    from docnmt.apps.serve import deepl, glossaries, openai, request_body, sessions
+
+    modules = {"deepl": deepl, "glossaries": glossaries, "openai": openai, "request_body": request_body}
+    module, name = slow.split(".")
+    client, threads, own = start(), [], getattr({**modules, "sessions": sessions}[module], name)
+
+    def called(*words: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return own(*words)
+
+    monkeypatch.setattr(f"docnmt.apps.serve.{slow}", called)
+    assert client.post(path, json=body).status_code < 500
+    assert [name.partition("_")[0] for name in threads] == ["asyncio"]  # of the pool of asyncio.to_thread
 
 
 def test_pairs_are_aligned_a_few_at_a_time(start: Start, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from test_serve_forms import ARCHITECTURES, started
 
 from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.serve import sessions
 from docnmt.apps.serve.session import OpenSessions, SessionSegment
 from docnmt.apps.serve.worker import Models
 from docnmt.core.search import group
@@ -263,3 +264,32 @@ def test_the_bench_of_sessions_prints_times_and_scores(tmp_path: Path) -> None:
         ["in a session, its first", "1"], ["in a session, later ones", "2"], ["alone, the same model", "3"]
     ]  # fmt: skip
     assert [row[0] for row in rows[7:]] == ["in a session", "alone, the same model", "the reference"]
+
+
+@pytest.mark.parametrize("what", ["added", "deleted"])
+def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draft was kept in the segment that had the number then; the encodings of a deleted session stayed."""
+    client, kept = started(models()), []
+    name = client.post("/sessions", json={"segments": SOURCE[:2]}).json()["session"]
+    get, read = OpenSessions.get, sessions.asked_texts
+
+    def noted(self: OpenSessions, name: str) -> Any:
+        kept.append(self)
+        return get(self, name)
+
+    async def meanwhile(*words: Any) -> Any:
+        if what == "added":
+            kept[0].add(kept[0].get(name), [SessionSegment(SOURCE[2])], 0)
+        else:
+            kept[0].close(name)
+        return await read(*words)
+
+    monkeypatch.setattr(OpenSessions, "get", noted)
+    monkeypatch.setattr(sessions, "asked_texts", meanwhile)
+    assert client.post(f"/sessions/{name}/translate", json={"segments": [1]}).status_code == 200
+    if what == "added":
+        found = client.get(f"/sessions/{name}").json()["segments"]
+        assert [each["source"] for each in found if each["translation"] is not None] == [SOURCE[1]]
+    else:
+        assert not kept[0]._encoded
+    client.service.worker.stop()

@@ -106,6 +106,18 @@ def test_nobody_waits_for_a_thread_that_has_ended(worker: Worker) -> None:
         worker.call(list).result(timeout=10)
 
 
+def test_no_request_waits_for_a_thread_that_has_ended(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request waited until its deadline, ten minutes."""
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    monkeypatch.setattr(worker._scheduler, "submit", lambda job: 1 / 0)
+    client = Client(small_system.text(1, 3))
+    worker.submit(client.order)
+    assert client.told.get(timeout=30) == "failed"
+    worker._thread.join(timeout=30)
+    with pytest.raises(RuntimeError, match="ended"):
+        worker.submit(Client(small_system.text(1, 3)).order)
+
+
 def test_a_fault_of_an_explanation_is_one_requests_alone(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = [together(worker, [Client(documents)])[0] for documents in DOCUMENTS]
     wrong = Client(DOCUMENTS[0], explain=True)

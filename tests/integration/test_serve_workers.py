@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -152,6 +153,52 @@ def test_what_is_kept_is_the_same_whichever_worker_is_asked(service: Served) -> 
         200,
         404,
     ]
+
+
+def raw(service: Served, request: str) -> socket.socket:
+    """A connection on which this has been sent."""
+    host, _, port = service.address.removeprefix("http://").partition(":")
+    connection = socket.create_connection((host, int(port)), timeout=30)
+    connection.sendall(request.encode())
+    return connection
+
+
+def test_what_is_asked_of_all_workers(service: Served) -> None:
+    for path in ("/v2/usage", "/metrics"):
+        for answer in answers(service, "HEAD", path, 2):
+            assert answer.status_code == 200
+            assert int(answer.headers["content-length"]) > 0
+            assert answer.headers["x-content-type-options"] == "nosniff"
+    for path in ("/v2/usage", "/sessions") * 4:
+        with raw(service, f"GET {path} HTTP/1.0\r\n\r\n") as connection:  # Host may be left out
+            assert connection.recv(1000).startswith(b"HTTP/1.1 421 ")
+
+
+def test_a_worker_that_does_not_answer_is_not_waited_for(service: Served) -> None:
+    stopped = workers(service)["2"]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(8) as pool, contextlib.ExitStack() as clients:
+            asking = [pool.submit(clients.enter_context(service.client()).get, "/metrics") for _ in range(8)]
+            until(lambda: any(each.done() for each in asking))
+            os.kill(stopped, signal.SIGCONT)
+            found = [each.result(timeout=30).text for each in asking]
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert any('worker="1"' in text and 'worker="2"' not in text for text in found)
+
+
+def test_whoever_sends_a_body_is_told_that_the_service_stops(checkpoint: Path, tmp_path: Path) -> None:
+    started = serve(tmp_path / "log", "--path", str(checkpoint), "--workers", "2", "--grace", "0")
+    head = "POST /v2/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n"
+    with started as service, contextlib.ExitStack() as connections:
+        until(lambda: len(workers(service)) == 2)
+        sending = [connections.enter_context(raw(service, f'{head}\r\n{{"text"')) for _ in range(8)]
+        time.sleep(0.5)
+        assert service.stop() == 143
+        for connection in sending:
+            assert connection.recv(1000).startswith(b"HTTP/1.1 503 ")
+        assert "Traceback" not in service.log.read_text()
 
 
 def test_without_the_first_worker_what_it_kept_is_lost_and_said_to_be(service: Served) -> None:

@@ -67,22 +67,24 @@ class Translate:
             if (said := await self._of_other_form(request, body)) is not None:
                 request.state.told = libretranslate.told
                 response = await self._other.translate(request, said, deadline)
-                await response(scope, receive, send)
-                return
-            asked = await self._asked(request, body)
-            log = request.state.log
-            service.accept(log, asked.corpus, explain=asked.explain)
-            if wanted(request):
-                await self._stream(asked, request, Stream(send, deadline), deadline)
             else:
-                found: list[Translation | None] = [None] * asked.corpus.num_sentences
-                async for number, translation in service.translations(asked, receive, deadline):
-                    found[number] = translation
-                answer = asked.answer([each.text if each else "" for each in found])
-                if asked.explain:
-                    explained = [each.explanation if each else None for each in found]
-                    answer["reads"] = asked.shaped([each and reads(each) for each in explained])
-                await JsonResponse(answer, headers=await asyncio.to_thread(self._told, asked))(scope, receive, send)
+                asked = await self._asked(request, body)
+                service.accept(request.state.log, asked.corpus, explain=asked.explain)
+                if wanted(request):
+                    await self._stream(asked, request, Stream(send, deadline), deadline)
+                    return
+                response = await self._whole(asked, receive, deadline)
+        await response(scope, receive, send)
+
+    async def _whole(self, asked: Asked, receive: Receive, deadline: float) -> Response:
+        found: list[Translation | None] = [None] * asked.corpus.num_sentences
+        async for number, translation in self._service.translations(asked, receive, deadline):
+            found[number] = translation
+        answer = asked.answer([each.text if each else "" for each in found])
+        if asked.explain:
+            explained = [each.explanation if each else None for each in found]
+            answer["reads"] = asked.shaped([each and reads(each) for each in explained])
+        return JsonResponse(answer, headers=await asyncio.to_thread(self._told, asked))
 
     def _told(self, asked: Asked) -> dict[str, str]:
         """Return a header that reports the text that the model does not know; {} if there is none."""
@@ -184,6 +186,6 @@ def build(service: Service, *, token: str | None, fellows: Fellows | None = None
     first, step = (fellows.number + 1, len(fellows.ports)) if fellows else (1, 1)  # so that no two have one number
     guard = Guard(
         app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, told=told_by, keys=KEYS,
-        numbers=count(first, step),
+        numbers=count(first, step), ends=service.told_of_the_end,
     )  # fmt: skip
     return Together(guard, service, fellows, told_by) if fellows else guard

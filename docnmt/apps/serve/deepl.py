@@ -5,6 +5,7 @@ Unlike at DeepL, the texts of a request and its `context` are one document: each
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, Literal, cast
@@ -26,7 +27,7 @@ from docnmt.apps.serve.media_types import TYPES
 from docnmt.apps.serve.offered_languages import name_of, same
 from docnmt.apps.serve.order import Wishes
 from docnmt.apps.serve.registers import register_of
-from docnmt.apps.serve.request_body import FORM, as_request, fields, media_type
+from docnmt.apps.serve.request_body import FORM, as_request, fields, media_type, read_request
 from docnmt.apps.serve.request_texts import Passage, RequestTexts, Splits, Tags, translate
 from docnmt.apps.serve.service import Service
 
@@ -124,8 +125,7 @@ class DeepL:
         """Answer POST /v2/translate."""
         service = self._service
         with service.place() as deadline:
-            found = fields(media_type(request), await service.body(request), _LISTS)
-            asked = as_request(found, TranslateTexts)
+            asked = await read_request(request, await service.body(request), TranslateTexts, _LISTS)
             texts = [asked.text] if isinstance(asked.text, str) else asked.text
             self._check(asked)
             tags = self._tags(asked)
@@ -141,7 +141,9 @@ class DeepL:
             wanted = RequestTexts(passages=passages, splits=cast(Splits, splits), tags=tags, wishes=wishes)
             answers = await translate(service, request, wanted, deadline)
         source = service.task.source_lang.upper()
-        found = {"translations": [{"detected_source_language": source, "text": answer} for answer in answers]}
+        found: dict[str, Any] = {
+            "translations": [{"detected_source_language": source, "text": answer} for answer in answers]
+        }
         if asked.show_billed_characters:
             for text, answer in zip(texts, found["translations"], strict=True):
                 answer["billed_characters"] = len(text)
@@ -195,7 +197,7 @@ class DeepL:
         kind = request.query_params.get("type")
         if kind is None:  # the Python package deepl sends it in the body, even of a GET
             body = await self._service.small_body(request)
-            kind = fields(FORM, body).get("type", "source") if body else "source"
+            kind = (await asyncio.to_thread(fields, FORM, body)).get("type", "source") if body else "source"
         if kind not in ("source", "target"):
             raise _invalid("type", "source or target", kind)
         task = self._service.task
@@ -219,8 +221,8 @@ class DeepL:
 
     async def create_glossary(self, request: Request) -> Response:
         """Answer POST /v2/glossaries: create a glossary."""
-        found = fields(media_type(request), await self._service.small_body(request))
-        return JsonResponse(self._glossaries.add(as_request(found, GlossaryRequest)).content, 201)
+        asked = await read_request(request, await self._service.small_body(request), GlossaryRequest)
+        return JsonResponse((await self._glossaries.add(asked)).content, 201)
 
     async def glossary(self, request: Request) -> Response:
         """Answer GET /v2/glossaries/ID: a glossary without its entries."""
@@ -239,8 +241,7 @@ class DeepL:
         return self._glossaries.get(request.path_params["glossary_id"])
 
     async def _key(self, request: Request) -> str:
-        body = await self._service.small_body(request)
-        return as_request(fields(media_type(request), body), DocumentKey).document_key
+        return (await read_request(request, await self._service.small_body(request), DocumentKey)).document_key
 
     def _check(self, asked: TranslateTexts | UploadDocument) -> None:
         """Check the languages and the fields of a request.

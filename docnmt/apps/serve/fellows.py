@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import h11
 from prometheus_client import Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from docnmt.apps.serve.http_error import Refused, Told
 from docnmt.apps.serve.json_response import JsonResponse
-from docnmt.apps.serve.middleware import KEY_BODY, KEY_SECONDS, again
+from docnmt.apps.serve.middleware import KEY_BODY, KEY_SECONDS, again, secured
 from docnmt.apps.serve.request_body import read_body
 from docnmt.apps.serve.service import Service
 
@@ -31,6 +32,8 @@ from docnmt.apps.serve.service import Service
 KEPT = ("/sessions", "/v2/document", "/v2/glossaries", "/translate_file", "/download_file")
 #: The path of requests that may name a glossary, and the word by which they do.
 NAMING, GLOSSARY = "/v2/translate", b"glossary"
+#: Seconds in which each worker must have answered a request to all.
+SECONDS = 5.0
 #: Headers of one connection, which the next one sets for itself; uvicorn sets the date.
 _HOP = {b"connection", b"keep-alive", b"expect", b"transfer-encoding", b"date"}
 #: A function from the workers' answers, by their numbers, to the answer of the service.
@@ -63,6 +66,22 @@ class Together:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(secured(message))
+
+        try:
+            with self._service.told_of_the_end():
+                await self._pass(scope, receive, noted)
+        except Refused as refused:
+            if not begun:  # else uvicorn closes the connection, and the answer has no end
+                scope["state"] = {"told": self._told(scope["path"])}
+                await refused.response(scope)(scope, receive, noted)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         ours = self._fellows.ports[self._fellows.number]
         if scope["type"] != "http" or scope["server"][1] == ours:  # another worker asks
             await self._app(scope, receive, send)
@@ -78,27 +97,14 @@ class Together:
 
     async def _of_first(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as the first worker does; if it has ended, say so, or break off the answer."""
-        begun = False
-
-        async def noted(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
         try:
-            with self._service.told_of_the_end():
-                try:
-                    await pass_on(scope, receive, noted, self._fellows.ports[0])
-                except (OSError, h11.RemoteProtocolError):
-                    message = "the process that keeps sessions, glossaries and documents has ended; they are lost"
-                    raise Refused(503, "lost", message, {"connection": "close"}) from None
-        except Refused as refused:
-            if not begun:  # else uvicorn closes the connection, and the answer has no end
-                scope["state"] = {"told": self._told(scope["path"])}
-                await refused.response(scope)(scope, receive, send)
+            await pass_on(scope, receive, send, self._fellows.ports[0])
+        except (OSError, h11.RemoteProtocolError):
+            message = "the process that keeps sessions, glossaries and documents has ended; they are lost"
+            raise Refused(503, "lost", message, {"connection": "close"}) from None
 
     async def _of_all(self, joined: Joined, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request from the answers of all workers; one that has ended has none."""
+        """Answer a request from the answers of all workers; one that has ended, or is late, has none."""
         found = await asyncio.gather(*(_answer(scope, port) for port in self._fellows.ports), return_exceptions=True)
         bodies = {}
         for number, each in enumerate(found):
@@ -111,6 +117,8 @@ class Together:
                 for message in each:
                     await send(message)
                 return
+        if not bodies:
+            raise Refused(503, "lost", f"no worker has answered within {SECONDS:g} seconds", {"connection": "close"})
         await joined(bodies)(scope, receive, send)
 
 
@@ -133,14 +141,20 @@ async def _names_glossary(scope: Scope, receive: Receive) -> tuple[bool, Receive
 
 
 async def _answer(scope: Scope, port: int) -> list[Message]:
-    """Return the messages of another worker's answer to a request without its body."""
+    """Return the messages of another worker's answer to a request without its body.
+
+    Raises:
+        OSError, h11.RemoteProtocolError: the worker has ended, or is late.
+    """
     messages: list[Message] = []
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]  # uvicorn leaves the body out
     headers = [(name, value) for name, value in scope["headers"] if name not in (b"content-length", *_HOP)]
 
     async def keep(message: Message) -> None:
         messages.append(message)
 
-    await pass_on({**scope, "headers": headers}, again(b"", _never), keep, port)
+    with anyio.fail_after(SECONDS):
+        await pass_on({**scope, "method": method, "headers": headers}, again(b"", _never), keep, port)
     return messages
 
 
@@ -160,6 +174,8 @@ async def pass_on(scope: Scope, receive: Receive, send: Send, port: int) -> None
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
     chunked = [pair for pair in scope["headers"] if pair[0] == b"transfer-encoding"]
     headers = [pair for pair in scope["headers"] if pair[0] not in _HOP] + [*chunked, (b"connection", b"close")]
+    if not any(name == b"host" for name, _ in headers):  # HTTP/1.0 needs none
+        headers.append((b"host", b""))
 
     async def upload() -> None:
         """Send the body; close the connection if the client has gone."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.formparsers import (  # type: ignore[attr-defined]  # the parser's own reader of headers
+    MultiPartException,
+    MultiPartParser,
+    parse_options_header,
+)
 from starlette.requests import Request
 
 from docnmt.apps.documents import kind_of
 from docnmt.apps.serve.http_error import Refused
 from docnmt.runtime.errors import UserError
-
-_CHARSET = re.compile(r"charset\s*=\s*\"?([^\";\s]*)", re.IGNORECASE)
 
 
 def kind_of_upload(name: str) -> str:
@@ -38,8 +39,10 @@ async def form_file(request: Request, body: bytes, most: int = 1) -> tuple[str, 
     async def stream() -> AsyncIterator[bytes]:
         yield body
 
-    charset = _CHARSET.search(request.headers["content-type"])
-    if charset and charset[1].lower() not in ("utf-8", "utf8"):  # some of Python's codecs take quadratic time
+    charset = parse_options_header(request.headers["content-type"])[1].get(
+        b"charset", b"utf-8"
+    )  # as the parser finds it
+    if charset.lower() not in (b"utf-8", b"utf8"):  # some of Python's codecs take quadratic time
         raise Refused(400, "invalid_request", "the form's charset: expected UTF-8")
     parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=most)  # type: ignore[arg-type]
     parser.spool_max_size = len(body) + 1  # keep the file in memory

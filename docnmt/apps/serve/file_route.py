@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -38,26 +38,29 @@ class TranslateFile:
             streamed = Stream(send, deadline) if wanted(request) else None
             log = request.state.log
             events = file_events(service, log, name, kind, content, deadline, receive=request.receive)
-            if streamed is None:
-                *_, file = [event async for event in events]
-                headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-                headers |= _told(file["untranslated"], file.get("unknown", ""))
-                await Response(file["content"], headers=headers, media_type=TYPES[kind])(scope, receive, send)
+            if streamed is not None:
+                await self._stream(request, name, events, streamed)
                 return
-            await streamed.begin()
-            last: dict[str, Any] = {}
-            try:
-                with service.told_of_the_end():
-                    async for event in events:
-                        if "content" in event:
-                            whole = base64.b64encode(event["content"]).decode()
-                            last = {"done": True, "file": {**event, "name": name, "content": whole}}
-                        else:
-                            await streamed.write(event)
-            except Refused as refused:
-                request.state.log["error"] = refused.code
-                last = refused.content
-            await streamed.end(last)
+            *_, file = [event async for event in events]
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+        headers |= _told(file["untranslated"], file.get("unknown", ""))
+        await Response(file["content"], headers=headers, media_type=TYPES[kind])(scope, receive, send)
+
+    async def _stream(self, request: Request, name: str, events: AsyncIterator[dict[str, Any]], stream: Stream) -> None:
+        await stream.begin()
+        last: dict[str, Any] = {}
+        try:
+            with self._service.told_of_the_end():
+                async for event in events:
+                    if "content" in event:
+                        whole = base64.b64encode(event["content"]).decode()
+                        last = {"done": True, "file": {**event, "name": name, "content": whole}}
+                    else:
+                        await stream.write(event)
+        except Refused as refused:
+            request.state.log["error"] = refused.code
+            last = refused.content
+        await stream.end(last)
 
     async def _file(self, request: Request) -> tuple[str, str, bytes]:
         """Return the file's name, its kind and its content. No file is opened by this name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import uuid
@@ -96,7 +97,7 @@ class Glossaries:
         """Delete the glossary with this id; errors are as for `get`."""
         del self._kept[self.get(name).id]
 
-    def add(self, asked: GlossaryRequest) -> Kept:
+    async def add(self, asked: GlossaryRequest) -> Kept:
         """Create a glossary.
 
         Raises:
@@ -109,9 +110,9 @@ class Glossaries:
         if not asked.name.strip():
             raise Refused(400, "invalid_request", "name: expected one, got none")
         check_text(asked.name + asked.entries, "glossary")
+        glossary, terms = await asyncio.to_thread(lambda: wished_terms(self._service, _entries(asked), "entries"))
         if len(self._kept) >= MOST:
             raise Refused(456, "quota", f"there are {MOST} glossaries already; delete one")
-        glossary, terms = wished_terms(self._service, _entries(asked), "entries")
         created = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         pair = asked.source_lang.lower(), asked.target_lang.lower()
         kept = Kept(str(uuid.uuid4()), asked.name, glossary, terms, pair, created)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import anyio
 import msgspec
 from starlette.requests import Request
-from starlette.types import Send
+from starlette.types import Message, Send
 
 from docnmt.apps.serve.http_error import Refused
 
@@ -40,7 +40,7 @@ class Stream:
         """Send the status 200 and the headers, including those in `told`."""
         headers = [(b"content-type", self.media_type.encode()), (b"x-accel-buffering", b"no")]
         headers += [(name.encode(), value.encode()) for name, value in (told or {}).items()]
-        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._sent({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def write(self, content: dict[str, Any]) -> None:
         """Send one value."""
@@ -56,7 +56,9 @@ class Stream:
         return before + msgspec.json.encode(content) + behind
 
     async def _body(self, line: bytes, *, more: bool) -> None:
-        message = {"type": "http.response.body", "body": line, "more_body": more}
+        await self._sent({"type": "http.response.body", "body": line, "more_body": more})
+
+    async def _sent(self, message: Message) -> None:
         try:
             with anyio.fail_after(max(self._deadline - time.monotonic(), 1)):
                 await self._send(message)

@@ -22,7 +22,7 @@ from docnmt.apps.serve.jobs import FileJobs
 from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.media_types import TYPES
 from docnmt.apps.serve.offered_languages import name_of, same
-from docnmt.apps.serve.request_body import as_request, fields, media_type
+from docnmt.apps.serve.request_body import as_request, fields, media_type, read_request
 from docnmt.apps.serve.request_texts import Passage, RequestTexts, Splits, Tags, translate
 from docnmt.apps.serve.service import Service
 from docnmt.runtime.languages import base
@@ -148,7 +148,7 @@ class LibreTranslate:
 
     async def detect(self, request: Request) -> Response:
         """Answer POST /detect: the service's only source language; nothing is detected."""
-        as_request(fields(media_type(request), await self._service.small_body(request)), DetectQuery)
+        await read_request(request, await self._service.small_body(request), DetectQuery)
         return JsonResponse([self._detected()])
 
     async def translate_file(self, request: Request) -> Response:

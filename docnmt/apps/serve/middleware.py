@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -49,16 +50,18 @@ class Guard:
             rebinding).
         routes: their paths are the names in the log and the metrics. keys: by path, finds the token in the body of a
             POST. told: returns the form of errors for a path. numbers: the numbers of requests in the log.
+        ends: the context of a request, which turns its cancellation at shutdown into an error.
     """
 
     def __init__(
         self, app: ASGIApp, *, token: str | None, hosts: Sequence[str], metrics: Metrics, routes: Sequence[Route],
         told: Callable[[str], Told | None], keys: Mapping[str, KeyOf], numbers: Iterator[int],
+        ends: Callable[[], AbstractContextManager[None]],
     ) -> None:  # fmt: skip
         self._app, self._token, self._metrics, self._told, self._keys = app, token, metrics, told, keys
         self._paths = {route.path: route.path_regex for route in routes}
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
-        self._numbers = numbers
+        self._numbers, self._ends = numbers, ends
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and log it."""
@@ -70,20 +73,18 @@ class Guard:
         async def guarded(message: Message) -> None:
             """Send a message, with the headers that every answer has."""
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
+            status = message.get("status", status)
+            await send(secured(message))
 
         try:
-            self._check(scope)
-            receive = await self._proven(scope, receive)
-            await self._app(scope, receive, guarded)
+            with self._ends():
+                self._check(scope)
+                receive = await self._proven(scope, receive)
+                await self._app(scope, receive, guarded)
         except Refused as refused:
             scope["state"]["log"]["error"] = refused.code
-            await refused.response(scope)(scope, receive, guarded)
+            if not status:  # else uvicorn closes the connection, and the answer has no end
+                await refused.response(scope)(scope, receive, guarded)
         except Exception:  # Starlette has already sent an answer
             traceback.print_exc(file=sys.stderr)
         finally:
@@ -143,6 +144,15 @@ class Guard:
             file=sys.stderr,
             flush=True,
         )
+
+
+def secured(message: Message) -> Message:
+    """Return a message; if it begins an answer, with the headers that every answer has."""
+    if message["type"] == "http.response.start":
+        headers = MutableHeaders(scope=message)
+        for name, value in HEADERS.items():
+            headers.setdefault(name, value)
+    return message
 
 
 def again(body: bytes, receive: Receive) -> Receive:

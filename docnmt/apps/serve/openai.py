@@ -5,6 +5,7 @@ The last message is translated; those before it are earlier texts of the same do
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
 import time
@@ -23,7 +24,7 @@ from docnmt.apps.serve.json_lines import EventStream
 from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.offered_languages import same
 from docnmt.apps.serve.prompts import instructed, prompted
-from docnmt.apps.serve.request_body import as_request, fields, media_type
+from docnmt.apps.serve.request_body import read_request
 from docnmt.apps.serve.request_texts import AskedTexts, Passage, RequestTexts, asked_texts, translations
 from docnmt.apps.serve.service import Service
 from docnmt.core.search.translate_corpus import Translation
@@ -115,8 +116,8 @@ class Chat:
         """Answer one request."""
         service, request = self._service, Request(scope, receive)
         with service.place() as deadline:
-            asked = as_request(fields(media_type(request), await service.body(request)), ChatRequest)
-            texts = await asked_texts(service, self._texts(asked))
+            asked = await read_request(request, await service.body(request), ChatRequest)
+            texts = await asked_texts(service, await asyncio.to_thread(self._texts, asked))
             answer = Answer(self._about.model, texts)
             if asked.stream:
                 usage = asked.stream_options is not None and asked.stream_options.include_usage
@@ -125,7 +126,7 @@ class Chat:
             async for number, found in translations(service, request, texts, deadline):
                 answer.found[number] = found
             (text,) = texts.answer(answer.found)
-            await JsonResponse(answer.whole(text))(scope, receive, send)
+        await JsonResponse(answer.whole(text))(scope, receive, send)
 
     async def _stream(
         self, request: Request, texts: AskedTexts, answer: Answer, stream: EventStream, deadline: float, *, usage: bool

@@ -32,7 +32,7 @@ from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.launch import processors
 from docnmt.runtime.tuning import pick_device
 
-#: Seconds in which a connection must have sent the head of a request, and read what is left of an answer.
+#: Seconds in which a client must have sent the head of a request, and must read some of an answer that waits for it.
 IDLE = 15.0
 #: Seconds in which requests that are cancelled at shutdown may still send an error.
 FAREWELL = 2.0
@@ -45,18 +45,23 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        self._seen = self.cycle
-        self.loop.call_later(IDLE, self._look)
+        self._seen = self.cycle, 0
+        self._looks = self.loop.call_later(IDLE, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note that the connection has ended."""
+        self._looks.cancel()
+        super().connection_lost(exc)
 
     def _look(self) -> None:
-        if self.transport.is_closing():
-            self.transport.abort()
-            return
-        waits = self.cycle is None or self.cycle.response_complete
-        if waits and self.cycle is self._seen:
-            self.transport.close()
-        self._seen = self.cycle
-        self.loop.call_later(IDLE, self._look)
+        unread = self.transport.get_write_buffer_size()
+        if self._seen == (self.cycle, unread):
+            if unread:
+                self.transport.abort()
+            elif self.cycle is None or self.cycle.response_complete:
+                self.transport.close()
+        self._seen = self.cycle, unread
+        self._looks = self.loop.call_later(IDLE, self._look)
 
 
 class _Server(uvicorn.Server):

@@ -63,7 +63,9 @@ class Service:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[float]:
-        """Hold a place in the queue, from the first byte of the body to the last of the answer; yield the deadline.
+        """Hold a place in the queue; yield the deadline.
+
+        It is held from the first byte of the body until the answer is ready, or the last byte of a stream is sent.
 
         Raises:
             Refused: the queue is full, or the service takes no requests.
@@ -76,8 +78,7 @@ class Service:
         self._active += 1
         self.metrics.active.set(self._active)
         try:
-            with self.told_of_the_end():
-                yield time.monotonic() + self.config.request_timeout
+            yield time.monotonic() + self.config.request_timeout
         finally:
             self._active -= 1
             self.metrics.active.set(self._active)

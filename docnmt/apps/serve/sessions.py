@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -88,7 +89,8 @@ class Sessions:
     async def create(self, request: Request) -> Response:
         """Answer POST /sessions: open a session."""
         asked = await self.asked(request, OpenSession)
-        return JsonResponse(self._content(self.open.open(_segments(asked.segments), self._wishes(asked.glossary))), 201)
+        wishes = await asyncio.to_thread(self._wishes, asked.glossary)
+        return JsonResponse(self._content(self.open.open(_segments(asked.segments), wishes)), 201)
 
     async def about(self, request: Request) -> Response:
         """Answer GET /sessions: the number of sessions; their ids and texts are private."""
@@ -138,7 +140,7 @@ class Sessions:
         body, said = await self.service.small_body(request), media_type(request)
         if body and said != "application/json":
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{said[:80]}'")
-        return as_request(fields(said, body) if body else {}, kind)
+        return await asyncio.to_thread(lambda: as_request(fields(said, body) if body else {}, kind))
 
     def _content(self, session: Session) -> dict[str, Any]:
         segments = [segment.content for segment in session.segments]
@@ -174,15 +176,16 @@ class TranslateSession:
             else:
                 numbers = sorted({number for number in asked.segments if session.segment(number)})
             passages = session.passages(set(numbers), drafts=service.reads_own_text)
+            chosen = [session.segments[number] for number in numbers]  # others may be added before them meanwhile
+            kept = self._sessions.open.encoding(session)  # which is forgotten if the session is deleted meanwhile
             texts = await asked_texts(service, RequestTexts(passages=passages, wishes=session.wishes, name="segments"))
-            texts.kept = self._sessions.open.encoding(session)
-            chosen = [session.segments[number] for number in numbers]
+            texts.kept = kept
             events = self._events(request, texts, numbers, chosen, deadline)
             if wanted(request):
                 await self._stream(request, events, Stream(send, deadline))
                 return
             told = {event["segment"]: event async for event in events}
-            await JsonResponse({"segments": [told[number] for number in numbers]})(scope, receive, send)
+        await JsonResponse({"segments": [told[number] for number in numbers]})(scope, receive, send)
 
     async def _events(
         self, request: Request, texts: AskedTexts, numbers: list[int], segments: list[SessionSegment], deadline: float

@@ -78,6 +78,8 @@ class Worker:
         )
         order.job = self._job(order)
         with self._changed:
+            if self._ended:
+                raise _over()
             self._new.append(order)
             self._changed.notify()
 
@@ -155,6 +157,7 @@ class Worker:
                 calls, self._calls = self._calls, []
             for future, _ in calls:
                 future.set_exception(_over())
+            self._end([*self._orders, *self._new], "failed")
 
     def _enter(self) -> None:
         """Put waiting requests into the search; as long as there are suspects, only one of them at a time."""

@@ -1,0 +1,132 @@
+"""Connections of the service whose clients read slowly, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+import uvicorn
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from docnmt.apps.serve import run_service
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.json_lines import Stream
+
+LARGE = b"x" * 16_000_000  # more than the system keeps for a connection
+Client = Callable[[socket.socket], Awaitable[None]]
+
+
+async def large(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that answers with `LARGE`."""
+    await Response(LARGE)(scope, receive, send)
+
+
+def serve(client: Client) -> tuple[int, list[dict[str, Any]]]:
+    """Serve `large` to a client; the number of requests and connections that are left, and errors of the event loop."""
+    wrong: list[dict[str, Any]] = []
+    state = ServerState()
+
+    async def run() -> int:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: wrong.append(context))
+        config = uvicorn.Config(large, http=run_service._Protocol, ws="none", lifespan="off", log_config=None)
+        config.load()
+        server = await loop.create_server(
+            lambda: run_service._Protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        )
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+            connection.setblocking(False)
+            await loop.sock_connect(connection, server.sockets[0].getsockname())
+            await client(connection)
+            left = len(state.tasks) + len(state.connections)
+        server.close()
+        return left
+
+    return asyncio.run(run()), wrong
+
+
+async def ask(connection: socket.socket, more: str = "") -> None:
+    request = f"GET / HTTP/1.1\r\nHost: localhost\r\n{more}\r\n"
+    await asyncio.get_running_loop().sock_sendall(connection, request.encode())
+
+
+def test_an_answer_that_was_read_late_ends_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_service, "IDLE", 0.5)
+
+    async def client(connection: socket.socket) -> None:
+        await ask(connection, "Connection: close\r\n")
+        size = 0
+        while part := await asyncio.get_running_loop().sock_recv(connection, 1 << 20):
+            size += len(part)
+        assert size > len(LARGE)
+        await asyncio.sleep(1)
+
+    assert serve(client) == (0, [])
+
+
+def test_a_second_request_of_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It held its place in the queue for ever."""
+    monkeypatch.setattr(run_service, "IDLE", 0.5)
+
+    async def client(connection: socket.socket) -> None:
+        await ask(connection)
+        await ask(connection)
+        await asyncio.sleep(3)
+
+    assert serve(client) == (0, [])
+
+
+def test_a_connection_stays_while_its_client_reads() -> None:
+    class Transport(asyncio.Transport):
+        """A transport that is closing, with the rest of an answer."""
+
+        unread, aborted = 0, False
+
+        def get_write_buffer_size(self) -> int:
+            return self.unread
+
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            return default
+
+        def abort(self) -> None:
+            self.aborted = True
+
+        def is_closing(self) -> bool:
+            return True
+
+        def close(self) -> None:
+            pass
+
+    async def look() -> list[bool]:
+        config, transport, found = uvicorn.Config(large, log_config=None), Transport(), []
+        protocol = run_service._Protocol(config=config, server_state=ServerState(), app_state={})
+        protocol.connection_made(transport)
+        for transport.unread in (3, 2, 1, 1):
+            protocol._look()
+            found.append(transport.aborted)
+        protocol.connection_lost(None)
+        return found
+
+    assert asyncio.run(look()) == [False, False, False, True]
+
+
+def test_the_head_of_a_stream_has_the_deadline_of_the_stream() -> None:
+    async def send(message: Any) -> None:
+        await asyncio.sleep(30)
+
+    async def begin() -> str:
+        try:
+            await asyncio.wait_for(Stream(send, 0).begin(), 10)
+        except Refused as refused:
+            return refused.code
+        return "sent"
+
+    assert asyncio.run(begin()) == "gone"
