@@ -189,6 +189,9 @@ def fusion() -> Iterator[Claim]:
     yield Claim("AG News, the notebooks' setting: `gate_vector` − `add`, points", number, "10", "fusion")
     number = cell(FUSION, 2, "control: `gate_content`", 2)
     yield Claim("… a gate that sees no position − `add`, points", number, "10", "fusion")
+    for operator in ("`concat`", "`gate_scalar`"):
+        number = cell(FUSION, 2, operator, 8)
+        yield Claim(f"AG News, the notebooks' size and rate: {operator} − `add`, points", number, "1", "fusion")
     number = cell(FUSION, 3, "which of two", 1)
     yield Claim("which of two marks is first: relative positions − `add`, points", number, "3", "fusion")
     number = cell(TRANSLATION, 1, "multi_level.concat", 5)
