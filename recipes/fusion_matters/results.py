@@ -110,6 +110,14 @@ class Results:
         differences = np.array([read(mine[key])[0] - read(theirs[key])[0] for mine, theirs in pairs])
         return two_way(100 * differences * len(sizes) / sizes.sum())
 
+    def gap(self, variant: str, reference: str) -> tuple[float, float]:
+        """Accuracy less the reference's in points (mean over seeds), and half its 95 % interval over test units."""
+        seeds, _ = self.pairs(variant, reference)
+        key, read = READERS[self.study.test_units]
+        found = [[read(self.cells[name][seed][key]) for seed in seeds] for name in (variant, reference)]
+        mine, theirs = (np.mean([right for right, _ in each], axis=0) for each in found)
+        return _over_units(mine - theirs, found[0][0][1])
+
     def families(self) -> dict[str, list[str]]:
         """Operators with results by family, in the study's order: of the variants named FAMILY.OPERATOR."""
         found: dict[str, list[str]] = {}
@@ -128,10 +136,15 @@ class Results:
         if self.svm is None or key not in self.svm:
             return None
         theirs, sizes = read(self.svm[key])
-        differences = np.mean([read(cell[key])[0] for cell in self.cells[variant].values()], axis=0) - theirs
-        mean = differences.sum() / sizes.sum()
-        spread = np.sqrt(((differences - mean * sizes) ** 2).sum() * len(sizes) / (len(sizes) - 1)) / sizes.sum()
-        return float(100 * mean), float(100 * spread * stats.t.isf(0.025, len(sizes) - 1))
+        mine = np.mean([read(cell[key])[0] for cell in self.cells[variant].values()], axis=0)
+        return _over_units(mine - theirs, sizes)
+
+
+def _over_units(differences: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:
+    """The mean of differences in what is right, in points, and half its 95 % interval over the test units (N,)."""
+    mean = differences.sum() / sizes.sum()
+    spread = np.sqrt(((differences - mean * sizes) ** 2).sum() * len(sizes) / (len(sizes) - 1)) / sizes.sum()
+    return float(100 * mean), float(100 * spread * stats.t.isf(0.025, len(sizes) - 1))
 
 
 def _texts(correct: str) -> tuple[np.ndarray, np.ndarray]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
 from choice import settled
-from results import READERS, Results
+from results import Results
 from study import read_study
 from tables import mean_sd
 
@@ -33,29 +32,21 @@ ORDER = {"which of two marks is first": "first", "the tenth word": "kth", "the w
 
 
 def cells(results: Results, variant: str, reference: str) -> list[str]:
-    """Accuracy, and the difference to the reference with 95 % over seeds; blanks where there is none."""
+    """Accuracy, and the difference to the reference with 95 %; blanks where there is none.
+
+    The interval is over seeds; where there is only one, over the texts of the test.
+    """
     if variant not in results.cells:
         return ["", ""]
-    found = None if variant == reference else results.comparison(variant, reference)
-    return [mean_sd(results.accuracy(variant)), difference(found.mean, found.interval) if found else ""]
-
-
-def cells_over_texts(results: Results, variant: str, reference: str) -> list[str]:
-    """As `cells`, for one seed: the difference has 95 % over the texts of the test."""
-    if variant not in results.cells:
-        return ["", ""]
+    accuracy = mean_sd(results.accuracy(variant))
     seeds, _ = results.pairs(variant, reference)
-    marks = [[read_texts(results.cells[name][seed]["correct"]) for seed in seeds] for name in (variant, reference)]
-    points = 100 * (np.mean(marks[0], axis=0) - np.mean(marks[1], axis=0))
-    half = 1.96 * float(points.std(ddof=1)) / len(points) ** 0.5
-    mean = float(points.mean())
-    shown = "" if variant == reference else difference(mean, (mean - half, mean + half))
-    return [mean_sd(results.accuracy(variant)), shown]
-
-
-def read_texts(correct: str) -> np.ndarray:
-    """(N,) 1.0 where a text is labelled right, else 0.0."""
-    return READERS["texts"][1](correct)[0]
+    if variant == reference or not seeds:
+        return [accuracy, ""]
+    if len(seeds) == 1:
+        mean, half = results.gap(variant, reference)
+        return [accuracy, difference(mean, (mean - half, mean + half))]
+    found = results.comparison(variant, reference)
+    return [accuracy, difference(found.mean, found.interval)]
 
 
 def difference(mean: float, bounds: tuple[float, float]) -> str:
@@ -89,7 +80,7 @@ def main() -> None:
     show([*titles, *further], [
         [name, *(cell for each in both for cell in cells(each, f"paper.{variant}", "paper.add")),
          *cells(both[0], f"wide.{variant}", "wide.add"),
-         *cells_over_texts(large, f"sinusoidal.{variant}", "sinusoidal.add")]
+         *cells(large, f"sinusoidal.{variant}", "sinusoidal.add")]
         for name, variant in NOTEBOOKS.items()
     ])  # fmt: skip
     rows = []

@@ -281,7 +281,7 @@ TERMS = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb
         ("/detect", "request_body.fields", {"q": "a"}),
         ("/v1/chat/completions", "request_body.fields", {"messages": []}),
         ("/v1/chat/completions", "openai.prompted", {"messages": [{"role": "user", "content": "a"}]}),
-        ("/sessions", "sessions.fields", {}),
+        ("/sessions", "request_body.fields", {}),
         ("/sessions", "glossaries.TermFinder", {"glossary": {"a": "b"}}),
     ],
 )
@@ -289,11 +289,11 @@ def test_large_requests_are_read_beside_the_event_loop(
     start: Start, monkeypatch: pytest.MonkeyPatch, path: str, slow: str, body: dict[str, Any]
 ) -> None:
     """A form of 8 MB took 5 s, a chat of as much 45 s; nobody else was answered meanwhile, not even /health."""
-    from docnmt.apps.serve import deepl, glossaries, openai, request_body, sessions
+    from docnmt.apps.serve import deepl, glossaries, openai, request_body
 
     modules = {"deepl": deepl, "glossaries": glossaries, "openai": openai, "request_body": request_body}
     module, name = slow.split(".")
-    client, threads, own = start(), [], getattr({**modules, "sessions": sessions}[module], name)
+    client, threads, own = start(), [], getattr(modules[module], name)
 
     def called(*words: Any) -> Any:
         threads.append(threading.current_thread().name)

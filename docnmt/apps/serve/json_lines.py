@@ -60,6 +60,7 @@ class Stream:
 
     async def _sent(self, message: Message) -> None:
         try:
+            # asyncio.wait_for would lose a cancellation that comes with the end of a write, before Python 3.12
             with anyio.fail_after(max(self._deadline - time.monotonic(), 1)):
                 await self._send(message)
         except TimeoutError:

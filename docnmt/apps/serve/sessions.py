@@ -17,7 +17,7 @@ from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.json_lines import Stream, wanted
 from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.order import NO_WISHES, Wishes
-from docnmt.apps.serve.request_body import StructT, as_request, fields, media_type
+from docnmt.apps.serve.request_body import StructT, as_request, media_type, read_request
 from docnmt.apps.serve.request_texts import AskedTexts, RequestTexts, asked_texts, check_text, translations
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.session import OpenSessions, Session, SessionSegment
@@ -138,9 +138,11 @@ class Sessions:
             Refused: the body has another form.
         """
         body, said = await self.service.small_body(request), media_type(request)
-        if body and said != "application/json":
+        if not body:
+            return as_request({}, kind)
+        if said != "application/json":
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{said[:80]}'")
-        return await asyncio.to_thread(lambda: as_request(fields(said, body) if body else {}, kind))
+        return await read_request(request, body, kind)
 
     def _content(self, session: Session) -> dict[str, Any]:
         segments = [segment.content for segment in session.segments]
