@@ -18,6 +18,7 @@ from docnmt.core.scoring.config import (
     AnswersConfig,
     ContrastiveConfig,
     GenerativeConfig,
+    GivenContextConfig,
     QuestionsConfig,
     ReportConfig,
     ScoreConfig,
@@ -46,6 +47,7 @@ docnmt-score --contrastive contrastive.tsv --path runs/bible
 docnmt-score --contrastive contrastive.tsv --path runs/bible --context foreign --json
 docnmt-score --generative questions.tsv --sys answers.txt
 docnmt-score --generative questions.tsv --path runs/bible --beam 5
+docnmt-score --generative questions.tsv --path runs/bible --given-context
 """,
 )
 TRANSLATION = (Section("translation", ScoreConfig, use="to score a translation"), Section("report", ReportConfig))
@@ -55,7 +57,8 @@ GENERATIVE = (
     Section("generative", GenerativeConfig, use="to look for expected words"),
     Section("answers", AnswersConfig),
 )
-SEARCH = (Section("generation", GenerationConfig), Section("search", BeamSearchConfig))
+ANSWERING = Section("given", GivenContextConfig)
+SEARCH = (ANSWERING, Section("generation", GenerationConfig), Section("search", BeamSearchConfig))
 
 
 @COMMAND.main
@@ -145,9 +148,8 @@ def _answers(given: Given) -> None:
 def _generative(given: Given) -> None:
     """Search a model's translations for expected words."""
     others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
-    config = parse(
-        COMMAND, given, GenerativeConfig, Section("questions", QuestionsConfig), memory=False, explain=others
-    )
+    asking = (Section("questions", QuestionsConfig), ANSWERING)
+    config = parse(COMMAND, given, GenerativeConfig, *asking, memory=False, explain=others)
     check_one_translation(config)
     asked, models, path = config["questions"], config["models"], Path(config["command"].generative)
     documents = _documents(asked, models, path)
@@ -161,7 +163,7 @@ def _generative(given: Given) -> None:
         print(f"note: no question of {path} has a context", file=sys.stderr)
     changed = in_contexts(questions, asked.context, seed=_seed(asked))
     _note_unchanged(asked, questions, changed)
-    texts = answers(changed, models, config["generation"], config["search"])
+    texts = answers(changed, models, config["generation"], config["search"], given=config["given"].given_context)
     _show(GenerativeReport.of(questions, texts), asked.json)
 
 

@@ -99,7 +99,10 @@ def paragraphs(args: argparse.Namespace) -> None:
 
 
 def questions(args: argparse.Namespace) -> None:
-    """Questions of ctxpro: as training text, each a document of its last sentences; a tenth of the films as TSV."""
+    """Questions of ctxpro: as training text, each a document of its last sentences; a tenth of the films as TSV.
+
+    A sentence of a context has a translation where it is itself a question.
+    """
     rows = [json.loads(line) for path in args.files for line in lines(path)]
     held = [crc32(row["document"].encode()) % 10 == 0 for row in rows]
     cut = [{side: row[side][-args.sentences :] for side in ("source", "target")} for row in rows]
@@ -107,11 +110,15 @@ def questions(args: argparse.Namespace) -> None:
         kept = (json.dumps(row, ensure_ascii=False) for row, out in zip(cut, held, strict=True) if not out)
         write_text(Path(args.train), "".join(f"{row}\n" for row in kept))
     asked = [row for row, out in zip(rows, held, strict=True) if out or not args.train]
-    table = [["expected", "src_context", "src", "tgt", "rule"]]
+    said = {(row["document"], row["segment"]): row["target"][-1] for row in rows}
+    table = [["expected", "src_context", "src", "tgt_context", "tgt", "rule"]]
     for row in asked:
-        *context, last = (" ".join(sentence.split()) for sentence in row["source"])
-        expected, target = (" ".join(text.split()) for text in (row["expected"], row["target"][-1]))
-        table.append([expected, "<SEP>".join(context), last, target, row["rule"]])
+        before = range(row["segment"] - len(row["source"]) + 1, row["segment"])
+        known = "<SEP>".join(said.get((row["document"], number), "") for number in before)
+        known *= bool(known.replace("<SEP>", ""))
+        if known or not args.known:
+            parts = ("<SEP>".join(row["source"][:-1]), row["source"][-1], known, row["target"][-1])
+            table.append([" ".join(text.split()) for text in (row["expected"], *parts, row["rule"])])
     write_text(Path(args.held), "".join("\t".join(row) + "\n" for row in table))
 
 
@@ -203,6 +210,7 @@ def main(words: Sequence[str] | None = None) -> int:
     step["questions"].add_argument("files", nargs="+", metavar="FILE.jsonl")
     step["questions"].add_argument("--train", metavar="OUT.jsonl", help="training text, of nine tenths [all are asked]")
     step["questions"].add_argument("--held", required=True, metavar="OUT.tsv", help="for docnmt-score --generative")
+    step["questions"].add_argument("--known", action="store_true", help="only those whose context has a translation")
     step["questions"].add_argument("--sentences", type=int, default=6, metavar="N", help="the last N of each [6]")
     step["table"].add_argument("scores", nargs="+")
     args = parser.parse_args(words)

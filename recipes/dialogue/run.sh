@@ -54,6 +54,7 @@ if [ ! -e "$asked/meta.json" ]; then
     for kind in formality auxiliary; do
         dialogues questions "$ctxpro/$kind.en-$target.devtest.jsonl" --held "$text/$kind.tsv"
     done
+    dialogues questions "$ctxpro/formality.en-$target.devtest.jsonl" --known --held "$text/known.tsv"
     docnmt-preprocess -s en -t "$target" --srcdict "$data" --trainpref "$text/questions.jsonl" --destdir "$asked" \
         --long-policy split
 fi
@@ -137,16 +138,22 @@ scored() { # RUN SET CONTROL: each translation beside the control's
             --paired "$work/results/$2/$3/$control.$target" --json > "$out/$way.json"
     done
 }
-answered() { # RUN: ctxpro's questions
-    local out=$work/results/ctxpro/$1 kind path=$work/$1/model/checkpoint_last.safetensors
-    mkdir -p "$out"
-    for kind in formality auxiliary; do
-        newer "$out/$kind.json" "$path" "$text/$kind.tsv" && continue
-        say "$1: ctxpro, $kind"
-        docnmt-score --generative "$text/$kind.tsv" --path "$path" --generator greedy --max-tokens 100000 \
-            --batch-size 256 --json > "$out/$kind.tmp"
-        mv "$out/$kind.tmp" "$out/$kind.json"
-    done
+ask() { # RUN NAME QUESTIONS [OPTION …]: how many of ctxpro's questions are answered
+    local out=$work/results/ctxpro/$1/$2 path=$work/$1/model/checkpoint_last.safetensors
+    newer "$out.json" "$path" "$text/$3.tsv" && return 0
+    say "$1: ctxpro, $2"
+    mkdir -p "${out%/*}"
+    docnmt-score --generative "$text/$3.tsv" --path "$path" --generator greedy --max-tokens 100000 --batch-size 256 --json \
+        "${@:4}" > "$out.tmp"
+    mv "$out.tmp" "$out.json"
+}
+answered() { # RUN: all questions; those whose context has a translation, without and with it
+    local kind
+    for kind in formality auxiliary known; do ask "$1" "$kind" "$kind"; done
+    case $1 in
+    both* | levels* | steady* | choice* | target* | hier*) ask "$1" given known --given-context ;;
+    forms*) ask "$1" given known --given-context --formality given ;;
+    esac
 }
 systems=(${SYSTEMS:-sentence mixed shape concat hier source target both hier_cond levels steady choice forms})
 for seed in ${SEEDS:-1 2 3}; do

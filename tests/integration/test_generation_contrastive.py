@@ -181,3 +181,36 @@ def test_generative_questions_are_answered_as_docnmt_translate_does(
     said = capsys.readouterr().err
     assert "question 2 has no source (column src)" in said
     assert "no question of" in said
+
+
+def test_questions_with_given_contexts_are_answered_as_docnmt_translate_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only some sentences of a context may have translations; empty sentences are left out with theirs."""
+    options = {"target_context": "conditional"}
+    models = ModelsConfig(str(small_system.save(tmp_path / "model.safetensors", "cond_transformer_tiny", **options)))
+    search, said = BeamSearchConfig(beam=2, max_len_a=0.5), small_system.text(3, 9, seed=8)
+    known = [[said[n][k] if k % 2 == 0 else "" for k in range(len(d) - 1)] for n, d in enumerate(DOCUMENTS)]
+    questions = [
+        Question(ForcedExample(("", *d[:-1]), d[-1], ("left out", *known[n]), ""), "dog", {})
+        for n, d in enumerate(DOCUMENTS)
+    ]
+    found = answers(questions, models, GenerationConfig(), search, given=True)
+    loaded, corpus = load_models(models), small_system.corpus(DOCUMENTS)
+    given = [translation or None for lines in known for translation in [*lines, ""]]
+    results = translate_corpus(loaded.models, loaded.task, corpus, GenerationConfig(), search, given=given)
+    lasts = {int(end) - 1 for end in corpus.document_offsets[1:]}
+    assert found == [result.text for result in results if result.number in lasts]
+    assert found != answers(questions, models, GenerationConfig(), search)
+
+    rows = [f"dog\t{'<SEP>'.join(d[:-1])}\t{d[-1]}\t{'<SEP>'.join(known[n])}\n" for n, d in enumerate(DOCUMENTS)]
+    path = tmp_path / "questions.tsv"
+    path.write_text("expected\tsrc_context\tsrc\ttgt_context\n" + "".join(rows), encoding="utf-8")
+    arguments = ["--generative", str(path), "--path", models.path, "--beam", "2", "--max-len-a", "0.5"]
+    assert score.main([*arguments, "--given-context"]) == 0
+    assert "        3\n" in capsys.readouterr().out
+    path.write_text("expected\tsrc_context\tsrc\na\tb\tc\n", encoding="utf-8")
+    assert score.main([*arguments, "--given-context"]) == 1
+    assert "--given-context: no context has a translation; expected some in the column tgt_context" in (
+        capsys.readouterr().err
+    )

@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+from docnmt.core.scoring.generative_files import read_questions
+
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "dialogue"))
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "dialogue" / "plugin"))
@@ -103,7 +105,7 @@ def test_each_dialogue_is_asked_in_the_form_of_most_of_its_lines(
 def test_questions_are_trained_on_or_asked_never_both(tmp_path: Path) -> None:
     labels = {"expected": "tu", "rule": "R"}
     rows = [
-        {"source": ["a", "b", f"you {n}"], "target": ["", "", f"tu {n}"], "document": f"{n}", **labels}
+        {"source": ["a", "b", f"you {n}"], "target": ["", "", f"tu {n}"], "document": f"{n}", "segment": 2, **labels}
         for n in range(60)
     ]
     file = tmp_path / "q.jsonl"
@@ -119,6 +121,23 @@ def test_questions_are_trained_on_or_asked_never_both(tmp_path: Path) -> None:
     assert [len(row["source"]) for row in trained] == [2] * len(trained)
     assert dialogues.main(words) == 0
     assert len((tmp_path / "held.tsv").read_text().splitlines()) == 61
+
+
+def test_what_an_earlier_question_says_is_known_of_a_context(tmp_path: Path) -> None:
+    said = [(2, ["a", "b", "c?"], "c."), (4, ["b", "c?", "d", "e?"], "e."), (9, ["w", "x", "y?"], "y.")]
+    rows = [
+        {"source": source, "target": [*[""] * (len(source) - 1), target], "document": name, "segment": number}
+        | {"expected": "tu", "rule": "R"}
+        for name in ("one", "two")
+        for number, source, target in said
+    ]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["questions", str(tmp_path / "q.jsonl"), "--held", str(tmp_path / "held.tsv")]
+    assert dialogues.main(words) == 0
+    asked = read_questions(tmp_path / "held.tsv")
+    assert [each.example.target_context for each in asked] == [(), ("", "c.", ""), ()] * 2
+    assert dialogues.main([*words, "--known"]) == 0
+    assert read_questions(tmp_path / "held.tsv") == [asked[1], asked[4]]
 
 
 def test_the_table_has_a_row_for_each_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,12 @@ CASES: list[tuple[str, list[str], str]] = [
     ("serve", ["--path", "m", "--memory", "d", "--context-window", "2"], "--memory does not go with --context-window"),
     ("score", [*GENERATIVE, "--nbest", "2"], "--nbest has no effect: a text has one translation here"),
     ("score", [*GENERATIVE, "--memory", "d"], "unknown option --memory"),
+    ("score", ["--generative", "q.tsv", "--sys", "a", "--given-context"], "--given-context: has no effect with --gene"),
+    (
+        "score",
+        ["--contrastive", "q.tsv", "--path", "m", "--given-context"],
+        "--given-context: has no effect with --con",
+    ),
     ("inspect", ["--card", "--verify", "m"], "--card does not go with --verify"),
     ("embed", ["--path", "m", "--output", "x.npy", "--top", "3"], "--top needs --search"),
     ("embed", ["--path", "m", "--gates", "x.png", "--backend", "faiss"], "--backend needs --search"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from docnmt.apps.commands.config import ModelsConfig
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.commands.output import progress_of
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.scoring.generative import Question
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.translate_corpus import translate_corpus
@@ -16,26 +17,53 @@ from docnmt.runtime.errors import UsageError, UserError
 
 
 def answers(
-    questions: Sequence[Question], models: ModelsConfig, options: GenerationConfig, search: SearchConfig
+    questions: Sequence[Question],
+    models: ModelsConfig,
+    options: GenerationConfig,
+    search: SearchConfig,
+    *,
+    given: bool = False,
 ) -> list[str]:
     """Translate each question as a document of its own, context first; return the translations of last sentences.
 
-    The context is translated, too: models that read their own translations read these, not the question's context.
+    Args:
+        given: models that read translations read those of the question's context where it has any, and their own
+            elsewhere; False: only their own.
 
     Raises:
-        UserError: a question has no source sentence, or a model cannot be loaded.
+        UsageError: the form of address is "given", and nothing is. UserError: a question has no source sentence, no
+            context has a translation although it is `given`, or a model cannot be loaded.
     """
     examples = [question.example for question in questions]
     if missing := [number for number, example in enumerate(examples, 1) if not example.source.strip()]:
         raise UserError(f"--generative: question {missing[0]:,} has no source (column src), which --path translates")
-    if options.formality == "given":
-        raise UsageError("--formality given: questions have no given translations; expected formal or informal")
+    if options.formality == "given" and not given:
+        raise UsageError("--formality given: expected --given-context, too, which gives translations of the contexts")
+    pairs = [_document(example) for example in examples]
+    known = [translation if given else None for _, translation in chain.from_iterable(pairs)]
+    if given and not any(known):
+        raise UserError("--given-context: no context has a translation; expected some in the column tgt_context")
     loaded = load_models(models)
-    documents = [[*filter(None, example.source_context), example.source] for example in examples]
-    corpus = loaded.told(ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer), options.formality)
+    documents = [[source for source, _ in document] for document in pairs]
+    corpus = ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer)
+    corpus = loaded.told(corpus, options.formality, known)
+    lasts = {end - 1 for end in accumulate(map(len, documents))}
     with progress_of(corpus, None) as progress:
         results = translate_corpus(
-            loaded.models, loaded.task, corpus, options, search, context_window=models.context_window, progress=progress
+            loaded.models,
+            loaded.task,
+            corpus,
+            options,
+            search,
+            given=known,
+            context_window=models.context_window,
+            progress=progress,
         )
-        texts = [result.text for result in results]
-    return [texts[end - 1] for end in accumulate(map(len, documents))]
+        return [result.text for result in results if result.number in lasts]
+
+
+def _document(example: ForcedExample) -> list[tuple[str, str | None]]:
+    """Return the sentences of a context and its question, each with its translation in the file, or None."""
+    context = zip(*example.contexts(), strict=True)
+    known = [(source, target.strip() or None) for source, target in context if source.strip()]
+    return [*known, (example.source, None)]

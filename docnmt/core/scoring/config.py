@@ -148,6 +148,17 @@ class AnswersConfig:
 
 
 @dataclass(frozen=True)
+class GivenContextConfig:
+    """Options for a model that answers questions."""
+
+    given_context: bool = option(
+        False,
+        "models that read translations read those of the context in the file (column tgt_context), where it has any, "
+        "instead of their own",
+    )
+
+
+@dataclass(frozen=True)
 class QuestionsConfig:
     """Options for the contexts of discourse test sets."""
 
