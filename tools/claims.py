@@ -161,11 +161,11 @@ def others() -> Iterator[Claim]:
     number = f"{min(found, key=float)} to {max(found, key=float)} on {len(found)} sets".replace("-", "−")
     yield Claim("real corpora, an hour of training: document − sentence model, s-BLEU", number, "1", "docmix")
     for row, name in (("r-4 ", "relative positions, horizon 4"), ("absolute", "absolute positions")):
-        number = "; ".join(cell(LENGTHS, 1, row, n) for n in (3, 4))
+        number = "; ".join(cell(LENGTHS, 1, row, n).replace("(", "(seeds: ") for n in (3, 4))
         yield Claim(f"generated documents, {name}: right at twice and four times the length, %", number, "3", "lengths")
     for table, name in ((2, "similarity"), (1, "classification")):
         number = "{} ({})".format(*(cell(INFERLITE, table, "glove,1 − untrained,1", n) for n in (2, 3)))
-        yield Claim(f"sentence vectors, SentEval: trained − untrained, {name}", number, "3", "inferlite")
+        yield Claim(f"sentence vectors, SentEval (fast): trained − untrained, {name}", number, "3", "inferlite")
 
 
 def card() -> Iterator[Claim]:
@@ -201,7 +201,7 @@ def fusion() -> Iterator[Claim]:
 def main() -> None:
     """Print the table."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    print("| claim | number (95 %) | seeds | measured by | kept in |\n| --- | --- | ---: | --- | --- |")
+    print("| claim | number (in brackets 95 %) | seeds | measured by | kept in |\n| --- | --- | ---: | --- | --- |")
     for study in (real, discourse, dialogue, others, card, fusion):
         for row in study():
             page, command, kept = STUDIES[row.study]

@@ -87,8 +87,11 @@ if wants baselines; then
     train source2token glove --arch source2token_encoder --encoder-layers 1 --ffn-dim 1024 --lr 0.0005
     # update 0: the weights as they are drawn
     for width in 1 3; do
-        docnmt-train "$WORK/data/glove" --save-dir "$WORK/untrained,$width" --arch inferlite --conv-width "$width" \
-            --max-update 0 --disable-validation
+        for seed in $SEEDS; do
+            name=untrained,$width; [ "$seed" = 1 ] || name=$name@$seed
+            docnmt-train "$WORK/data/glove" --save-dir "$WORK/$name" --arch inferlite --conv-width "$width" \
+                --seed "$seed" --max-update 0 --disable-validation
+        done
     done
 fi
 if wants ablation; then
@@ -105,7 +108,7 @@ if wants evaluate; then
     evaluate bow,glove+news+reviews --baseline bow --vectors "$glove" "$news" "$reviews"
     evaluate sif,glove --baseline sif --vectors "$glove" --frequencies "$DATA/vectors/enwiki_vocab_min200.txt"
     evaluate borep-max,glove --baseline borep-max --vectors "$glove"
-    for width in 1 3; do evaluate "untrained,$width" --path "$WORK/untrained,$width"; done
+    for run in "$WORK"/untrained,*/; do evaluate "$(basename "$run")" --path "$run"; done
     for run in "$WORK"/runs/*/; do
         encoder=$(basename "$run") # a function's $name is everybody's
         case $encoder in

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -111,6 +113,26 @@ def test_accuracies_of_a_classifier_that_learned_nothing_are_marked(
     assert "| kept | 512 | 50.0 | 63.8 |  |  |  |  | 66.5†/79.9 |  |  |" in printed
     assert "| new | 512 | 50.0† | 63.8 |" in printed
     assert printed.count(tables.NOTHING_LEARNED) == 1
+
+
+def test_the_initial_weights_of_every_seed_are_made_and_evaluated(tmp_path: Path) -> None:
+    """The table of three seeds compares each trained encoder with its own initial weights."""
+    stub = '#!/bin/sh\necho "$0" "$@" >> log\n[ "$2" != --save-dir ] || mkdir -p "$3"\n'
+    for name in ("docnmt-preprocess", "docnmt-train", "docnmt-senteval", "python"):
+        (tmp_path / name).write_text(stub)
+        (tmp_path / name).chmod(0o755)
+    for task in ("SUBJ", "MR"):
+        (tmp_path / "senteval" / task).mkdir(parents=True)
+        (tmp_path / "senteval" / task / "all.tsv").write_text("label\ttext\n")
+    (tmp_path / "work").mkdir()
+    settings = {"DATA": str(tmp_path), "WORK": "work", "SEEDS": "1 2", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    script = Path(__file__).parents[2] / "recipes" / "inferlite" / "run.sh"
+    subprocess.run(["sh", script, "baselines", "evaluate"], cwd=tmp_path, env=os.environ | settings, check=True)
+    log = (tmp_path / "log").read_text()
+    for width in (1, 3):
+        for seed, name in ((1, f"untrained,{width}"), (2, f"untrained,{width}@2")):
+            assert f"--save-dir work/{name} --arch inferlite --conv-width {width} --seed {seed} --max-update 0" in log
+            assert f"--results-path work/results/{name}.json" in log
 
 
 def test_a_query_does_not_find_itself_even_among_equals() -> None:
