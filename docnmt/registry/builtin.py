@@ -137,6 +137,9 @@ _add(
     ("label_smoothed_cross_entropy", "cross_entropy:LabelSmoothedCrossEntropy",
      "cross-entropy with label smoothing, chunked over tokens", "config:LabelSmoothedCrossEntropyConfig"),
     ("cross_entropy", "cross_entropy:CrossEntropy", "cross-entropy, chunked over tokens", "config:CrossEntropyConfig"),
+    ("form_choice", "form_choice:FormChoice",
+     "label-smoothed cross-entropy that also counts the choice between forms of address (tu or vous), for "
+     "--formality-share and dialogue", "config:FormChoiceConfig"),
     ("classification", "label_cross_entropy:Classification", "cross-entropy of a text's label",
      "config:CrossEntropyConfig"),
     ("nli", "label_cross_entropy:Classification", "cross-entropy of a pair's label", "config:CrossEntropyConfig"),

@@ -87,15 +87,14 @@ options() { # SYSTEM: its options, one a line
     steady)
         rate=(--lr 2.5e-3 --finetune-lr-scale 0.4) # 1e-3 for what the sentence model has
         set -- "cond_transformer$size" --target-context conditional --target-top-t 16 "${pieces[@]}" \
-            --user-dir recipes/dialogue/plugin --criterion form_choice --form-choice 4 ;;
+            --criterion form_choice ;;
     choice)
         rate=(--lr 2.5e-3 --finetune-lr-scale 0.4) # 1e-3 for what the sentence model has
         set -- "cond_transformer$size" --target-context conditional "${pieces[@]}" --mix-data "$asked=6" \
-            --user-dir recipes/dialogue/plugin --criterion form_choice --form-choice 4 ;;
+            --criterion form_choice ;;
     forms)
         rate=(--lr 2e-3)
-        set -- "transformer$size" --formality-share 0.5 --mix-data "$asked=6" --user-dir recipes/dialogue/plugin \
-            --criterion form_choice --form-choice 4 ;;
+        set -- "transformer$size" --formality-share 0.5 --mix-data "$asked=6" --criterion form_choice ;;
     *) echo "error: SYSTEMS: no system '$1'" >&2 && return 2 ;;
     esac
     printf '%s\n' --arch "$@" "${rate[@]}"

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.cli.train import main
+from docnmt.core.criterions import form_choice
 from docnmt.functional import conditional_attention
 from docnmt.functional import select_blocks as nearest
 from docnmt.functional.dispatch_plan import TileBounds
@@ -38,12 +39,23 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return host_syncs.prepare(folder, [3, 1, 45, 5, 2, 7, 38, 30])
 
 
+class Halves:
+    """A rule by which every word has a form."""
+
+    def __init__(self, language: str) -> None:
+        pass
+
+    def form(self, sentence: str) -> str:
+        return "formal" if sum(map(ord, sentence)) % 2 else "informal"
+
+
 CASES = {
     **{name: (host_syncs.full_name(name), "") for name in host_syncs.ARCHITECTURES},
     "tree": ("hier_cond_transformer_tiny", "--merge source2token --checkpoint-activations"),
     "own text": ("cond_transformer_tiny", "--target-context conditional --unit-sentences 3"),
     "own summaries": ("hier_transformer_tiny", "--target-context summaries"),
     "two passes": ("transformer_tiny", "--r-drop 5 --ema 0.9"),
+    "forms of address": ("transformer_tiny", "--criterion form_choice"),
     "blocks": ("hier_cond_transformer_tiny", "--always-own-sentence --update-freq 2 --max-tokens 300"),
 }
 
@@ -66,6 +78,8 @@ def test_an_update_waits_once_and_computes_the_same(
     if case == "blocks":  # also in documents of a few sentences
         monkeypatch.setattr(nearest, "_FEW", 8)
         monkeypatch.setattr(nearest, "_LEAST", 2)
+    if case == "forms of address":  # the generated text has none: half of its words are formal
+        monkeypatch.setattr(form_choice, "AddressRule", Halves)
     given = f"{SIZES} {options}".split()
     found = host_syncs.count(data, tmp_path / "pretended", arch, given).waits
     assert sum(found.values()) <= 1, found.most_common()  # the losses and the gradient's norm, read together

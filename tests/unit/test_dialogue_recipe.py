@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import torch
-from torch import nn
 
 from docnmt.core.scoring.generative_files import read_questions
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "dialogue"))
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "dialogue" / "plugin"))
-
 import dialogues
-import form_choice
 
 PAIR = ["--languages", "en", "fr"]
 SOURCE = [["you a1", "you a2", "a3", "a4"], ["b1", "you b2", "you b3"], ["c1"]]
@@ -149,34 +142,3 @@ def test_the_table_has_a_row_for_each_result(tmp_path: Path, capsys: pytest.Capt
     one, two = (row.split("|") for row in capsys.readouterr().out.splitlines()[2:])
     assert [cell.strip() for cell in one[2:6]] == ["51.2", "–", "15.00", ""]
     assert two[7].strip() == "+1.00 (+0.50 to +1.50), p 0.010"
-
-
-class Features(nn.Module):
-    """A model whose features are its parameters."""
-
-    def __init__(self, tokens: int, width: int, entries: int) -> None:
-        super().__init__()
-        self.features, self.output = nn.Parameter(torch.randn(tokens, width)), nn.Linear(width, entries)
-
-    def forward(self, batch: Any) -> torch.Tensor:
-        return self.features
-
-
-def test_the_choice_of_a_form_is_that_of_the_whole_distribution() -> None:
-    torch.manual_seed(0)
-    words = ["▁tu", "▁te", "▁vous", "▁il", "tu", "▁t", "▁votre"]
-    vocabulary = SimpleNamespace(vocabulary=lambda: words)
-    task = SimpleNamespace(target_lang="fr", target_tokenizer=vocabulary)
-    config = form_choice.FormChoiceConfig(form_choice=3.0)
-    criterion = form_choice.FormChoice.build(config, task)
-    assert [form.tolist() for form in criterion.forms] == [[2, 6], [0, 1, 5]]
-    model, labels = Features(6, 5, len(words)), torch.tensor([0, 3, 2, -100, 5, 4])
-    batch: Any = SimpleNamespace(labels=labels, num_tokens=5)
-    plain, _, _ = form_choice.LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, batch)
-    loss, count, _ = criterion(model, batch)
-    p = model.output(model.features).softmax(1)
-    formal, informal = p[:, [2, 6]].sum(1), p[:, [0, 1, 5]].sum(1)
-    asked = -(informal / (formal + informal))[[0, 4]].log().sum() - (formal / (formal + informal))[2].log()
-    torch.testing.assert_close(loss, plain + 3 * asked)
-    assert count == 5
-    torch.testing.assert_close(criterion(model.eval(), batch)[0], plain)

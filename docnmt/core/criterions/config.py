@@ -26,3 +26,12 @@ class LabelSmoothedCrossEntropyConfig:
         metavar="ALPHA",
         between=(0, None),
     )
+
+
+@dataclass(frozen=True)
+class FormChoiceConfig(LabelSmoothedCrossEntropyConfig):
+    """Options of the criterion of forms of address."""
+
+    form_choice: float = option(
+        4.0, "how many times the choice between the forms of address counts in training", between=(0, None)
+    )

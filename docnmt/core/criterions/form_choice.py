@@ -1,0 +1,84 @@
+"""Cross-entropy, and the choice between the forms of address."""
+
+from __future__ import annotations
+
+from typing import Any  # tasks, whose kind the criterion asks for
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from docnmt.core.batch import IGNORE
+from docnmt.core.criterions.config import FormChoiceConfig
+from docnmt.core.criterions.cross_entropy import BatchT, LabelSmoothedCrossEntropy, TokenModel
+from docnmt.core.formats.address import AddressRule
+from docnmt.functional.loss import CopiedFeatures
+from docnmt.runtime.errors import UserError
+
+
+class FormChoice(LabelSmoothedCrossEntropy):
+    """Label-smoothed cross-entropy plus, where the next word is one of address, `form_choice` times −log p of its form.
+
+    One word in forty says *tu* or *vous*. Whether a model gets it right hardly shows in the mean over all words, and
+    it is what context or a tag decides. p is the share of that form's words in the probability of all words of
+    address, so how probable these are beside other words stays as it is. Words of several subwords are left out; of a
+    model that copies, p is without what is copied. Validation and the logged `nll` are those of the plain loss.
+
+    Args:
+        formal, informal: (n,) and (m,), the vocabulary's words of address, by form.
+    """
+
+    Config: type = FormChoiceConfig
+
+    def __init__(
+        self, formal: Tensor, informal: Tensor, *, form_choice: float, label_smoothing: float, r_drop: float = 0.0
+    ) -> None:
+        super().__init__(label_smoothing=label_smoothing, r_drop=r_drop)
+        self.forms, self.form_choice = (formal, informal), form_choice
+
+    @classmethod
+    def build(cls, config: FormChoiceConfig, task: Any) -> FormChoice:  # type: ignore[override]  # the own options
+        """Build the criterion for a task's target language.
+
+        Raises:
+            UserError: the task does not translate, the language has no rule, or the vocabulary has no word of a form.
+        """
+        language = getattr(task, "target_lang", None)
+        if language is None:
+            raise UserError("--criterion form_choice: is for translation; leave it out")
+        rule = AddressRule(language)
+        words = [(n, piece[1:]) for n, piece in enumerate(task.target_tokenizer.vocabulary()) if piece[:1] == "▁"]
+        found = {n: rule.form(f"a {word}'") for n, word in words}  # the subword before the apostrophe of t' is t
+        forms = {form: torch.tensor([n for n in found if found[n] == form]) for form in ("formal", "informal")}
+        for form, entries in forms.items():
+            if not len(entries):
+                raise UserError(f"--criterion form_choice: the vocabulary has no {form} word of address; leave it out")
+        return cls(
+            **forms, form_choice=config.form_choice, label_smoothing=config.label_smoothing, r_drop=config.r_drop
+        )
+
+    def _cross_entropy(
+        self, model: TokenModel[BatchT], predicted: Tensor | CopiedFeatures, batch: BatchT
+    ) -> tuple[Tensor, Tensor]:
+        loss, nll = super()._cross_entropy(model, predicted, batch)
+        if model.training:
+            features = predicted if isinstance(predicted, Tensor) else predicted.features
+            loss = loss + self.form_choice * self._choices(model, features, batch.labels)
+        return loss, nll
+
+    def _choices(self, model: TokenModel[BatchT], features: Tensor, labels: Tensor) -> Tensor:
+        """Return −log p of the right form, summed over the labels (T,) that are words of address.
+
+        The scores are computed for all labels: the words are few, and choosing labels would make a GPU's host wait.
+        """
+        self.forms = forms = (self.forms[0].to(labels.device), self.forms[1].to(labels.device))
+        entries, bias = torch.cat(forms), model.output.bias
+        logits = F.linear(features, model.output.weight[entries], None if bias is None else bias[entries])  # (T, n + m)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        scores = torch.stack(
+            [each.logsumexp(1) for each in logits.split([len(form) for form in forms], 1)], 1
+        )  # (T, 2)
+        right = torch.full_like(labels, IGNORE)
+        for place, form in enumerate(forms):
+            right = right.masked_fill(torch.isin(labels, form), place)
+        return F.cross_entropy(scores, right, ignore_index=IGNORE, reduction="sum")
