@@ -71,8 +71,9 @@ def translate_stream(
         )
         if config.input_format == "text" or config.given is not None:
             content = _content(source)
-            given = None if config.given is None else beside(content, Path(config.given))
-            if config.input_format == "text":
+            running = config.input_format == "text"
+            given = None if config.given is None else beside(content, Path(config.given), marks=not running)
+            if running:
                 text = read_document(content, given, config.splitter, loaded.task)
             else:
                 text = read_corpus(content, given, loaded.task)

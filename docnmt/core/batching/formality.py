@@ -37,7 +37,7 @@ def tag_numbers(tokenizer: Tokenizer) -> dict[Form, int]:
 
 
 def in_form(corpus: ParallelCorpus, form: Form, tokenizer: Tokenizer) -> ParallelCorpus:
-    """Return the corpus with the tag of `form` before every source sentence."""
+    """Return the corpus with the tag of `form` before every source sentence that has words."""
     return _with_tags(corpus, np.full(corpus.num_sentences, tag_numbers(tokenizer)[form]))
 
 
@@ -110,8 +110,12 @@ def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
 
 
 def _with_tags(corpus: ParallelCorpus, tags: np.ndarray) -> ParallelCorpus:
-    """Return the corpus with a token (S,) before each source sentence; -1: none."""
-    source, told = corpus.source, np.flatnonzero(tags != _NONE)
+    """Return the corpus with a token (S,) before each source sentence; -1: none.
+
+    A sentence without words has none, so that its translation is empty as without a form.
+    """
+    source = corpus.source
+    told = np.flatnonzero((tags != _NONE) & (source.lengths() > 0))
     words = np.asarray(source.at(slice(None)))
     tokens = np.insert(words, np.asarray(source.offsets)[told], tags[told].astype(words.dtype))
     lengths = source.lengths()
