@@ -59,6 +59,21 @@ def in_given_form(
     return _with_tags(corpus, tags)
 
 
+def note_formless(corpus: ParallelCorpus, told: ParallelCorpus) -> str | None:
+    """Return a note on the documents to which `in_given_form` gave no form; None if each has one.
+
+    Args:
+        corpus, told: before and after it.
+    """
+    tagged = told.source.lengths() > corpus.source.lengths()
+    pairs = pairwise(corpus.document_offsets.tolist())
+    without = sum(not tagged[begin:end].any() for begin, end in pairs)
+    if not without:
+        return None
+    found = f"{without:,} of {corpus.num_documents:,} documents"
+    return f"note: --formality given: nothing given in {found} has a form of address; the model chooses it there"
+
+
 @dataclass(frozen=True)
 class ToldForms:
     """Adds tags for the form of address to training text.
