@@ -17,7 +17,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -74,7 +74,7 @@ def given(args: argparse.Namespace) -> None:
     document in its place; PREFIX.rest.en, .fr: what is scored then."""
     (source, target), (from_, to) = pair(args.prefix, args.languages), args.languages
     third = [len(each) // 3 for each in source]
-    following = [*range(1, len(source)), 0]
+    following = [*range(1, len(source)), 0][: len(source)]
     blank = [[""] * (len(each) - n) for each, n in zip(source, third, strict=True)]
     rest = [[each[n:] for each, n in zip(found, third, strict=True)] for found in (source, target)]
 
@@ -127,22 +127,37 @@ def lines(path: str) -> list[str]:
     return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
+def beside(path: str, other: str) -> list[tuple[str, str]]:
+    """The lines of two texts, side by side.
+
+    Raises:
+        UserError: they have different numbers of lines.
+    """
+    found, there = lines(path), lines(other)
+    if len(found) != len(there):
+        raise UserError(f"{path}: {len(found):,} lines, and {other} has {len(there):,}; expected one for each line")
+    return list(zip(found, there, strict=True))
+
+
 def rest(args: argparse.Namespace) -> None:
     """The lines of a translation that were not given."""
-    sys.stdout.writelines(
-        f"{line}\n" for line, there in zip(lines(args.translation), lines(args.given), strict=True) if not there.strip()
-    )
+    sys.stdout.writelines(f"{line}\n" for line, there in beside(args.translation, args.given) if not there.strip())
 
 
 def asked(args: argparse.Namespace) -> None:
     """Of each document the translation in the form that most lines of address of its reference have."""
     source, reference = pair(args.prefix, args.languages)
     rule, speaks = AddressRule(args.languages[1]), second_person(args.languages[0])
-    ways = {form: documents(Path(getattr(args, form))) for form in ("formal", "informal")}
+    asked_of = f"{args.prefix}.{args.languages[0]}"  # its empty lines: those of a translation may be sentences
+    ways = {
+        form: iter([line for line, there in beside(getattr(args, form), asked_of) if there.strip()])
+        for form in ("formal", "informal")
+    }
     chosen = []
-    for number, (there, said) in enumerate(zip(source, reference, strict=True)):
+    for there, said in zip(source, reference, strict=True):
         forms = Counter(rule.form(line) for one, line in zip(there, said, strict=True) if speaks(one))
-        chosen.append(ways["formal" if forms["formal"] > forms["informal"] else "informal"][number])
+        found = {form: list(islice(way, len(there))) for form, way in ways.items()}
+        chosen.append(found["formal" if forms["formal"] > forms["informal"] else "informal"])
     print("\n\n".join("\n".join(each) for each in chosen))
 
 
@@ -171,6 +186,8 @@ def table(args: argparse.Namespace) -> None:
     print("|---|---:|---:|---:|---:|---:|---:|")
     for path in map(Path, args.scores):
         scores: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if "address" not in scores:
+            raise UserError(f"{path}: no forms of address; expected what docnmt-score --address --json prints")
         compared = {each["metric"]: each for each in scores.get("paired", {}).get("metrics", [])}
         cells = [" ".join(path.with_suffix("").parts[-3:])]
         for name in ("agreement", "consistency"):
@@ -188,6 +205,13 @@ def _difference(compared: dict[str, Any] | None) -> str:
     return f"{compared['difference']:+.2f} ({low:+.2f} to {high:+.2f}), p {compared['p_value']:.3f}"
 
 
+def positive(word: str) -> int:
+    """A whole number of at least 1, from the command line."""
+    if (number := int(word)) < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {word}")
+    return number
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """One of the steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -200,7 +224,7 @@ def main(words: Sequence[str] | None = None) -> int:
     step["text"].add_argument("out")
     step["text"].add_argument("--levels", action="store_true", help="with the levels")
     step["paragraphs"].add_argument("out")
-    step["text"].add_argument("--every", type=int, default=1, metavar="N", help="only every Nth document")
+    step["text"].add_argument("--every", type=positive, default=1, metavar="N", help="only every Nth document")
     step["text"].add_argument("--least", type=int, default=1, metavar="N", help="only documents of at least N lines")
     step["text"].add_argument("--most", type=int, metavar="N", help="only documents of at most N lines")
     step["rest"].add_argument("translation")

@@ -23,7 +23,7 @@ from docnmt.cli.train import main as train
 from docnmt.cli.translate import main as translate
 from docnmt.core.batching.formality import TAGS, ToldForms, in_form, in_given_form, tag_numbers, target_forms
 from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TextArray, TokenArray, offsets_of
+from docnmt.core.data.store import TextArray, TokenArray
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
@@ -209,6 +209,19 @@ def test_the_given_translations_tell_the_form_of_what_follows(
         docnmt.load(told).translate(TEXT, formality="given")
 
 
+def test_documents_in_which_nothing_given_has_a_form_are_counted(
+    told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "who\nyou\n\nyou\nwho\n"
+    common = ["--path", str(told), "--device", "cpu", "--formality", "given", "--input-format", "corpus"]
+    for given, note in (("il vient\n\n\nvous venez\n\n", "in 1 of 2 documents has"), ("tu\n\n\n\ntu\n", None)):
+        (tmp_path / "given.fr").write_text(given)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+        assert translate([*common, "--given", str(tmp_path / "given.fr")]) == 0
+        said = capsys.readouterr().err
+        assert note in said if note else "note: --formality" not in said
+
+
 def test_models_that_were_not_told_and_other_words_are_refused(
     told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,11 +235,17 @@ def test_models_that_were_not_told_and_other_words_are_refused(
     assert "--formality" in capsys.readouterr().err
 
 
-def test_in_form_keeps_empty_sentences_apart() -> None:
-    corpus = ParallelCorpus.from_lines([["the dog", "a"]], tokenizer())
-    corpus = replace(corpus, source=TokenArray(corpus.source.tokens[:0], offsets_of(np.zeros(2, dtype=np.int64))))
-    told = in_form(corpus, "formal", tokenizer())
-    assert told.source.lengths().tolist() == [1, 1]
+def test_sentences_without_words_are_told_no_form(told: Path) -> None:
+    corpus = ParallelCorpus.from_lines([["the dog", "a", "a", "the cat"]], tokenizer())
+    words = [corpus.source[0].tolist(), [], [], corpus.source[3].tolist()]
+    corpus = replace(corpus, source=TokenArray.from_lists(words, tokenizer().vocab_size))
+    tag = tag_numbers(tokenizer())["formal"]
+    found = in_form(corpus, "formal", tokenizer()).source
+    assert [found[n].tolist() for n in range(4)] == [[tag, *words[0]], [], [], [tag, *words[3]]]
+    model = docnmt.load(told)
+    texts = [each.text for each in model.translate(["\u200b", "you see the old dog."], formality="formal")]
+    assert texts[0] == model.translate(["\u200b"])[0].text == ""
+    assert texts[1]
 
 
 def test_the_service_takes_a_form_a_request(told: Path, tmp_path: Path) -> None:

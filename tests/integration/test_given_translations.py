@@ -391,8 +391,19 @@ def test_given_lines_that_do_not_fit_are_refused(run: Run, folder: Path) -> None
         status, out, err = run("translate", *options, stdin=TEXT.encode())
         assert (status, out) == (1, "")
         assert message in err.splitlines()[-1]
-    (folder / "bad.de").write_text("<d>\n\nb\n\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("<d>\n\nb\n\n", "--given bad.de:3: 'b' is beside '<d>' of stdin; expected <d> or an empty line"),
+        ("\n\n<p>\n\n", "--given bad.de:3: '<p>' is beside '<d>' of stdin; expected <d> or an empty line"),
+        ("\n<p>\n\n\n", "--given bad.de:2: '<p>' is beside 'a dog.' of stdin; expected a translation or an empty line"),
+    ],
+)
+def test_given_marks_that_do_not_fit_are_refused(content: str, message: str, run: Run, folder: Path) -> None:  # noqa: F811
+    (folder / "bad.de").write_text(content, encoding="utf-8")
     options = ["--path", "run", "--input-format", "corpus", "--given", "bad.de"]
-    status, _, err = run("translate", *options, stdin=b"<d>\na dog.\n<d>\nthe cat.\n")
-    assert status == 1
-    assert "--given: line 3 is 'b', and that of stdin is <d>" in err.splitlines()[-1]
+    status, out, err = run("translate", *options, stdin=b"<d>\na dog.\n<d>\nthe cat.\n")
+    assert (status, out) == (1, "")
+    assert message in err.splitlines()[-1]

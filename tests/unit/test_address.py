@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import time
+import unicodedata
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ F, I = "formal", "informal"  # noqa: E741
         ("de", "Wie könnt Ihr nur? Wer hat Euch gerufen?", F), ("de", "Wer hat euch gerufen?", I),
         ("de", "Haben Sie dich gesehen?", None), ("de", "Ich sah sie.", None),
         ("es", "¿Cómo está usted?", F), ("es", "Tú no, y ustedes sí.", None), ("es", "Os lo digo.", I),
+        ("es", "Uds saben.", F), ("es", "La salud.", None), ("pl", "Panie doktorze!", F), ("pl", "Panowie wiedzą?", F),
         ("it", "Come sta Lei?", F), ("it", "Lei sta bene.", None), ("it", "Ti amo.", I),
         ("nl", "Hebt u dat?", F), ("nl", "Dat is in de U.S. zo.", None), ("nl", "Heb je dat?", I),
         ("pl", "Czy pan wie?", F), ("pl", "Widzę cię.", I), ("ru", "Как вас зовут?", F), ("ru", "Твоя очередь.", I),
@@ -35,6 +38,33 @@ F, I = "formal", "informal"  # noqa: E741
 )  # fmt: skip
 def test_the_one_form_of_a_sentence(language: str, sentence: str, form: str | None) -> None:
     assert AddressRule(language).form(sentence) == form
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence", "form"),
+    [("fr", "C'est le vôtre.", F), ("es", "El té.", None), ("pl", "Widzę cię.", I), ("ru", "Твой дом.", I)],
+)
+def test_an_accent_may_be_a_character_of_its_own(language: str, sentence: str, form: str | None) -> None:
+    apart = unicodedata.normalize("NFD", sentence)
+    assert apart != sentence
+    assert AddressRule(language).form(apart) == AddressRule(language).form(sentence) == form
+
+
+@pytest.mark.parametrize("line", ["Sie. " * 4000, "." * 20000 + "Sie"])
+def test_long_lines_take_time_in_proportion_to_their_length(line: str) -> None:
+    begin = time.process_time()
+    assert AddressRule("de").form(line) is None
+    assert AddressRule("de").form(line + "a Sie") == F
+    assert time.process_time() - begin < 2  # seconds; it was 4 to 20
+
+
+@pytest.mark.parametrize(
+    ("wanted", "pair"),
+    [("fr", ("en", "fr")), ("fr-CA", ("en", "fr")), ("de-DE", ("en", "de")), ("es-419", ("en", "es")),
+     ("de-fr", ("de", "fr")), ("en_GB-fr_FR", ("en_GB", "fr")), ("FR-DE", ("FR", "de"))],
+)  # fmt: skip
+def test_a_region_is_no_target_language(wanted: str, pair: tuple[str, str]) -> None:
+    assert language_pair(wanted) == pair
 
 
 @pytest.mark.parametrize(
@@ -46,7 +76,7 @@ def test_words_of_the_second_person(language: str, sentence: str, found: bool) -
     assert second_person(language)(sentence) == found
 
 
-@pytest.mark.parametrize("wanted", ["xx", "fr-xx", "xx-fr", "pt", "en", ""])
+@pytest.mark.parametrize("wanted", ["xx", "fr-xx", "xx-fr", "pt", "en", "", "en-en", "DE-PT", "de-PT-fr"])
 def test_a_language_without_a_rule_is_refused(wanted: str) -> None:
     with pytest.raises(UserError, match=", ".join(ADDRESS_WORDS)):
         language_pair(wanted)

@@ -44,6 +44,37 @@ def test_first_thirds_are_given_and_the_rest_is_scored(prefix: str, capsys: pyte
         assert capsys.readouterr().out.split("\n")[:-1] == lines[f"rest.{side}"]
 
 
+def test_an_empty_text_has_nothing_to_give(tmp_path: Path) -> None:
+    for side in ("en", "fr"):
+        (tmp_path / f"none.{side}").write_text("")
+    assert dialogues.main(["given", str(tmp_path / "none"), *PAIR]) == 0
+    assert (tmp_path / "none.third.fr").read_text().strip() == ""
+
+
+def test_an_empty_translation_is_no_end_of_a_document(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Path(f"{prefix}.fr").read_text().split("\n")
+    lines[1] = ""
+    Path(f"{prefix}.way").write_text("\n".join(lines))
+    assert dialogues.main(["asked", prefix, f"{prefix}.way", f"{prefix}.way", *PAIR]) == 0
+    assert capsys.readouterr().out.split("\n") == lines
+
+
+def test_other_texts_and_numbers_are_refused(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write(Path(f"{prefix}.short"), TARGET[:2])
+    Path(f"{prefix}.json").write_text("{}")
+    for words, said in (
+        (["rest", f"{prefix}.fr", f"{prefix}.short"], "set.fr: 10 lines, and"),
+        (["asked", prefix, f"{prefix}.fr", f"{prefix}.short", *PAIR], "set.short: 8 lines, and"),
+        (["table", f"{prefix}.json"], "set.json: no forms of address"),
+    ):
+        assert dialogues.main(words) == 1
+        assert said in capsys.readouterr().err
+    for number in ("0", "-1"):
+        with pytest.raises(SystemExit):
+            dialogues.main(["text", prefix, f"{prefix}.out", *PAIR, "--every", number])
+        assert "expected 1 or more" in capsys.readouterr().err
+
+
 def test_levels_and_paragraphs(prefix: str, tmp_path: Path) -> None:
     rows = [f"1\t{n}" for n in range(8)]
     Path(f"{prefix}.levels.tsv").write_text("\n".join([*rows[:4], "", *rows[4:]]) + "\n")  # one empty row of two

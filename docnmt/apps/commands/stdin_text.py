@@ -39,11 +39,11 @@ class StdinText:
             yield next(results).text if text is None else text
 
 
-def beside(content: bytes, path: Path) -> list[str]:
-    """Read the lines of `--given`.
+def beside(content: bytes, path: Path, *, marks: bool) -> list[str]:
+    """Read the lines of `--given`; with `marks`, both texts have `<d>` and `<p>` lines, as corpora do.
 
     Raises:
-        UserError: their number differs from that of stdin, or one of them translates an empty line.
+        UserError: their number differs from that of stdin, or one of them translates a line that is no text.
     """
     lines, given = list(_lines(content)), list(TextLines(path))
     if len(given) != len(lines):
@@ -52,8 +52,13 @@ def beside(content: bytes, path: Path) -> list[str]:
             "there is no translation yet"
         )
     for number, (line, translation) in enumerate(zip(lines, given, strict=True), 1):
+        here = f"--given {path}:{number}: '{translation[:40]}'"
         if is_blank(line) and not is_blank(translation):
-            raise UserError(f"--given {path}:{number}: '{translation[:40]}' translates an empty line of {STDIN}")
+            raise UserError(f"{here} translates an empty line of {STDIN}")
+        kind, own = (kind_of(each) for each in (line, translation))
+        if marks and own not in ("", kind):
+            wanted = "a translation" if kind == "text" else kind
+            raise UserError(f"{here} is beside '{line[:40]}' of {STDIN}; expected {wanted} or an empty line")
     return given
 
 
@@ -102,9 +107,6 @@ def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTa
     texts: list[str] = []
     if given is not None:
         kinds = [kind_of(line) for line in _lines(content)]
-        for number, (kind, translation) in enumerate(zip(kinds, given, strict=True), 1):
-            if kind != "text" and kind_of(translation) not in ("", kind):
-                raise UserError(f"--given: line {number} is '{translation[:40]}', and that of {STDIN} is {kind}")
         texts = [translation for kind, translation in zip(kinds, given, strict=True) if kind == "text"]
     cut, waiting, translations = whole_lines(), iter(texts), list[str | None]()
 

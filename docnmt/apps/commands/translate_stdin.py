@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator
 from itertools import chain
 from pathlib import Path
@@ -15,6 +16,7 @@ from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.apps.commands.output import stream_progress
 from docnmt.apps.commands.print_alignment import aligned_lines, with_alignments
 from docnmt.apps.commands.stdin_text import STDIN, StdinText, beside, read_corpus, read_document
+from docnmt.core.batching.formality import note_formless
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.formats.columns import parse_columns
@@ -71,8 +73,9 @@ def translate_stream(
         )
         if config.input_format == "text" or config.given is not None:
             content = _content(source)
-            given = None if config.given is None else beside(content, Path(config.given))
-            if config.input_format == "text":
+            running = config.input_format == "text"
+            given = None if config.given is None else beside(content, Path(config.given), marks=not running)
+            if running:
                 text = read_document(content, given, config.splitter, loaded.task)
             else:
                 text = read_corpus(content, given, loaded.task)
@@ -112,6 +115,8 @@ class _Translating:
         loaded, read = self._loaded, {"given": text.given, **self._read}
         self.unknown.add(text.corpus)
         corpus = loaded.told(text.corpus, self._options.formality, text.given)
+        if self._options.formality == "given" and (note := note_formless(text.corpus, corpus)):
+            print(note, file=sys.stderr)
         self._subwords += int(source_lengths(corpus).sum())
         if self._progress is not None:
             self._progress.total = self._subwords if ends else None if share is None else int(self._subwords / share)

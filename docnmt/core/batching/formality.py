@@ -37,7 +37,7 @@ def tag_numbers(tokenizer: Tokenizer) -> dict[Form, int]:
 
 
 def in_form(corpus: ParallelCorpus, form: Form, tokenizer: Tokenizer) -> ParallelCorpus:
-    """Return the corpus with the tag of `form` before every source sentence."""
+    """Return the corpus with the tag of `form` before every source sentence that has words."""
     return _with_tags(corpus, np.full(corpus.num_sentences, tag_numbers(tokenizer)[form]))
 
 
@@ -57,6 +57,21 @@ def in_given_form(
             form = forms[place] or form
             tags[place] = _NONE if form is None else numbers[form]
     return _with_tags(corpus, tags)
+
+
+def note_formless(corpus: ParallelCorpus, told: ParallelCorpus) -> str | None:
+    """Return a note on the documents to which `in_given_form` gave no form; None if each has one.
+
+    Args:
+        corpus, told: before and after it.
+    """
+    tagged = told.source.lengths() > corpus.source.lengths()
+    pairs = pairwise(corpus.document_offsets.tolist())
+    without = sum(not tagged[begin:end].any() for begin, end in pairs)
+    if not without:
+        return None
+    found = f"{without:,} of {corpus.num_documents:,} documents"
+    return f"note: --formality given: nothing given in {found} has a form of address; the model chooses it there"
 
 
 @dataclass(frozen=True)
@@ -110,8 +125,12 @@ def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
 
 
 def _with_tags(corpus: ParallelCorpus, tags: np.ndarray) -> ParallelCorpus:
-    """Return the corpus with a token (S,) before each source sentence; -1: none."""
-    source, told = corpus.source, np.flatnonzero(tags != _NONE)
+    """Return the corpus with a token (S,) before each source sentence; -1: none.
+
+    A sentence without words has none, so that its translation is empty as without a form.
+    """
+    source = corpus.source
+    told = np.flatnonzero((tags != _NONE) & (source.lengths() > 0))
     words = np.asarray(source.at(slice(None)))
     tokens = np.insert(words, np.asarray(source.offsets)[told], tags[told].astype(words.dtype))
     lengths = source.lengths()

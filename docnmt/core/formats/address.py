@@ -6,6 +6,7 @@ Each language has a plain rule of words. A language whose words do not tell the 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -16,8 +17,10 @@ Form = Literal["formal", "informal"]
 #: What `--formality` takes: a form, or in each document the one of its translations that are given.
 Formality = Literal["formal", "informal", "given"]
 
-#: The end of the text before a word that begins a sentence, or direct speech or a thought in one.
-_BEGINNING = re.compile(r"""(?:^|[.!?…:»«„“”"‚‘(\[*])[\s\W]*$""")
+#: What stands before a word that begins a sentence, or direct speech or a thought in one.
+_BEFORE_BEGINNINGS = frozenset('.!?…:»«„“”"‚‘([*')
+#: A region of BCP 47, as in `fr-CA`.
+_REGION = re.compile("[A-Z]{2}|[0-9]{3}")
 #: English words of the second person, which has no forms of address.
 _ENGLISH = r"you(?:r|rs|rself|rselves)?|y['’]all|thou|thee|thy|thine|thyself"
 
@@ -44,14 +47,15 @@ ADDRESS_WORDS = {
         capital=r"Sie|Ihnen|Ihr(?:e[mnrs]?)?|Euch|Euer|Eure[mnrs]?",
     ),
     "es": AddressWords(
-        informal=r"tú|te|ti|contigo|tus?|tuy[oa]s?|vos|vosotr[oa]s|os|vuestr[oa]s?", formal=r"usted(?:es)?|[uv]ds?\."
+        informal=r"tú|te|ti|contigo|tus?|tuy[oa]s?|vos|vosotr[oa]s|os|vuestr[oa]s?",
+        formal=r"usted(?:es)?|[uv]ds?\.|(?-i:[UV]ds?)",
     ),
     "fr": AddressWords(informal=r"tu|te|toi|ton|ta|tes|tien|tiennes?|t(?=['’])", formal=r"vous|votre|vos|vôtres?"),
     "it": AddressWords(informal=r"tu|te|ti|tuo|tua|tuoi|tue|t(?=['’])", capital=r"Lei|Suo|Sua|Suoi|Sue"),
     "nl": AddressWords(informal=r"jij|je|jou|jouwe?|jezelf|jullie", formal=r"u(?!\.\w)|uwe?|uzelf"),
     "pl": AddressWords(
         informal=r"ty|ciebie|cię|tobie|tobą|tw(?:ój|oja|oje|ojego|ojej|ojemu|oim|oich|oimi|oją)",
-        formal=r"pan|pana|panu|panem|pani|panią",
+        formal=r"pan|pana|panu|panem|panie|pani|panią|panowie|panów|panom|panami|paniom|paniami",
     ),
     "ru": AddressWords(
         informal=r"ты|тебя|тебе|тоб(?:ой|ою)|тво(?:й|я|ё|е|и|его|ей|ею|ему|ём|ем|им|их|ими|ю)",
@@ -87,18 +91,35 @@ class AddressRule:
 
     def form(self, sentence: str) -> Form | None:
         """Return the only form of address in a sentence, or None if it has none or both."""
-        informal, formal = self._informal.search(sentence) is not None, self._is_formal(sentence)
+        informal, formal = self._found(sentence)
         return None if informal == formal else "formal" if formal else "informal"
 
     def speaks(self, sentence: str) -> bool:
         """Return True if a sentence has a word of address, of whichever form."""
-        return self._informal.search(sentence) is not None or self._is_formal(sentence)
+        return any(self._found(sentence))
 
-    def _is_formal(self, sentence: str) -> bool:
-        if self._formal.search(sentence):
+    def _found(self, sentence: str) -> tuple[bool, bool]:
+        """Return whether a sentence has an informal word and whether it has a formal one."""
+        text = unicodedata.normalize("NFC", sentence)  # an accent may be a character of its own
+        informal = self._informal.search(text) is not None
+        if self._formal.search(text):
+            return informal, True
+        found = self._capital.finditer(text)
+        return informal, any(not _begins_sentence(text, match.start()) for match in found)
+
+
+def _begins_sentence(text: str, place: int) -> bool:
+    """Return True if the word at a place begins its text, a sentence, or direct speech or a thought.
+
+    Only what is between it and the word before is read, so a line takes time in proportion to its length.
+    """
+    while place:
+        place -= 1
+        if text[place] in _BEFORE_BEGINNINGS:
             return True
-        found = self._capital.finditer(sentence)
-        return any(_BEGINNING.search(sentence[: match.start()]) is None for match in found)
+        if text[place].isalnum() or text[place] == "_":  # \w
+            return False
+    return True
 
 
 def second_person(language: str) -> Callable[[str], bool]:
@@ -114,15 +135,17 @@ def second_person(language: str) -> Callable[[str], bool]:
 
 
 def language_pair(wanted: str) -> tuple[str, str]:
-    """Return the languages of source and target for `fr` (from English) or `de-fr`.
+    """Return the languages of source and target for `fr` or `fr-CA` (from English), or for `de-fr`.
 
     Raises:
         UserError: a language has no rule.
     """
     source, dash, target = wanted.partition("-")
-    pair = (source, target) if dash else ("en", wanted)
-    second_person(pair[0])
-    return pair[0], address_language(pair[1])
+    region = source.islower() and _REGION.fullmatch(target) and target.lower() not in ADDRESS_WORDS
+    if not dash or region or source.lower() == target.lower():  # fr-CA and fr-FR are French
+        return "en", address_language(source)
+    second_person(source)
+    return source, address_language(target)
 
 
 def _words(pattern: str, flags: re.RegexFlag | int = re.IGNORECASE) -> re.Pattern[str]:
