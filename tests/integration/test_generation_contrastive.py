@@ -209,6 +209,11 @@ def test_questions_with_given_contexts_are_answered_as_docnmt_translate_does(
     arguments = ["--generative", str(path), "--path", models.path, "--beam", "2", "--max-len-a", "0.5"]
     assert score.main([*arguments, "--given-context"]) == 0
     assert "        3\n" in capsys.readouterr().out
+    sentence_model = small_system.save(tmp_path / "alone.safetensors", "transformer_tiny")
+    capsys.readouterr()
+    assert score.main([*arguments[:2], "--path", str(sentence_model), "--max-len-a", "0.5", "--given-context"]) == 0
+    note = "note: --given-context: the model reads no translations, so the given ones change no other sentence\n"
+    assert note in capsys.readouterr().err
     path.write_text("expected\tsrc_context\tsrc\na\tb\tc\n", encoding="utf-8")
     assert score.main([*arguments, "--given-context"]) == 1
     assert "--given-context: no context has a translation; expected some in the column tgt_context" in (

@@ -20,6 +20,7 @@ from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures
 from test_joined_units import Numbers, build
 from test_target_context import CASES as OWN_TEXT
 
+from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.batching.collate import collate
 from docnmt.core.batching.planned_units import planned_units
 from docnmt.core.data.store import TokenArray
@@ -159,6 +160,7 @@ def test_what_is_given_matters_to_those_alone_that_read_it(name: str, options: d
     ]
     first, second = (translate(model, [text and other for text in given]) for other in ("7 8", "9 9 9 9 9 9"))
     scores = [[result.nbest[0].score for result in each] for each in (first, second)]
+    assert LoadedModels((), (model,), small_system.task()).reads_translations == ((name, options) not in APART)
     if (name, options) in APART:
         assert_same(first, second)
         assert_rest(first, translate(model), given)

@@ -44,6 +44,8 @@ def answers(
     if given and not any(known):
         raise UserError("--given-context: no context has a translation; expected some in the column tgt_context")
     loaded = load_models(models)
+    if given:
+        loaded.note_unread("--given-context", options.formality)
     documents = [[source for source, _ in document] for document in pairs]
     corpus = ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer)
     corpus = loaded.told(corpus, options.formality, known)

@@ -61,6 +61,23 @@ class LoadedModels:
         """True if a model reads other sentences than the one that it translates."""
         return any(model.reading.reads_context for model in self.models)
 
+    @property
+    def reads_translations(self) -> bool:
+        """True if a sentence's translation may depend on the translations of other sentences of its document."""
+        return self.reads_own_text or any(model.reading.given_text for model in self.models)
+
+    @property
+    def reads_own_text(self) -> bool:
+        """True if a sentence's translation may depend on what the models themselves wrote for other sentences."""
+        plans = [model.reading for model in self.models]
+        return any(plan.own_text or (plan.joined and plan.written != 1) for plan in plans)
+
+    def note_unread(self, option: str, form: Formality | None) -> None:
+        """Say on stderr that nothing reads the translations that an option gives, if this is so."""
+        if form != "given" and not self.reads_translations:
+            message = "the model reads no translations, so the given ones change no other sentence"
+            print(f"note: {option}: {message}", file=sys.stderr)
+
     def check_formality(self, form: Formality | None) -> None:
         """Refuse a form of address that the models do not understand.
 

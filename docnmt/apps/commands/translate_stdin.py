@@ -58,6 +58,8 @@ def translate_stream(
         raise UsageError("--formality given: no translations are given; give --given FILE, too")
     loaded = load_models(models)
     loaded.check_formality(options.formality)
+    if config.given is not None:
+        loaded.note_unread("--given", options.formality)
     recalled = open_memory(memory, loaded)
     read: dict[str, Any] = {"memory": recalled, "context_window": models.context_window}
     with stream_progress(out) as progress:

@@ -118,7 +118,7 @@ class AskedTexts(AskedSentences):
         self.corpus, self.numbers = read.corpus, range(read.corpus.num_sentences)
         self.wishes = texts.wishes
         self.given = list(read.given)
-        if not service.reads_translations:  # the model would not read translations of context
+        if not service.worker.loaded.reads_translations:  # the model would not read translations of context
             self.given = [each if n in self.text_of else each or "" for n, each in enumerate(self.given)]
 
     def answer(self, found: Mapping[int, Translation]) -> list[str]:

@@ -50,17 +50,6 @@ class Service:
             return "the thread that translates has ended"
         return "stopping" if self.stopping else None
 
-    @property
-    def reads_translations(self) -> bool:
-        """True if a sentence's translation may depend on the translations of other sentences of its document."""
-        return self.reads_own_text or any(model.reading.given_text for model in self.worker.loaded.models)
-
-    @property
-    def reads_own_text(self) -> bool:
-        """True if a sentence's translation may depend on what the models themselves wrote for other sentences."""
-        plans = [model.reading for model in self.worker.loaded.models]
-        return any(plan.own_text or (plan.joined and plan.written != 1) for plan in plans)
-
     @contextlib.contextmanager
     def place(self) -> Iterator[float]:
         """Hold a place in the queue; yield the deadline.
@@ -127,7 +116,7 @@ class Service:
         if longest > self.config.max_sentence_tokens:
             most = f"at most {self.config.max_sentence_tokens:,} (--max-sentence-tokens)"
             raise Refused(413, "too_long", f"a sentence has {longest:,} subwords; expected {most}: divide it")
-        if self.reads_translations:
+        if self.worker.loaded.reads_translations:
             self._accept_given([text for text in given if text])
         if explain and tokens > self.config.max_explain_tokens:
             most = f"at most {self.config.max_explain_tokens:,} (--max-explain-tokens)"

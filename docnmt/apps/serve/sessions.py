@@ -177,7 +177,7 @@ class TranslateSession:
                 numbers = session.unconfirmed()
             else:
                 numbers = sorted({number for number in asked.segments if session.segment(number)})
-            passages = session.passages(set(numbers), drafts=service.reads_own_text)
+            passages = session.passages(set(numbers), drafts=service.worker.loaded.reads_own_text)
             chosen = [session.segments[number] for number in numbers]  # others may be added before them meanwhile
             kept = self._sessions.open.encoding(session)  # which is forgotten if the session is deleted meanwhile
             texts = await asked_texts(service, RequestTexts(passages=passages, wishes=session.wishes, name="segments"))
