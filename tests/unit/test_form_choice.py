@@ -42,7 +42,7 @@ class Features(nn.Module):
 def test_the_choice_of_a_form_is_that_of_the_whole_distribution(bias: bool) -> None:
     torch.manual_seed(0)
     criterion = FormChoice.build(FormChoiceConfig(form_choice=3.0), task())
-    assert [form.tolist() for form in criterion.forms] == [[2, 6], [0, 1, 5]]
+    assert [each.tolist() for each in criterion.words] == [[2, 6], [0, 1, 5]]
     model = Features(bias=bias)
     plain, _, logs = LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, BATCH)
     loss, count, logged = criterion(model, BATCH)

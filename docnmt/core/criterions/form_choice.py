@@ -11,30 +11,32 @@ from torch.nn import functional as F
 from docnmt.core.batch import IGNORE
 from docnmt.core.criterions.config import FormChoiceConfig
 from docnmt.core.criterions.cross_entropy import BatchT, LabelSmoothedCrossEntropy, TokenModel
-from docnmt.core.formats.address import AddressRule
+from docnmt.core.formats.address import AddressRule, Form
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.runtime.errors import UserError
+
+#: The forms of address, in the order of their scores.
+FORMS: tuple[Form, ...] = ("formal", "informal")
 
 
 class FormChoice(LabelSmoothedCrossEntropy):
     """Label-smoothed cross-entropy plus, where the next word is one of address, `form_choice` times −log p of its form.
 
-    One word in forty says *tu* or *vous*. Whether a model gets it right hardly shows in the mean over all words, and
-    it is what context or a tag decides. p is the share of that form's words in the probability of all words of
+    One word in forty says *tu* or *vous*. Whether a model gets it right hardly shows in the mean over all words, and it
+    is what context or a tag decides. p is the share of that form's words in the probability of all words of
     address, so how probable these are beside other words stays as it is. Words of several subwords are left out; of a
     model that copies, p is without what is copied. Validation and the logged `nll` are those of the plain loss.
 
     Args:
-        formal, informal: (n,) and (m,), the vocabulary's words of address, by form.
+        forms: (V,) for each entry of the vocabulary 0 if it is a formal word, 1 if informal, else `IGNORE`.
     """
 
     Config: type = FormChoiceConfig
 
-    def __init__(
-        self, formal: Tensor, informal: Tensor, *, form_choice: float, label_smoothing: float, r_drop: float = 0.0
-    ) -> None:
+    def __init__(self, forms: Tensor, *, form_choice: float, label_smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__(label_smoothing=label_smoothing, r_drop=r_drop)
-        self.forms, self.form_choice = (formal, informal), form_choice
+        self.forms, self.form_choice = forms, form_choice
+        self.words = [(forms == place).nonzero()[:, 0] for place in range(len(FORMS))]  # (n,) and (m,)
 
     @classmethod
     def build(cls, config: FormChoiceConfig, task: Any) -> FormChoice:  # type: ignore[override]  # the own options
@@ -46,15 +48,16 @@ class FormChoice(LabelSmoothedCrossEntropy):
         language = getattr(task, "target_lang", None)
         if language is None:
             raise UserError("--criterion form_choice: is for translation; leave it out")
-        rule = AddressRule(language)
-        words = [(n, piece[1:]) for n, piece in enumerate(task.target_tokenizer.vocabulary()) if piece[:1] == "▁"]
-        found = {n: rule.form(f"a {word}'") for n, word in words}  # the subword before the apostrophe of t' is t
-        forms = {form: torch.tensor([n for n in found if found[n] == form]) for form in ("formal", "informal")}
-        for form, entries in forms.items():
-            if not len(entries):
+        rule, pieces = AddressRule(language), task.target_tokenizer.vocabulary()
+        found = [rule.form(f"a {piece[1:]}'") if piece[:1] == "▁" else None for piece in pieces]  # t is a piece of t'
+        for form in FORMS:
+            if form not in found:
                 raise UserError(f"--criterion form_choice: the vocabulary has no {form} word of address; leave it out")
         return cls(
-            **forms, form_choice=config.form_choice, label_smoothing=config.label_smoothing, r_drop=config.r_drop
+            torch.tensor([IGNORE if form is None else FORMS.index(form) for form in found]),
+            form_choice=config.form_choice,
+            label_smoothing=config.label_smoothing,
+            r_drop=config.r_drop,
         )
 
     def _cross_entropy(
@@ -71,14 +74,11 @@ class FormChoice(LabelSmoothedCrossEntropy):
 
         The scores are computed for all labels: the words are few, and choosing labels would make a GPU's host wait.
         """
-        self.forms = forms = (self.forms[0].to(labels.device), self.forms[1].to(labels.device))
-        entries, bias = torch.cat(forms), model.output.bias
+        self.forms, self.words = self.forms.to(labels.device), [each.to(labels.device) for each in self.words]
+        entries, bias = torch.cat(self.words), model.output.bias
         logits = F.linear(features, model.output.weight[entries], None if bias is None else bias[entries])  # (T, n + m)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        scores = torch.stack(
-            [each.logsumexp(1) for each in logits.split([len(form) for form in forms], 1)], 1
-        )  # (T, 2)
-        right = torch.full_like(labels, IGNORE)
-        for place, form in enumerate(forms):
-            right = right.masked_fill(torch.isin(labels, form), place)
+        parts = logits.split([len(each) for each in self.words], dim=1)
+        scores = torch.stack([each.logsumexp(dim=1) for each in parts], dim=1)  # (T, 2)
+        right = self.forms[labels.clamp(min=0)].masked_fill(labels == IGNORE, IGNORE)  # (T,)
         return F.cross_entropy(scores, right, ignore_index=IGNORE, reduction="sum")
