@@ -26,8 +26,8 @@ GIVEN = {
     "foreign": "the next dialogue's first third given instead",
     "asked": "asked for the form of most lines of the reference",
 }
-#: Systems that begin at a sentence model of 6,000 and of 12,000 updates; the others' has 2,500.
-STARTS = (", longer start", ", longest start")
+#: Systems that begin at another sentence model of 2,500 updates than most, or at one of 6,000 or 12,000.
+STARTS = (", second start", ", longer start", ", longest start")
 TABLES = (("dev", ("none", "third")), ("diabla", ("none",)), ("diabla", ("third", "foreign")))
 TABLES += (("games", ("none", "third")),)
 #: Of models that can be told the form.
@@ -73,6 +73,19 @@ def questions(rows: Sequence[Row]) -> Iterator[str]:
         yield f"| {name} | {len(found[0])} | {' | '.join(spread(values, 1) for values in found)} |"
 
 
+def known(rows: Sequence[Row]) -> Iterator[str]:
+    """How many of those questions each system answers whose context has translations, without and with these."""
+    systems: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row.get("set") == "ctxpro known":
+            systems[row["system"]][row["given"]].append(row["accuracy"])
+    yield "| system | seeds | nothing given | translations given |"
+    yield "| --- | ---: | ---: | ---: |"
+    for name in sorted(systems, key=order):
+        found = [systems[name][way] for way in ("none", "given")]
+        yield f"| {name} | {len(found[0])} | {' | '.join(spread(values, 1) if values else '' for values in found)} |"
+
+
 def table(rows: Sequence[Row], where: str, ways: Sequence[str], *, forms: bool = False) -> Iterator[str]:
     """One table: a row for each system and what it was given; of models that can be told the form, or of the others."""
     yield "| system | seeds | agreement | consistency | s-BLEU | difference | chrF | difference |"
@@ -103,7 +116,7 @@ def main() -> None:
     tables = [table(rows, where, ways) for where, ways in TABLES]
     told = (table(rows, where, ways, forms=True) for where, ways in FORMS)
     german = (table(rows, where, ("none", "third", "foreign")) for where in ("xdailydialog", "games-de"))
-    print("\n\n".join("\n".join(each) for each in (*tables, *told, questions(rows), *german)))
+    print("\n\n".join("\n".join(each) for each in (*tables, *told, questions(rows), *german, known(rows))))
 
 
 if __name__ == "__main__":

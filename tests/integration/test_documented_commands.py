@@ -51,7 +51,7 @@ RESULTS = {
 TINY = "--embed-dim 16 --heads 2 --ffn-dim 24 --encoder-layers 1 --decoder-layers 1 --max-update 2"
 SHORT = "--max-len-a 0.5 --max-len-b 4"  # untrained models write as long as they may
 SMALL = {
-    "docnmt-preprocess": {"document_translation": ["--vocab-size", "60"]},
+    "docnmt-preprocess": {"document_translation": ["--vocab-size", "80"]},
     "docnmt-generate": {"document_translation": SHORT.split()},
     "docnmt-translate": {"document_translation": SHORT.split()},
     "docnmt-train": {
@@ -77,6 +77,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = ParallelText(folder / "text")
     for language in ("en", "de"):
         shutil.copy(text.path(f"dev.{language}"), text.path(f"valid.{language}"))
+    for language, lines in (("en", "with you and you\n" * 2), ("de", "mit dir und dir\nmit Ihnen und Ihnen\n")):
+        with text.path(f"train.{language}").open("a", encoding="utf-8") as file:
+            file.write("\n" + lines * 40)  # both forms of address, for the pages that train with them
     for name in ("examples", "recipes", "tools"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "document.txt").write_text("The letter. A lamp.\n\nThe window.\n", encoding="utf-8")
