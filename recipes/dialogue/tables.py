@@ -83,7 +83,8 @@ def known(rows: Sequence[Row]) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: |"
     for name in sorted(systems, key=order):
         found = [systems[name][way] for way in ("none", "given")]
-        yield f"| {name} | {len(found[0])} | {' | '.join(spread(values, 1) if values else '' for values in found)} |"
+        cells = [name, str(max(map(len, found))), *(spread(values, 1) if values else "" for values in found)]
+        yield f"| {' | '.join(cells)} |"
 
 
 def table(rows: Sequence[Row], where: str, ways: Sequence[str], *, forms: bool = False) -> Iterator[str]:
