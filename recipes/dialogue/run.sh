@@ -54,10 +54,12 @@ if [ ! -e "$asked/meta.json" ]; then
     for kind in formality auxiliary; do
         dialogues questions "$ctxpro/$kind.en-$target.devtest.jsonl" --held "$text/$kind.tsv"
     done
-    dialogues questions "$ctxpro/formality.en-$target.devtest.jsonl" --known --held "$text/known.tsv"
     docnmt-preprocess -s en -t "$target" --srcdict "$data" --trainpref "$text/questions.jsonl" --destdir "$asked" \
         --long-policy split
 fi
+
+[ -e "$text/known.tsv" ] || # also where an earlier version began
+    dialogues questions "$DATA/ctxpro_devtest/formality.en-$target.devtest.jsonl" --known --held "$text/known.tsv"
 
 paragraphs=$work/text-paragraphs levels=$work/data-levels # each utterance is a paragraph
 if [ ! -e "$levels/meta.json" ]; then

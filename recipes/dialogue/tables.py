@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -32,6 +32,11 @@ TABLES = (("dev", ("none", "third")), ("diabla", ("none",)), ("diabla", ("third"
 TABLES += (("games", ("none", "third")),)
 #: Of models that can be told the form.
 FORMS = (("diabla", ("none", "asked", "third", "foreign")), ("games", ("none", "third", "foreign")))
+
+
+#: ctxpro's questions: all, and those whose context has a translation.
+ASKED = {"formality": ("ctxpro formality", None), "auxiliary": ("ctxpro auxiliary", None)}
+KNOWN = {"nothing given": ("ctxpro known", "none"), "translations given": ("ctxpro known", "given")}
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -59,30 +64,16 @@ def order(system: str) -> tuple[int, bool, str]:
     return start, not system.startswith("sentence"), system
 
 
-def questions(rows: Sequence[Row]) -> Iterator[str]:
-    """How many of ctxpro's questions each system answers."""
-    kinds = ("ctxpro formality", "ctxpro auxiliary")
-    systems: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+def questions(rows: Sequence[Row], columns: Mapping[str, tuple[str, str | None]]) -> Iterator[str]:
+    """How many of ctxpro's questions each system answers; a column is a set and what was given, if it says so."""
+    systems: dict[str, dict[tuple[str, str | None], list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        if row.get("set") in kinds:
-            systems[row["system"]][row["set"]].append(row["accuracy"])
-    yield "| system | seeds | formality | auxiliary |"
-    yield "| --- | ---: | ---: | ---: |"
+        if (asked := (row.get("set", ""), row.get("given"))) in columns.values():
+            systems[row["system"]][asked].append(row["accuracy"])
+    yield f"| system | seeds | {' | '.join(columns)} |"
+    yield f"| --- | {' | '.join(['---:'] * (1 + len(columns)))} |"
     for name in sorted(systems, key=order):
-        found = [systems[name][kind] for kind in kinds]
-        yield f"| {name} | {len(found[0])} | {' | '.join(spread(values, 1) for values in found)} |"
-
-
-def known(rows: Sequence[Row]) -> Iterator[str]:
-    """How many of those questions each system answers whose context has translations, without and with these."""
-    systems: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if row.get("set") == "ctxpro known":
-            systems[row["system"]][row["given"]].append(row["accuracy"])
-    yield "| system | seeds | nothing given | translations given |"
-    yield "| --- | ---: | ---: | ---: |"
-    for name in sorted(systems, key=order):
-        found = [systems[name][way] for way in ("none", "given")]
+        found = [systems[name][asked] for asked in columns.values()]
         cells = [name, str(max(map(len, found))), *(spread(values, 1) if values else "" for values in found)]
         yield f"| {' | '.join(cells)} |"
 
@@ -117,7 +108,8 @@ def main() -> None:
     tables = [table(rows, where, ways) for where, ways in TABLES]
     told = (table(rows, where, ways, forms=True) for where, ways in FORMS)
     german = (table(rows, where, ("none", "third", "foreign")) for where in ("xdailydialog", "games-de"))
-    print("\n\n".join("\n".join(each) for each in (*tables, *told, questions(rows), *german, known(rows))))
+    found = (*tables, *told, questions(rows, ASKED), *german, questions(rows, KNOWN))
+    print("\n\n".join("\n".join(each) for each in found))
 
 
 if __name__ == "__main__":
