@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from itertools import count
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +16,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from docnmt.apps.serve import deepl, libretranslate, openai
 from docnmt.apps.serve.deepl import DeepL
-from docnmt.apps.serve.fellows import Fellows, Together
 from docnmt.apps.serve.file_route import TranslateFile
 from docnmt.apps.serve.http_error import Refused, Told
 from docnmt.apps.serve.jobs import FileJobs
@@ -148,8 +146,8 @@ def told_by(path: str) -> Told | None:
     return next((told for begin, told in FORMS.items() if f"{path}/".startswith(f"{begin}/")), None)
 
 
-def build(service: Service, *, token: str | None, fellows: Fellows | None = None) -> ASGIApp:
-    """Return the ASGI application of a service, or of one of its workers; clients need the token if there is one."""
+def build(service: Service, *, token: str | None) -> ASGIApp:
+    """Return the ASGI application of a service; clients need the token if there is one."""
     page, api = Page(service), JsonResponse(description(service))
 
     async def health(request: Request) -> Response:
@@ -183,9 +181,7 @@ def build(service: Service, *, token: str | None, fellows: Fellows | None = None
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse, Refused: _refuse, Exception: _refuse})
     app.router.redirect_slashes = False
     hosts = [service.config.host, *service.config.allowed_hosts]
-    first, step = (fellows.number + 1, len(fellows.ports)) if fellows else (1, 1)  # so that no two have one number
-    guard = Guard(
+    return Guard(
         app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, told=told_by, keys=KEYS,
-        numbers=count(first, step), ends=service.told_of_the_end,
+        ends=service.told_of_the_end,
     )  # fmt: skip
-    return Together(guard, service, fellows, told_by) if fellows else guard

@@ -14,12 +14,6 @@ class ServeConfig:
 
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0: all of this machine", metavar="ADDRESS", basic=True)
     port: int = option(8000, "port to listen on; 0: a free one, which is printed", basic=True, between=(0, 65535))
-    workers: int = option(
-        1,
-        "processes that translate, on a CPU; they share the weights' memory and divide the threads",
-        metavar="N",
-        between=(1, 64),
-    )
     token_file: str | None = option(
         None,
         "file with a secret, which requests must bring: Authorization: Bearer SECRET; only its owner may read it",
@@ -55,7 +49,7 @@ class ServeConfig:
         between=(0, None),
     )
     queue_length: int = option(
-        256, "requests that a worker reads, queues or translates; further ones get a 503", between=(1, None)
+        256, "requests that are read, wait or are translated; further ones get a 503", between=(1, None)
     )
     request_timeout: float = option(
         600.0, "seconds until an answer is given up", metavar="SECONDS", between=(Open(0), None)

@@ -8,8 +8,9 @@ import ipaddress
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import count
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -49,19 +50,19 @@ class Guard:
             `hosts` or an IP address, so that no page of another site reaches the service under a name of its own (DNS
             rebinding).
         routes: their paths are the names in the log and the metrics. keys: by path, finds the token in the body of a
-            POST. told: returns the form of errors for a path. numbers: the numbers of requests in the log.
+            POST. told: returns the form of errors for a path.
         ends: the context of a request, which turns its cancellation at shutdown into an error.
     """
 
     def __init__(
         self, app: ASGIApp, *, token: str | None, hosts: Sequence[str], metrics: Metrics, routes: Sequence[Route],
-        told: Callable[[str], Told | None], keys: Mapping[str, KeyOf], numbers: Iterator[int],
+        told: Callable[[str], Told | None], keys: Mapping[str, KeyOf],
         ends: Callable[[], AbstractContextManager[None]],
     ) -> None:  # fmt: skip
         self._app, self._token, self._metrics, self._told, self._keys = app, token, metrics, told, keys
         self._paths = {route.path: route.path_regex for route in routes}
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
-        self._numbers, self._ends = numbers, ends
+        self._numbers, self._ends = count(1), ends
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and log it."""

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-import torch
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -23,14 +22,10 @@ from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.config import ServeConfig
-from docnmt.apps.serve.fellows import Fellows
 from docnmt.apps.serve.service import Service
-from docnmt.apps.serve.supervise import Supervisor
 from docnmt.apps.serve.worker import Models
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.launch import processors
-from docnmt.runtime.tuning import pick_device
+from docnmt.runtime.errors import UserError
 
 #: Seconds in which a client must have sent the head of a request, and must read some of an answer that waits for it.
 IDLE = 15.0
@@ -115,51 +110,16 @@ def serve(
     """Serve requests until a signal ends the service.
 
     Raises:
-        UsageError: `--workers` above 1 on a GPU. UserError: the models cannot be loaded, the address is taken, or the
-            file of the token is not valid.
+        UserError: the models cannot be loaded, the address is taken, or the file of the token is not valid.
     """
     token = None if config.token_file is None else read_token(Path(config.token_file))
-    several, threads = config.workers > 1, threads_of_each(config.workers)
-    if several and pick_device(models.device).type != "cpu":
-        raise UsageError(f"--workers {config.workers}: is for a CPU (--device cpu); a GPU is used well by one process")
     bound = listen(config.host, config.port)
-    if several:
-        torch.set_num_threads(1)  # threads that have computed here would be missing in the copies of this process
     loaded = load_models(models)
     loaded.check_formality(options.formality)
-    ready = Models(loaded, options, search, models.context_window, open_memory(memory, loaded))
-    if not several:
-        _serve(ready, config, token, [bound])
-        return
-    private = [listen("127.0.0.1", 0) for _ in range(config.workers)]
-    for each in (bound, *private):  # now that each address is known to be free
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    ports = tuple(each.getsockname()[1] for each in private)
-
-    def work(number: int) -> None:
-        """Serve as the worker of this number."""
-        torch.set_num_threads(threads)
-        _serve(ready, config, token, [beside(bound), beside(private[number])], Fellows(number, ports))
-
-    print(f"docnmt-serve: {config.workers} workers, threads of each: {threads}", file=sys.stderr, flush=True)
-    Supervisor(config.workers, work, patience=config.grace + FAREWELL + 2 * LAST).run()
-
-
-def threads_of_each(workers: int) -> int:
-    """Return the threads of each worker: those that the user has set for a process, or a share of the processors."""
-    if {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
-        return torch.get_num_threads()
-    return max(1, min(torch.get_num_threads(), processors()) // workers)
-
-
-def _serve(
-    models: Models, config: ServeConfig, token: str | None, sockets: list[socket.socket], fellows: Fellows | None = None
-) -> None:
-    """Serve at these sockets, the first of which is the service's, until a signal ends this process."""
-    service = Service(models, config)
-    host, port = sockets[0].getsockname()[:2]
+    service = Service(Models(loaded, options, search, models.context_window, open_memory(memory, loaded)), config)
+    host, port = bound.getsockname()[:2]
     settings = uvicorn.Config(
-        build(service, token=token, fellows=fellows),
+        build(service, token=token),
         http=_Protocol,
         ws="none",
         lifespan="off",
@@ -171,10 +131,9 @@ def _serve(
         timeout_graceful_shutdown=round(config.grace),
         limit_concurrency=4 * config.queue_length + 64,
     )
-    who = f"worker {fellows.number + 1} (process {os.getpid()}) " if fellows else ""
-    where = f"{who}listening on http://{f'[{host}]' if ':' in host else host}:{port}"
+    where = f"listening on http://{f'[{host}]' if ':' in host else host}:{port}"
     try:
-        _Server(settings, service, where).run(sockets=sockets)
+        _Server(settings, service, where).run(sockets=[bound])
     finally:
         service.worker.stop()
 
@@ -195,18 +154,6 @@ def listen(host: str, port: int) -> socket.socket:
         raise UserError(f"--host {host} --port {port}: cannot listen there: {error.strerror or error}") from error
     bound.set_inheritable(False)
     return bound
-
-
-def beside(bound: socket.socket) -> socket.socket:
-    """Return a socket at the address of another one that allows it (SO_REUSEPORT) and does not listen itself.
-
-    The system divides new connections among all sockets that listen there, so none waits for a process that has died.
-    """
-    found = socket.socket(bound.family, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    found.bind(bound.getsockname())
-    return found
 
 
 def read_token(path: Path) -> str:
