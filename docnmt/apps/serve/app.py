@@ -60,7 +60,7 @@ class Translate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         service, request = self._service, Request(scope, receive)
-        with service.place() as deadline:
+        with service.place(request.state.client) as deadline:
             body = await self._body(request)
             if (said := await self._of_other_form(request, body)) is not None:
                 request.state.told = libretranslate.told
@@ -183,5 +183,5 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
     hosts = [service.config.host, *service.config.allowed_hosts]
     return Guard(
         app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, told=told_by, keys=KEYS,
-        ends=service.told_of_the_end,
+        ends=service.told_of_the_end, proxied=bool(service.config.proxy),
     )  # fmt: skip

@@ -20,6 +20,17 @@ class ServeConfig:
         metavar="FILE",
         basic=True,
     )
+    open: bool = option(
+        False,
+        "whoever reaches --host may use the service, without a secret; else another --host is refused",
+        basic=True,
+    )
+    proxy: tuple[str, ...] = option(
+        (),
+        "addresses or networks of proxies before the service, whose X-Forwarded-For and X-Forwarded-Proto are believed",
+        metavar="ADDRESS",
+        basic=True,
+    )
     allowed_hosts: tuple[str, ...] = option(
         (),
         "without a token: names beside localhost and IP addresses by which the service is called",
@@ -57,6 +68,16 @@ class ServeConfig:
     body_timeout: float = option(
         30.0, "seconds in which a request must have arrived", metavar="SECONDS", between=(Open(0), None)
     )
+    file_timeout: float = option(
+        60.0,
+        "seconds in which a document must be read, and its translation written",
+        metavar="SECONDS",
+        between=(Open(0), None),
+    )
+    file_memory: int = option(
+        1000, "megabytes that a process may use that reads documents", metavar="MB", between=(100, None)
+    )
+    file_processes: int = option(4, "processes that read documents, at most", metavar="N", between=(1, None))
     max_sessions: int = option(
         100, "documents that translators may have open at once (POST /sessions)", metavar="N", between=(0, None)
     )

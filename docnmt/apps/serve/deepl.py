@@ -124,7 +124,7 @@ class DeepL:
     async def translate(self, request: Request) -> Response:
         """Answer POST /v2/translate."""
         service = self._service
-        with service.place() as deadline:
+        with service.place(request.state.client) as deadline:
             asked = await read_request(request, await service.body(request), TranslateTexts, _LISTS)
             texts = [asked.text] if isinstance(asked.text, str) else asked.text
             self._check(asked)
@@ -166,8 +166,10 @@ class DeepL:
 
         async def work(job: FileJob) -> None:
             """Translate the file as POST /translate/file does."""
-            with service.place() as deadline:
-                async for event in file_events(service, {}, name, kind, content, deadline, wishes=wishes):
+            with service.place(request.state.client) as deadline:
+                async for event in file_events(
+                    service, {}, name, kind, content, deadline, client=request.state.client, wishes=wishes
+                ):
                     if "source" in event:
                         job.characters = sum(len(sentence) for line in event["source"] for sentence in line)
                     job.content = event.get("content", b"")

@@ -156,13 +156,15 @@ class LibreTranslate:
         service = self._service
         if (kind := media_type(request)) != "multipart/form-data":
             raise Refused(415, "wrong_type", f"expected Content-Type: multipart/form-data, got '{kind[:80]}'")
-        with service.place() as deadline:
+        with service.place(request.state.client) as deadline:
             name, content, found = await form_file(request, await service.body(request), most=20)
             asked = as_request(found, TranslateUpload)
             self._check(asked.source, asked.target)
             kind = kind_of_upload(PurePath(name.replace("\\", "/")).name)
             log = request.state.log
-            events = file_events(service, log, name, kind, content, deadline, receive=request.receive)
+            events = file_events(
+                service, log, name, kind, content, deadline, client=request.state.client, receive=request.receive
+            )
             *_, last = [event async for event in events]
         job = self._jobs.keep(f"translation.{kind}", last["content"], TYPES[kind])
         address = request.url_for("download", name=f"{job.id}.{job.key}.{kind}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import ipaddress
+import re
 import sys
 import time
 import traceback
@@ -29,6 +30,8 @@ SECRET = "/download_file/"
 SCHEMES = ("bearer", "deepl-auth-key")
 #: Upper bounds for a body that is read only to find the key in it: bytes, and seconds until it has arrived.
 KEY_BODY, KEY_SECONDS = 1 << 18, 10.0
+#: The Host header: a name or an address, and perhaps a port.
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
 #: A function that returns the key in a body; "" if it has none.
 KeyOf = Callable[[Request, bytes], Awaitable[str]]
 HEADERS = {
@@ -51,25 +54,30 @@ class Guard:
             rebinding).
         routes: their paths are the names in the log and the metrics. keys: by path, finds the token in the body of a
             POST. told: returns the form of errors for a path.
-        ends: the context of a request, which turns its cancellation at shutdown into an error.
+        proxied: True if a proxy is named. ends: the context of a request, which turns its cancellation at shutdown into
+            an error.
     """
 
     def __init__(
         self, app: ASGIApp, *, token: str | None, hosts: Sequence[str], metrics: Metrics, routes: Sequence[Route],
         told: Callable[[str], Told | None], keys: Mapping[str, KeyOf],
-        ends: Callable[[], AbstractContextManager[None]],
+        ends: Callable[[], AbstractContextManager[None]], proxied: bool = False,
     ) -> None:  # fmt: skip
         self._app, self._token, self._metrics, self._told, self._keys = app, token, metrics, told, keys
         self._paths = {route.path: route.path_regex for route in routes}
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
-        self._numbers, self._ends = count(1), ends
+        self._numbers, self._ends, self._proxied = count(1), ends, proxied
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and log it."""
         if scope["type"] != "http":
             return
         number, begun, status = next(self._numbers), time.monotonic(), 0
-        scope["state"] = {"log": {}, "told": self._told(scope["path"])}
+        scope["state"] = {
+            "log": {},
+            "told": self._told(scope["path"]),
+            "client": client_of(scope["client"][0] if scope.get("client") else "", proxied=self._proxied),
+        }
 
         async def guarded(message: Message) -> None:
             """Send a message, with the headers that every answer has."""
@@ -94,6 +102,11 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
+        if "content-length" in headers and "transfer-encoding" in headers:  # two readers would find two bodies
+            message = "a request has Content-Length or Transfer-Encoding, not both"
+            raise Refused(400, "invalid_request", message, {"connection": "close"})
+        if host and HOST.fullmatch(host) is None:
+            raise Refused(400, "invalid_host", f"Host: expected a name or an address, got '{host[:80]}'")
         if self._token is None and not self._known(host):
             raise Refused(
                 421, "unknown_host", f"this service is not called '{host[:80]}'; start it with --allowed-hosts NAME"
@@ -145,6 +158,20 @@ class Guard:
             file=sys.stderr,
             flush=True,
         )
+
+
+def client_of(address: str, *, proxied: bool) -> str | None:
+    """Return what a client is known by: its address, or the network of an IPv6 address (/64), of which one has many.
+
+    None: it is no other machine, or its requests come by a proxy on this machine that is not named; it has no share.
+    """
+    try:
+        number = ipaddress.ip_address(address)
+    except ValueError:
+        return None
+    if isinstance(number, ipaddress.IPv6Address):
+        number = number.ipv4_mapped or ipaddress.IPv6Address(int(number) >> 64 << 64 if not number.is_loopback else 1)
+    return None if number.is_loopback and not proxied else str(number)
 
 
 def secured(message: Message) -> Message:

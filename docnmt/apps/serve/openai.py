@@ -115,7 +115,7 @@ class Chat:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         service, request = self._service, Request(scope, receive)
-        with service.place() as deadline:
+        with service.place(request.state.client) as deadline:
             asked = await read_request(request, await service.body(request), ChatRequest)
             texts = await asked_texts(service, await asyncio.to_thread(self._texts, asked))
             answer = Answer(self._about.model, texts)

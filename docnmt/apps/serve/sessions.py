@@ -171,7 +171,7 @@ class TranslateSession:
         """Answer one request."""
         service, request = self._service, Request(scope, receive)
         asked = await self._sessions.asked(request, TranslateSegments)
-        with service.place() as deadline:
+        with service.place(request.state.client) as deadline:
             session = self._sessions.session(request)
             if asked.segments is None:
                 numbers = session.unconfirmed()
