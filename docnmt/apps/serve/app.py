@@ -183,5 +183,5 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
     hosts = [service.config.host, *service.config.allowed_hosts]
     return Guard(
         app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, told=told_by, keys=KEYS,
-        ends=service.told_of_the_end, proxied=bool(service.config.proxy),
+        ends=service.told_of_the_end, places=service.place, proxied=bool(service.config.proxy),
     )  # fmt: skip

@@ -54,19 +54,20 @@ class Guard:
             rebinding).
         routes: their paths are the names in the log and the metrics. keys: by path, finds the token in the body of a
             POST. told: returns the form of errors for a path.
-        proxied: True if a proxy is named. ends: the context of a request, which turns its cancellation at shutdown into
-            an error.
+        ends: the context of a request, which turns its cancellation at shutdown into an error.
+        places: holds a place in the queue for a client. proxied: True if a proxy is named.
     """
 
     def __init__(
         self, app: ASGIApp, *, token: str | None, hosts: Sequence[str], metrics: Metrics, routes: Sequence[Route],
         told: Callable[[str], Told | None], keys: Mapping[str, KeyOf],
-        ends: Callable[[], AbstractContextManager[None]], proxied: bool = False,
+        ends: Callable[[], AbstractContextManager[None]],
+        places: Callable[[str | None], AbstractContextManager[float]], proxied: bool = False,
     ) -> None:  # fmt: skip
         self._app, self._token, self._metrics, self._told, self._keys = app, token, metrics, told, keys
         self._paths = {route.path: route.path_regex for route in routes}
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
-        self._numbers, self._ends, self._proxied = count(1), ends, proxied
+        self._numbers, self._ends, self._places, self._proxied = count(1), ends, places, proxied
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and log it."""
@@ -94,8 +95,11 @@ class Guard:
             scope["state"]["log"]["error"] = refused.code
             if not status:  # else uvicorn closes the connection, and the answer has no end
                 await refused.response(scope)(scope, receive, guarded)
-        except Exception:  # Starlette has already sent an answer
+        except Exception:  # where it is the application's, Starlette has already sent an answer
             traceback.print_exc(file=sys.stderr)
+            if not status:
+                error = Refused(500, "internal", "something went wrong in the service; its log says more")
+                await error.response(scope)(scope, receive, guarded)
         finally:
             self._note(scope, number, status, time.monotonic() - begun)
 
@@ -128,7 +132,8 @@ class Guard:
             scheme, _, secret = request.headers.get("authorization", "").partition(" ")
             secret = secret.strip() if scheme.lower() in SCHEMES else ""
         else:
-            with contextlib.suppress(Refused):  # a body that is too long or too slow has no token
+            place = self._places(request.state.client)
+            with place, contextlib.suppress(Refused):  # a body that is too long or too slow has no token
                 body = await read_body(request, limit=KEY_BODY, seconds=KEY_SECONDS)
                 secret, receive = await self._keys[path](request, body), again(body, receive)
         if not hmac.compare_digest(secret.encode(errors="replace"), self._token.encode()):
