@@ -278,7 +278,7 @@ TERMS = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb
         ("/v2/glossaries", "glossaries.TermFinder", TERMS),
         ("/v2/languages", "deepl.fields", {}),
         ("/v2/document/a", "request_body.fields", {"document_key": "a"}),
-        ("/detect", "request_body.fields", {"q": "a"}),
+        ("/detect", "libretranslate.fields", {"q": "a"}),
         ("/v1/chat/completions", "request_body.fields", {"messages": []}),
         ("/v1/chat/completions", "openai.prompted", {"messages": [{"role": "user", "content": "a"}]}),
         ("/sessions", "request_body.fields", {}),
@@ -289,9 +289,10 @@ def test_large_requests_are_read_beside_the_event_loop(
     start: Start, monkeypatch: pytest.MonkeyPatch, path: str, slow: str, body: dict[str, Any]
 ) -> None:
     """A form of 8 MB took 5 s, a chat of as much 45 s; nobody else was answered meanwhile, not even /health."""
-    from docnmt.apps.serve import deepl, glossaries, openai, request_body
+    from docnmt.apps.serve import deepl, glossaries, libretranslate, openai, request_body
 
-    modules = {"deepl": deepl, "glossaries": glossaries, "openai": openai, "request_body": request_body}
+    modules = {"deepl": deepl, "glossaries": glossaries, "libretranslate": libretranslate, "openai": openai}
+    modules["request_body"] = request_body
     module, name = slow.split(".")
     client, threads, own = start(), [], getattr(modules[module], name)
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from docnmt.apps.serve import deepl, libretranslate, openai
 from docnmt.apps.serve.deepl import DeepL
+from docnmt.apps.serve.file_form import MULTIPART
 from docnmt.apps.serve.file_route import TranslateFile
 from docnmt.apps.serve.http_error import Refused, Told
 from docnmt.apps.serve.jobs import FileJobs
@@ -25,7 +26,7 @@ from docnmt.apps.serve.libretranslate import LibreTranslate
 from docnmt.apps.serve.middleware import Guard
 from docnmt.apps.serve.openai import OpenAI
 from docnmt.apps.serve.openapi import description
-from docnmt.apps.serve.request_body import FORM, fields, media_type, parameters
+from docnmt.apps.serve.request_body import FORM, media_type, parameters
 from docnmt.apps.serve.requests import Asked, parse, reads
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.service_page import Page
@@ -91,7 +92,7 @@ class Translate:
         return {"docnmt-unknown": quote(found.message, safe=" ;:/(),")} if found.message else {}
 
     async def _body(self, request: Request) -> bytes:
-        if (kind := media_type(request)) not in ("application/json", FORM):
+        if (kind := media_type(request)) not in ("application/json", FORM, MULTIPART):
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{kind[:80]}'")
         parameters(request)
         return await self._service.body(request)
@@ -99,7 +100,7 @@ class Translate:
     async def _of_other_form(self, request: Request, body: bytes) -> dict[str, Any] | None:
         """Return the fields of a body in LibreTranslate's form; None if it has another form or cannot be read."""
         with contextlib.suppress(Refused):
-            found = await asyncio.to_thread(fields, media_type(request), body)
+            found = await libretranslate.query(request, body)
             if found.keys() & libretranslate.FIELDS and not found.keys() & OWN_FIELDS:
                 return found
         return None

@@ -138,7 +138,7 @@ class Guard:
                 secret, receive = await self._keys[path](request, body), again(body, receive)
         if not hmac.compare_digest(secret.encode(errors="replace"), self._token.encode()):
             message = "give the service's token: Authorization: Bearer TOKEN"
-            raise Refused(401, "unauthorized", message, {"www-authenticate": "Bearer"})
+            raise Refused(401, "unauthorized", message, {"www-authenticate": "Bearer"}, why="" if secret else "no_key")
         return receive
 
     def _known(self, host: str) -> bool:

@@ -22,7 +22,8 @@ from docnmt.apps.serve.document_events import document_events
 from docnmt.apps.serve.file_processes import Fragment, FragmentsSource
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, Wishes
-from docnmt.apps.serve.requests import AskedSentences
+from docnmt.apps.serve.request_body import too_many
+from docnmt.apps.serve.requests import AskedSentences, lines_of
 from docnmt.apps.serve.service import Service
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.search.translate_corpus import Translation
@@ -72,14 +73,18 @@ class RequestTexts:
     name: str = "text"
 
     def check(self, most: int) -> None:
-        """Check the number of texts and their characters.
+        """Check the numbers of texts, lines and elements, and the characters.
 
         Raises:
-            Refused: a text has a forbidden character, or there are more than `most`.
+            Refused: a text has a forbidden character, or there are more than `most`; an empty line counts.
         """
         if (count := len(self.passages)) > most:
-            message = f"{self.name}: {count:,} are too many; expected at most {most:,} (--max-request-tokens)"
-            raise Refused(413, "too_long", f"{message}: send them in parts")
+            raise too_many(self.name, count, most)
+        if self.tags is not None:
+            if (count := sum(passage.source.count("<") for passage in self.passages)) > most:
+                raise too_many(f"{self.name}, elements", count, most)
+        elif self.splits == "lines" and (count := sum(lines_of(passage.source) for passage in self.passages)) > most:
+            raise too_many(f"{self.name}, lines", count, most)
         for passage in self.passages:
             check_text(passage.source, self.name)
             check_text(passage.translation or "", "translation")
@@ -165,7 +170,7 @@ async def asked_texts(service: Service, texts: RequestTexts) -> AskedTexts:
     Raises:
         Refused: a text has a forbidden character, or there are too many texts.
     """
-    texts.check(service.config.max_request_tokens)
+    await asyncio.to_thread(texts.check, service.config.max_request_tokens)
     try:
         return await asyncio.to_thread(AskedTexts, texts, service)
     except UserError as error:

@@ -15,6 +15,7 @@ from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.registers import form_of
+from docnmt.apps.serve.request_body import too_many
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.formats.address import Formality
@@ -148,7 +149,8 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
     """Return the request in a JSON body.
 
     Args:
-        rules: the value of `--splitter`. most: the largest number of documents and sentences together.
+        rules: the value of `--splitter`. most: the largest number of documents and sentences together, or of
+            lines.
 
     Raises:
         Refused: the body is no JSON or has another form, is too long, has a forbidden character, or names a language or
@@ -166,6 +168,8 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
             f"{there:,} documents and sentences; expected at most {most:,} (--max-request-tokens): send it in parts"
         )
         raise Refused(413, "too_long", message)
+    if (lines := lines_of(wanted.text or "")) > most:
+        raise too_many("text, lines", lines, most)
     try:
         if (wanted.documents is None) == (wanted.text is None):
             raise UserError('the body must have either "documents" or "text"')
@@ -193,6 +197,11 @@ def reads(explanation: Explanation) -> dict[str, Any]:
     """
     heads = [[each._asdict() for each in piece] for piece in explanation.reads]
     return {"pieces": explanation.target, "heads": heads, "others": list(explanation.others.items())}
+
+
+def lines_of(text: str) -> int:
+    """Return the number of lines of a text, whatever ends them; an empty one counts."""
+    return max(text.count("\n"), text.count("\r")) + 1
 
 
 def _problem(sentence: str) -> str | None:
