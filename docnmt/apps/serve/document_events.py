@@ -20,6 +20,7 @@ from docnmt.apps.serve.file_processes import (
 )
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, Wishes
+from docnmt.apps.serve.requests import CHARACTERS
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.shared_model import SharedModel
 from docnmt.core.data.corpus import ParallelCorpus
@@ -61,7 +62,8 @@ async def document_events(
     model = SharedModel(service, deadline, lambda *read: service.accept(log, *read), told, wishes)
     request = FileRequest(client, deadline)
     rules = "" if whole else config.splitter
-    task = Task(source, service.task.languages, rules, config.max_request_tokens, config.max_body)
+    most = config.max_request_tokens
+    task = Task(source, service.task.languages, rules, most, min(config.max_body, most * CHARACTERS))
 
     def opened(texts: list[str]) -> None:
         unknown.count(ParallelCorpus.from_lines([texts], service.task.source_tokenizer))

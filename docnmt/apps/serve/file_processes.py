@@ -69,13 +69,14 @@ class Task(msgspec.Struct, tag=True):
     """A document to read, and the answers to what its translation has asked so far.
 
     Attributes:
-        rules: the value of `--splitter`; "": lines are not split. segments, characters: the largest numbers of them.
+        rules: the value of `--splitter`; "": lines are not split. subwords: the largest number of segments, sentences
+            and words. characters: the largest number of them.
     """
 
     source: FileSource | FragmentsSource
     languages: tuple[str, str]
     rules: str
-    segments: int
+    subwords: int
     characters: int
     answers: list[Answer] = []
 
@@ -339,12 +340,13 @@ class _Asking:
     """A model for a document in a process: its answers come from the service."""
 
     connection: Connection
-    answers: list[Answer]
+    task: Task
     document: DocumentFile
     asked: int = field(default=0, init=False)
 
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one."""
+        _check(self.task, len(sentences), "sentences")
         texts = None if self.asked else [text for text in map(changing_text, self.document.segments) if text]
         yield from self._answer(Sentences(list(sentences), texts), Translations).texts
 
@@ -353,12 +355,12 @@ class _Asking:
         return self._answer(Pairs(list(pairs)), Alignments).spans if pairs else []
 
     def _answer(self, question: Sentences | Pairs, kind: type[Any]) -> Any:
-        if self.asked == len(self.answers):
+        if self.asked == len(self.task.answers):
             self.connection.send_bytes(msgspec.msgpack.encode(question))
             signal.setitimer(signal.ITIMER_REAL, 0)
-            self.answers.append(_received(self.connection, (Translations, Alignments)))
+            self.task.answers.append(_received(self.connection, (Translations, Alignments)))
         self.asked += 1
-        answer = self.answers[self.asked - 1]
+        answer = self.task.answers[self.asked - 1]
         assert isinstance(answer, kind)
         return answer
 
@@ -392,25 +394,39 @@ def _opened(task: Task) -> DocumentFile:
     return Fragments(parts or [PlainText(b"", name=task.source.name, languages=("", ""))])
 
 
+class _TooLong(Exception):
+    """A document has more than is allowed."""
+
+
+def _check(task: Task, count: int, what: str, texts: Sequence[str] = ()) -> None:
+    """Count what a document has before more is made of it; each has at least one subword.
+
+    Raises:
+        _TooLong: it is too much.
+    """
+    words, characters = sum(len(text.split()) for text in texts), sum(map(len, texts))
+    for number, kind, most, option in (
+        (count, what, task.subwords, "subwords (--max-request-tokens)"),
+        (words, "words", task.subwords, "subwords (--max-request-tokens)"),
+        (characters, "characters of text", task.characters, "(--max-body, or 10 for each of --max-request-tokens)"),
+    ):
+        if number > most:
+            raise _TooLong(f"{number:,} {kind}; expected at most {most:,} {option}")
+
+
 def _reply(connection: Connection, task: Task) -> Written | Failed:
     """Translate a document, whose translations the service gives."""
     try:
         document = _opened(task)
-        count, size = len(document.segments), sum(len(segment.text) for segment in document.segments)
-        if count > task.segments:
-            most = f"at most {task.segments:,} subwords (--max-request-tokens)"
-            return Failed(413, "too_long", f"the file has {count:,} segments; expected {most}: send it in parts")
-        if size > task.characters:
-            most = f"at most {task.characters:,} (--max-body)"
-            return Failed(
-                413, "too_long", f"the file has {size:,} characters of text; expected {most}: send it in parts"
-            )
+        _check(task, len(document.segments), "segments", [segment.text for segment in document.segments])
         split, split_target = (
             splitter(task.rules, language) if task.rules else whole_lines() for language in task.languages
         )
-        model = _Asking(connection, task.answers, document)
+        model = _Asking(connection, task, document)
         texts = translated(document, model, split=split, split_target=split_target, align=model.align)
         return Written(document.write(texts), list(document.left))
+    except _TooLong as error:
+        return Failed(413, "too_long", f"the file has {error}: send it in parts")
     except UserError as error:
         return Failed(400, "invalid_file", str(error))
 

@@ -23,7 +23,7 @@ from docnmt.apps.serve.file_processes import Fragment, FragmentsSource
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.request_body import too_many
-from docnmt.apps.serve.requests import AskedSentences, lines_of
+from docnmt.apps.serve.requests import AskedSentences, check_sizes
 from docnmt.apps.serve.service import Service
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.search.translate_corpus import Translation
@@ -80,11 +80,11 @@ class RequestTexts:
         """
         if (count := len(self.passages)) > most:
             raise too_many(self.name, count, most)
-        if self.tags is not None:
-            if (count := sum(passage.source.count("<") for passage in self.passages)) > most:
-                raise too_many(f"{self.name}, elements", count, most)
-        elif self.splits == "lines" and (count := sum(lines_of(passage.source) for passage in self.passages)) > most:
-            raise too_many(f"{self.name}, lines", count, most)
+        elements = sum(passage.source.count("<") for passage in self.passages) if self.tags is not None else 0
+        if elements > most:
+            raise too_many(f"{self.name}, elements", elements, most)
+        sources = [passage.source for passage in self.passages]
+        check_sizes(sources, self.name, most, lines=self.tags is None and self.splits == "lines")
         for passage in self.passages:
             check_text(passage.source, self.name)
             check_text(passage.translation or "", "translation")

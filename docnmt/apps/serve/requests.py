@@ -26,6 +26,10 @@ from docnmt.runtime.errors import UserError
 _Formality = Annotated[str, msgspec.Meta(extra_json_schema={"enum": get_args(Formality)})]
 
 
+#: Characters that a text has for each subword, at most: in real text they are 1 to 6.
+CHARACTERS = 10
+
+
 class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of POST /translate: either documents, lists of sentences, or one document as running text."""
 
@@ -168,8 +172,8 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
             f"{there:,} documents and sentences; expected at most {most:,} (--max-request-tokens): send it in parts"
         )
         raise Refused(413, "too_long", message)
-    if (lines := lines_of(wanted.text or "")) > most:
-        raise too_many("text, lines", lines, most)
+    check_sizes([wanted.text or ""], "text", most)
+    check_sizes([sentence for document in wanted.documents or () for sentence in document], "documents", most)
     try:
         if (wanted.documents is None) == (wanted.text is None):
             raise UserError('the body must have either "documents" or "text"')
@@ -199,9 +203,22 @@ def reads(explanation: Explanation) -> dict[str, Any]:
     return {"pieces": explanation.target, "heads": heads, "others": list(explanation.others.items())}
 
 
-def lines_of(text: str) -> int:
-    """Return the number of lines of a text, whatever ends them; an empty one counts."""
-    return max(text.count("\n"), text.count("\r")) + 1
+def check_sizes(texts: Sequence[str], name: str, most: int, *, lines: bool = True) -> None:
+    """Count the lines, characters and words of texts, before anything is made of them.
+
+    Args:
+        most: the largest number of subwords. Each word has one at least, and a line counts, too, even an empty one.
+        lines: lines are read one by one.
+
+    Raises:
+        Refused: there are too many.
+    """
+    if lines and (count := sum(max(text.count("\n"), text.count("\r")) + 1 for text in texts)) > most:
+        raise too_many(f"{name}, lines", count, most)
+    if (count := sum(map(len, texts))) > most * CHARACTERS:
+        raise too_many(f"{name}, characters", count, most * CHARACTERS)
+    if (count := sum(len(text.split()) for text in texts)) > most:
+        raise too_many(f"{name}, words", count, most)
 
 
 def _problem(sentence: str) -> str | None:

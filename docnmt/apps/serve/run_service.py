@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import io
 import ipaddress
 import os
@@ -193,6 +194,7 @@ def serve(
     )
     where = f"listening on http://{f'[{host}]' if ':' in host else host}:{port}"
     service.files.warm()
+    gc.freeze()  # what stays is not looked at when a large request makes garbage, nor at the end, which takes seconds
     try:
         _Server(settings, service, where).run(sockets=[bound])
     finally:
