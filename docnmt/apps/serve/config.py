@@ -12,7 +12,12 @@ from docnmt.registry.options import Open, option
 class ServeConfig:
     """Options for the service's address, its access control and its limits."""
 
-    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0: all of this machine", metavar="ADDRESS", basic=True)
+    host: str = option(
+        "127.0.0.1",
+        "address to listen on; others than this machine's own, such as 0.0.0.0, ask for --token-file or --open",
+        metavar="ADDRESS",
+        basic=True,
+    )
     port: int = option(8000, "port to listen on; 0: a free one, which is printed", basic=True, between=(0, 65535))
     token_file: str | None = option(
         None,

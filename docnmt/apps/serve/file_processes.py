@@ -222,9 +222,10 @@ class FileProcesses:
         self._closed = False
 
     def warm(self) -> None:
-        """Start a process, so that the first document need not wait for it."""
+        """Start a process if none is idle, so that the next document need not wait for it."""
         with self._changed:
-            self._idle.append(_Process(self._memory, self._seconds))
+            if not self._closed and not self._idle and len(self._busy) < self._count:
+                self._idle.append(_Process(self._memory, self._seconds))
 
     def close(self) -> None:
         """Kill all processes, and start no others."""
@@ -290,6 +291,7 @@ class FileProcesses:
                 self._changed.notify_all()
             if not well or self._closed:
                 process.end()
+                self.warm()
 
     def _taken(self, request: FileRequest) -> _Process:
         """Wait for a process: the one that keeps the document, else an idle one, else a new one.
@@ -441,6 +443,8 @@ def main() -> None:
             resource.setrlimit(limit, (most, most))
     with contextlib.suppress(OSError):
         os.nice(5)  # the service and its search come first
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+        score.write("500")  # and where memory is short, this process goes before them
     for package in ("lxml.etree", "markdown_it"):  # so that the first document is read as fast as the others
         with contextlib.suppress(ImportError):
             importlib.import_module(package)
