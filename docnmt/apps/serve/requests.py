@@ -35,7 +35,7 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     documents: list[list[str]] | None = None
     text: str | None = None
-    explain: bool = False
+    explain: bool | None = None
     source_lang: str | None = None
     target_lang: str | None = None
     formality: _Formality | None = None
@@ -183,7 +183,10 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
             asked = AskedDocuments(wanted.documents, task)
         else:
             asked = AskedText(wanted.text or "", rules, task)
-        asked.explain, asked.wishes = wanted.explain, Wishes(task=task, formality=form_of(wanted.formality, loaded))
+        asked.explain, asked.wishes = (
+            bool(wanted.explain),
+            Wishes(task=task, formality=form_of(wanted.formality, loaded)),
+        )
         return asked
     except UnknownLanguage as error:
         message = f"{error.side}_lang: expected {error.expected}, got '{error.wanted[:40]}'"
