@@ -188,7 +188,8 @@ class _Process:
         self._connection.send_bytes(msgspec.msgpack.encode(message))
         if not self._connection.poll(max(until - time.monotonic(), 0)):
             raise TimeoutError
-        return _REPLIES.decode(self._connection.recv_bytes())
+        reply: Reply = _REPLIES.decode(self._connection.recv_bytes())
+        return reply
 
     @property
     def alive(self) -> bool:
@@ -458,8 +459,8 @@ def main() -> None:
                 following = other.task
                 continue
             except MemoryError:
-                limit = f"{memory // 1_000_000:,} MB (--file-memory)"
-                reply = Failed(413, "too_large", f"reading the file takes more memory than {limit}: send it in parts")
+                allowed = f"{memory // 1_000_000:,} MB (--file-memory)"
+                reply = Failed(413, "too_large", f"reading the file takes more memory than {allowed}: send it in parts")
             connection.send_bytes(msgspec.msgpack.encode(reply))
             signal.setitimer(signal.ITIMER_REAL, 0)
             with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as numbers:

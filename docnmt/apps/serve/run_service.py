@@ -90,7 +90,7 @@ class _Protocol(H11Protocol):
         refused = Refused(400, "invalid_request", "this is no request of HTTP/1.1, or its head is too long")
         answer = JsonResponse(refused.content, 400, {**HEADERS, "connection": "close"})
         event = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
-        for part in (event, h11.Data(data=answer.body), h11.EndOfMessage()):
+        for part in (event, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
             self.transport.write(self.conn.send(part) or b"")
         self.transport.close()
 
