@@ -50,9 +50,8 @@ async def _form_fields(request: Request, body: bytes, most: int) -> tuple[list[t
     )  # as the parser finds it
     if charset.lower() not in (b"utf-8", b"utf8"):  # some of Python's codecs take quadratic time
         raise Refused(400, "invalid_request", "the form's charset: expected UTF-8")
-    size = len(body) + 1  # all is in memory already
-    parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=most, max_part_size=size)  # type: ignore[arg-type]
-    parser.spool_max_size = size
+    parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=most)  # type: ignore[arg-type]
+    parser.spool_max_size = parser.max_part_size = len(body) + 1  # all is in memory already
     try:
         form = await parser.parse()
     except (MultiPartException, KeyError) as error:
