@@ -54,6 +54,7 @@ def start(models: Models) -> Iterator[Start]:
     yield begin
     for service in services:
         service.worker.stop()
+        service.files.close()
 
 
 def refused(answer: Any) -> tuple[int, str]:
