@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -163,3 +164,19 @@ def test_a_client_has_a_share_of_the_connections(monkeypatch: pytest.MonkeyPatch
         return closed
 
     assert asyncio.run(run()) == [False, True, True, False, False]
+
+
+def test_a_log_that_nobody_reads_stops_nothing_and_says_what_is_missing() -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb", buffering=0) as reader, open(writing, "w", encoding="utf-8") as stream:
+        log = run_service.lasting(stream)
+        for number in range(20_000):  # more than a pipe takes
+            print(f"line {number}", file=log)
+        os.set_blocking(reading, False)
+        first = reader.read(1 << 20)
+        print("a last line", file=log)
+        second = reader.read(1 << 20)
+    assert first.startswith(b"line 0\nline 1\n")
+    lost = b"".join(b"line %d\n" % number for number in range(20_000))[len(first) :]
+    assert second.endswith(b"a last line\n")
+    assert str(len(lost)).encode() in second

@@ -9,6 +9,7 @@ import io
 import ipaddress
 import os
 import resource
+import select
 import signal
 import socket
 import stat
@@ -39,6 +40,8 @@ from docnmt.runtime.errors import UsageError, UserError
 
 #: Seconds in which a client must have sent the head of a request, and must read some of an answer that waits for it.
 IDLE = 15.0
+#: Bytes that a pipe takes without waiting if it says that it takes any, with room for a note (PIPE_BUF is 512 or more).
+ATOMIC = 400
 #: Open files beside those of connections: of the model, of documents' processes, of the system's libraries.
 FILES = 200
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -244,10 +247,10 @@ def most_connections(wanted: int) -> int:
 
 
 class _Lasting(io.RawIOBase):
-    """The bytes of a stream; what it cannot take is dropped."""
+    """The bytes of a stream. What it cannot take now, or at all, is dropped; what comes next says how much."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+        self._stream, self._dropped = stream, 0
 
     def writable(self) -> bool:
         """Return True."""
@@ -258,15 +261,26 @@ class _Lasting(io.RawIOBase):
         return self._stream.fileno()
 
     def write(self, data: Any, /) -> int:
-        """Write what can be written."""
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.write(data)
-            self._stream.flush()
-        return len(data)
+        """Write what can be written without waiting."""
+        content = bytes(data)
+        note = b"docnmt-serve: %d bytes of this log were dropped\n" % self._dropped if self._dropped else b""
+        for begin in range(0, len(content), ATOMIC):
+            part = content[begin : begin + ATOMIC]
+            try:
+                if not select.select([], [self._stream], [], 0)[1]:
+                    raise BlockingIOError
+                if note:
+                    self._stream.write(note)
+                    note, self._dropped = b"", 0
+                self._stream.write(part)
+                self._stream.flush()
+            except (OSError, ValueError):
+                self._dropped += len(part)
+        return len(content)
 
 
 def lasting(stream: TextIO) -> TextIO:
-    """Return a text stream that never fails: a log whose device is full stops no request."""
+    """Return a text stream that neither fails nor waits: a full device, or a pipe that nobody reads, stops nothing."""
     binary = getattr(stream, "buffer", None)
     if binary is None:
         return stream
