@@ -80,11 +80,11 @@ class RequestTexts:
         """
         if (count := len(self.passages)) > most:
             raise too_many(self.name, count, most)
-        elements = sum(passage.source.count("<") for passage in self.passages) if self.tags is not None else 0
-        if elements > most:
-            raise too_many(f"{self.name}, elements", elements, most)
         sources = [passage.source for passage in self.passages]
-        check_sizes(sources, self.name, most, lines=self.tags is None and self.splits == "lines")
+        if self.tags is None:
+            check_sizes(sources, self.name, most, lines=self.splits == "lines")
+        elif (elements := sum(source.count("<") for source in sources)) > most:  # words are counted without markup
+            raise too_many(f"{self.name}, elements", elements, most)
         for passage in self.passages:
             check_text(passage.source, self.name)
             check_text(passage.translation or "", "translation")
