@@ -1,13 +1,15 @@
 # docnmt-serve on CPUs: no root, nothing to write. docs/reference/service.md says how it is used.
 # PyTorch keeps its wheels without CUDA in an index of its own: docker build --build-arg TORCH_INDEX=URL makes a small image.
-FROM python:3.12-slim AS build
+# Pin the base by its digest: --build-arg BASE=python:3.12-slim@sha256:… as `docker buildx imagetools inspect python:3.12-slim` says.
+ARG BASE=python:3.12-slim
+FROM ${BASE} AS build
 ARG TORCH_INDEX
-COPY . /src
 RUN python -m venv /opt/docnmt \
-    && /opt/docnmt/bin/pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch \
-    && /opt/docnmt/bin/pip install --no-cache-dir '/src[serve,documents]'
+    && /opt/docnmt/bin/pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch
+COPY . /src
+RUN /opt/docnmt/bin/pip install --no-cache-dir '/src[serve,documents]'
 
-FROM python:3.12-slim
+FROM ${BASE}
 COPY --from=build /opt/docnmt /opt/docnmt
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin docnmt
 USER 10001
@@ -16,5 +18,6 @@ EXPOSE 8000
 HEALTHCHECK --start-period=60s --interval=15s --timeout=5s \
     CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 STOPSIGNAL SIGTERM
+# Whoever reaches the container could use the service, so it asks for --token-file FILE, or --open where all may.
 ENTRYPOINT ["docnmt-serve", "--host", "0.0.0.0"]
 CMD ["--path", "/model"]

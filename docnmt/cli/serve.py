@@ -21,7 +21,7 @@ say how the service is and what it offers.""",
     """
 docnmt-serve --path runs/bible
 docnmt-serve --path runs/bible --port 9000 --token-file ~/.docnmt-token
-docnmt-serve --path runs/bible --host 0.0.0.0 --allowed-hosts translate.example.org
+docnmt-serve --path runs/bible --host 0.0.0.0 --token-file ~/.docnmt-token --proxy 192.0.2.7
 curl -H 'Content-Type: application/json' -d '{"text": "In the beginning."}' http://127.0.0.1:8000/translate
 curl -N -H 'Accept: application/x-ndjson' -H 'Content-Type: application/json' \\
      -d '{"documents": [["One sentence.", "Another one."]]}' http://127.0.0.1:8000/translate

@@ -463,3 +463,93 @@ def test_a_document_that_fails_says_why(service: Served) -> None:
         refused = client.post("/v2/document", data={**fields, "output_format": "pdf"}, files={"file": ("a.txt", b"a")})
         assert refused.status_code == 400
         assert client.post("/v2/document", data=fields, files={"file": ("a.exe", b"a")}).status_code == 415
+
+
+OPTIONAL = {
+    "/v2/translate": [
+        "source_lang", "context", "formality", "glossary_id", "glossary_ids", "tag_handling", "split_sentences",
+        "ignore_tags", "splitting_tags", "style_id", "translation_memory_id", "custom_instructions",
+        "show_billed_characters", "model_type",
+    ],
+    "/v2/glossaries": ["entries_format"],
+    "/translate": ["format", "alternatives", "api_key"],
+    "/v1/chat/completions": ["model", "stream", "stream_options", "n", "tools", "response_format", "temperature"],
+}  # fmt: skip
+BODIES = {
+    "/v2/translate": DEEPL, "/v2/glossaries": {**GLOSSARY, "entries": "dog\ta tree"}, "/translate": LIBRE,
+    "/v1/chat/completions": CHAT,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "name"), [(path, name) for path, names in OPTIONAL.items() for name in names])
+def test_null_is_absent(path: str, name: str, open_client: Any) -> None:
+    body = {key: value for key, value in BODIES[path].items() if key != name}
+    answers = [open_client.post(path, json=sent) for sent in (body, {**body, name: None})]
+    assert answers[0].status_code in (200, 201)
+    assert answers[1].status_code == answers[0].status_code, answers[1].text
+    if path in ("/v2/translate", "/translate"):
+        assert answers[1].json() == answers[0].json()
+
+
+@pytest.mark.parametrize("kind", ["json", "form", "multipart"])
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"q": ""}, "Invalid request: missing q parameter"),
+        ({"source": ""}, "Invalid request: missing source parameter"),
+        ({"target": ""}, "Invalid request: missing target parameter"),
+        ({"target": "fr"}, "fr is not supported"),
+        ({"format": "pdf"}, "pdf format is not supported"),
+        ({"alternatives": "many"}, "Invalid request: alternatives parameter is not a number"),
+        ({"q": "a dog."}, None),
+        ({"q": "<b>a dog.</b>", "format": "html"}, None),
+    ],
+)
+def test_libretranslates_words_in_each_of_its_forms(
+    kind: str, more: dict[str, str], words: str | None, open_client: Any
+) -> None:
+    body = {**LIBRE, **more}
+    files = {name: (None, value) for name, value in body.items()}
+    sent = {"json": {"json": body}, "form": {"data": body}, "multipart": {"files": files}}[kind]
+    answer = open_client.post("/translate", **sent)
+    if words is None:
+        assert answer.json() == open_client.post("/translate", json=body).json()
+        assert answer.status_code == 200
+    else:
+        assert (answer.status_code, answer.json()) == (400, {"error": words})
+
+
+def test_libretranslates_words_of_files_and_keys(small: Models) -> None:
+    client = started(small, token=TOKEN)
+    file, fields = {"file": ("a.txt", b"A dog.")}, {"source": "en", "target": "de", "api_key": TOKEN}
+    for form, files, words in (
+        ({**fields, "source": ""}, file, "Invalid request: missing source parameter"),
+        (fields, {"file": ("a.exe", b"A")}, "Invalid request: file format not supported"),
+        (fields, {"other": (None, b"A")}, "Invalid request: missing file parameter"),
+    ):
+        answer = client.post("/translate_file", data=form, files=files)
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith(words)
+    multipart = {"files": {name: (None, value) for name, value in {**LIBRE, "api_key": TOKEN}.items()}}
+    assert client.post("/translate", **multipart).status_code == 200
+    missing, wrong = (client.post("/translate", json=body) for body in (LIBRE, {**LIBRE, "api_key": "x"}))
+    assert (missing.status_code, "get an API key" in missing.json()["error"]) == (400, True)
+    assert (wrong.status_code, wrong.json()) == (403, {"error": "Invalid API key"})
+    client.service.worker.stop()
+
+
+def test_white_space_in_a_prompt_takes_linear_time() -> None:
+    """`from` and 990 spaces took 1.4 s, for each message."""
+
+    def seconds(spaces: int) -> float:
+        texts = [f"translate from{' ' * spaces}x", f"from{' ' * spaces}x", f"translate{' ' * spaces}:\n\nx"]
+        best = []
+        for _ in range(5):
+            begun = time.perf_counter()
+            for text in texts:
+                prompted(text)
+                instructed(text)
+            best.append(time.perf_counter() - begun)
+        return min(best)
+
+    assert seconds(960) < 50 * seconds(60)  # 16 times as many: 256 times if it were quadratic

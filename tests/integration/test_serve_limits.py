@@ -22,7 +22,10 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.config import ServeConfig
+from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.jobs import FileJob, Store
+from docnmt.apps.serve.middleware import client_of
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.shared_model import PAIRS, SharedModel
 from docnmt.apps.serve.worker import Models
@@ -51,6 +54,7 @@ def start(models: Models) -> Iterator[Start]:
     yield begin
     for service in services:
         service.worker.stop()
+        service.files.close()
 
 
 def refused(answer: Any) -> tuple[int, str]:
@@ -278,7 +282,7 @@ TERMS = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb
         ("/v2/glossaries", "glossaries.TermFinder", TERMS),
         ("/v2/languages", "deepl.fields", {}),
         ("/v2/document/a", "request_body.fields", {"document_key": "a"}),
-        ("/detect", "request_body.fields", {"q": "a"}),
+        ("/detect", "libretranslate.fields", {"q": "a"}),
         ("/v1/chat/completions", "request_body.fields", {"messages": []}),
         ("/v1/chat/completions", "openai.prompted", {"messages": [{"role": "user", "content": "a"}]}),
         ("/sessions", "request_body.fields", {}),
@@ -289,9 +293,10 @@ def test_large_requests_are_read_beside_the_event_loop(
     start: Start, monkeypatch: pytest.MonkeyPatch, path: str, slow: str, body: dict[str, Any]
 ) -> None:
     """A form of 8 MB took 5 s, a chat of as much 45 s; nobody else was answered meanwhile, not even /health."""
-    from docnmt.apps.serve import deepl, glossaries, openai, request_body
+    from docnmt.apps.serve import deepl, glossaries, libretranslate, openai, request_body
 
-    modules = {"deepl": deepl, "glossaries": glossaries, "openai": openai, "request_body": request_body}
+    modules = {"deepl": deepl, "glossaries": glossaries, "libretranslate": libretranslate, "openai": openai}
+    modules["request_body"] = request_body
     module, name = slow.split(".")
     client, threads, own = start(), [], getattr(modules[module], name)
 
@@ -409,3 +414,113 @@ def test_openapi_describes_every_route_and_what_comes_back(start: Start) -> None
             jsonschema.validate(wrong, request)
     error = {"$ref": "#/components/schemas/Error", "components": api["components"]}
     jsonschema.validate(client.post("/translate", json={}).json(), error)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "what"),
+    [
+        ("/translate", {"text": "\n" * 100}, "lines: 101"),
+        ("/translate", {"text": "\r" * 100}, "lines: 101"),
+        ("/translate", {"text": "a " * 101}, "words: 101"),
+        ("/translate", {"text": "a" * 1001}, "characters: 1,001"),
+        ("/translate", {"documents": [["a " * 101]]}, "words: 101"),
+        ("/translate", {"q": ["\n\n"] * 40, "source": "en", "target": "de"}, "(120) exceeds text limit (100)"),
+        ("/translate", {"q": [""] * 101, "source": "en", "target": "de"}, "(101) exceeds text limit (100)"),
+        ("/translate", {"q": "<b/>" * 101, "source": "en", "target": "de", "format": "html"}, "(101) exceeds"),
+        ("/v2/translate", {"text": [1] * 101, "target_lang": "de"}, "text: 101"),
+        ("/v2/translate", {"text": ["\n"] * 51, "target_lang": "de"}, "lines: 102"),
+        ("/v2/translate", {"text": ["<a/>"] * 101, "target_lang": "de", "tag_handling": "xml"}, "text: 101"),
+        ("/v2/translate", {"text": "<a/>" * 101, "target_lang": "de", "tag_handling": "xml"}, "elements: 101"),
+        ("/v1/chat/completions", {"messages": [1] * 101}, "messages: 101"),
+        ("/sessions", {"segments": [1] * 101}, "segments: 101"),
+    ],
+)
+def test_texts_are_counted_before_anything_is_made_of_them(
+    start: Start, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], what: str
+) -> None:
+    """4 M newlines took 31 s and 1 GB; 2 M texts were converted in the event loop."""
+    for name in ("requests.AskedDocuments", "requests.AskedText", "request_texts.AskedTexts"):
+        monkeypatch.setattr(f"docnmt.apps.serve.{name}", None)  # which would make something of them
+    monkeypatch.setattr(FileProcesses, "translate", None)
+    answer = start(max_request_tokens=100).post(path, json=body)
+    assert answer.status_code in (400, 413)
+    assert what in answer.text
+
+
+def of(client: TestClient, address: str) -> TestClient:
+    """A client of the same service at another address."""
+    found = TestClient(client.app, base_url="http://localhost", client=(address, 1))
+    found.service = client.service  # type: ignore[attr-defined]
+    return found
+
+
+def test_what_is_kept_has_a_share_for_each_client(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("docnmt.apps.serve.glossaries.MOST", 8)
+    monkeypatch.setattr("docnmt.apps.serve.jobs.MOST", 8)
+    service = start(max_sessions=8)
+    mine, other = of(service, "192.0.2.1"), of(service, "192.0.2.2")
+
+    def glossary(client: TestClient) -> int:
+        return client.post("/v2/glossaries", json=GOOD_TERMS).status_code
+
+    def session(client: TestClient) -> int:
+        return client.post("/sessions", json={}).status_code
+
+    def document(client: TestClient) -> int:
+        files = {"file": ("a.txt", b"a dog.\n")}
+        return client.post("/v2/document", data={"target_lang": "de"}, files=files).status_code
+
+    for kept, good, full in ((glossary, 201, 456), (session, 201, 503), (document, 200, 429)):
+        assert [kept(mine) for _ in range(3)] == [good, good, full]
+        assert kept(other) == good
+
+
+GOOD_TERMS = {**TERMS, "entries": "dog\ta tree"}
+
+
+def test_a_glossary_is_its_owners(start: Start) -> None:
+    client = start()
+    mine, other = ({"authorization": f"DeepL-Auth-Key {key}"} for key in ("mine", "other"))
+    name = client.post("/v2/glossaries", json=GOOD_TERMS, headers=mine).json()["glossary_id"]
+    asked = {"text": "a", "source_lang": "en", "target_lang": "de", "glossary_id": name}
+
+    def seen(headers: dict[str, str]) -> list[int]:
+        where = f"/v2/glossaries/{name}"
+        answers = [client.get(where, headers=headers), client.get(f"{where}/entries", headers=headers)]
+        answers += [client.post("/v2/translate", json=asked, headers=headers)]
+        return [len(client.get("/v2/glossaries", headers=headers).json()["glossaries"])] + [
+            answer.status_code for answer in answers
+        ]
+
+    assert seen(other) == seen({}) == [0, 404, 404, 404]
+    assert client.delete(f"/v2/glossaries/{name}", headers=other).status_code == 404
+    assert seen(mine) == [1, 200, 200, 200]
+    assert client.delete(f"/v2/glossaries/{name}", headers=mine).status_code == 204
+    assert seen(mine) == [0, 404, 404, 404]
+
+
+def test_what_is_kept_is_forgotten_though_nobody_asks() -> None:
+    async def kept() -> None:
+        gone: list[str] = []
+        store = Store[FileJob](9, 0.1, lambda count: Refused(503, "full", str(count)), gone.append)
+        for name in ("idle", "used", "at work"):
+            store.add(FileJob(id=name, key="", name=name))
+            store._items[name].status = "translating" if name == "at work" else "done"
+        for _ in range(30):
+            await asyncio.sleep(0.02)
+            assert store.get("used") is not None
+        assert gone == ["idle"]
+        assert {job.id for job in store} == {"used", "at work"}
+
+    asyncio.run(kept())
+
+
+def test_a_client_is_an_address_or_a_network() -> None:
+    clients = {
+        "192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8::1": "2001:db8::",
+        "2001:db8::ffff": "2001:db8::", "2001:db8:0:1::1": "2001:db8:0:1::", "127.0.0.1": None, "::1": None, "": None,
+        "unix": None,
+    }  # fmt: skip
+    assert {address: client_of(address, proxied=False) for address in clients} == clients
+    assert client_of("127.0.0.1", proxied=True) == "127.0.0.1"
+    assert client_of("::1", proxied=True) == "::1"

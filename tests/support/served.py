@@ -37,10 +37,10 @@ class Served:
 
 
 @contextlib.contextmanager
-def serve(log: Path, *words: str) -> Iterator[Served]:
-    """docnmt-serve on a free port."""
+def serve(log: Path, *words: str, path: Path = ROOT) -> Iterator[Served]:
+    """docnmt-serve on a free port; `path`: a folder with modules that come before others."""
     command = [sys.executable, "-m", "docnmt.cli.serve", "--port", "0", "--device", "cpu", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"}
     with log.open("w") as out:
         process = subprocess.Popen(
             command, stdout=out, stderr=out, text=True, env=environment, cwd=log.parent, preexec_fn=heed_interrupts

@@ -44,9 +44,9 @@ def test_all_that_is_installed_from_is_sent() -> None:
 def test_what_is_installed_and_started_is_there() -> None:
     (extras,) = re.findall(r"'/src\[([\w,]+)\]'", DOCKERFILE)
     assert set(extras.split(",")) <= set(PROJECT["project"]["optional-dependencies"])
-    command, *options = [*words("ENTRYPOINT"), *words("CMD")]
+    command, *options = [*words("ENTRYPOINT"), *words("CMD"), *COMPOSE["command"]]
     assert command in PROJECT["project"]["scripts"]
-    assert words("CMD") == COMPOSE["command"]
+    assert words("CMD") == COMPOSE["command"][:2]
     sections = [Section("serve", ServeConfig), Section("models", ModelsConfig)]
     known = {setting.name for section in sections for setting in section.settings}
     assert {option[2:].replace("-", "_") for option in options if option.startswith("--")} <= known
@@ -74,4 +74,18 @@ def test_it_has_no_rights_and_time_to_stop() -> None:
 
 def test_what_must_be_written_to_is_in_memory() -> None:
     (place,) = re.findall(r"\bHOME=(\S+)", DOCKERFILE)
-    assert place in COMPOSE["tmpfs"]
+    assert place in [mount.partition(":")[0] for mount in COMPOSE["tmpfs"]]
+
+
+def test_it_is_open_to_this_machine_only() -> None:
+    assert "--open" not in words("ENTRYPOINT") + words("CMD")
+    assert "--open" in COMPOSE["command"]
+    assert all(port.startswith("127.0.0.1:") for port in COMPOSE["ports"])
+
+
+def test_what_it_uses_is_bounded() -> None:
+    assert COMPOSE["mem_limit"] == COMPOSE["memswap_limit"]
+    assert float(COMPOSE["cpus"]) > 0
+    assert COMPOSE["pids_limit"] > ServeConfig().queue_length  # a thread for each document
+    processes = int(COMPOSE["command"][COMPOSE["command"].index("--file-processes") + 1])
+    assert processes * ServeConfig().file_memory < 1000 * int(COMPOSE["mem_limit"].rstrip("g"))

@@ -93,18 +93,14 @@ def test_answers_are_judged(how: str, bench: ModuleType) -> None:
     assert wrong == {"right": set(), "lost": {"WRONG lost"}, "wrong": answered}[how]
 
 
-#: A process whose child answers at a free port with what is given, but for its end, and then sleeps or ends.
-WORKER = """
-import os, socket, sys, time
+#: A process that answers at a free port with what is given, and ends.
+ANSWERS = """
+import socket, sys
 with socket.create_server(("127.0.0.1", 0)) as server:
     print(server.getsockname()[1], flush=True)
-    if os.fork():
-        os.wait()
-        sys.exit()
     connection, _ = server.accept()
     connection.recv(1 << 16)
     connection.sendall(sys.argv[1].encode())
-    time.sleep(float(sys.argv[2]))
 """
 HEAD = "HTTP/1.1 200 OK\r\n"
 
@@ -113,43 +109,14 @@ HEAD = "HTTP/1.1 200 OK\r\n"
     "answer",
     ["", HEAD, f"{HEAD}Content-Length: 9\r\n\r\n{{}}", f"{HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n"],
 )
-@pytest.mark.parametrize("kills", [True, False])
-def test_a_part_of_an_answer_is_none(answer: str, kills: bool, bench: ModuleType) -> None:
-    """Those whose worker was killed know it; other answers without an end are errors of the service."""
+def test_a_part_of_an_answer_is_none(answer: str, bench: ModuleType) -> None:
     service = sys.modules["service"]
-    words = [sys.executable, "-c", WORKER, answer, str(60 * kills)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", ANSWERS, answer], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         server = service.Server([], port=int(process.stdout.readline()), process=process)
-
-        async def ask() -> BaseException:
-            asked = asyncio.create_task(server.post(b"{}"))
-            await asyncio.sleep(0.2)
-            if kills:
-                server.kill_worker(random.Random(0))
-            (error,) = await asyncio.gather(asked, return_exceptions=True)
-            assert isinstance(error, BaseException)
-            return error
-
-        error = asyncio.run(ask())
+        with pytest.raises(ConnectionResetError):
+            asyncio.run(server.post(b"{}"))
     server.log.unlink()
-    assert isinstance(error, OSError)
-    assert isinstance(error, service.WorkerKilled) == kills
-
-
-def test_who_is_told_that_a_worker_was_killed_asks_again(bench: ModuleType) -> None:
-    loaded, asked = load(bench), list[bytes]()
-
-    class Killed(Answering):
-        async def post(self, body: bytes, **more: Any) -> tuple[int, bytes]:
-            asked.append(body)
-            if len(asked) == 1:
-                raise sys.modules["service"].WorkerKilled(0.25)
-            return await super().post(body, **more)
-
-    asyncio.run(loaded.ask_until_told(Killed(), [1, 2], "whole", random.Random(0)))
-    assert asked[0] == asked[1]
-    assert (loaded.told, loaded.lines, loaded.counts["whole"]) == ([0.25], 5, 1)
 
 
 def test_a_service_that_does_not_answer_does_not_keep_it(bench: ModuleType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -130,3 +131,52 @@ def test_the_head_of_a_stream_has_the_deadline_of_the_stream() -> None:
         return "sent"
 
     assert asyncio.run(begin()) == "gone"
+
+
+def test_a_client_has_a_share_of_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of eight each has two; for a third the oldest idle one is closed, and none of another client."""
+    peers = iter(["192.0.2.9", *["192.0.2.1"] * 4])
+    monkeypatch.setattr(run_service, "client_of", lambda address, proxied: next(peers))
+
+    async def run() -> list[bool]:
+        loop, state = asyncio.get_running_loop(), ServerState()
+        config = uvicorn.Config(
+            large, http=run_service._Protocol, ws="none", lifespan="off", log_config=None, limit_concurrency=8
+        )
+        config.load()
+        server = await loop.create_server(
+            lambda: run_service._Protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        )
+        connections = []
+        for _ in range(5):
+            connections.append(await asyncio.open_connection(*server.sockets[0].getsockname()))
+            await asyncio.sleep(0.05)
+        closed = []
+        for reader, writer in connections:
+            try:
+                closed.append(await asyncio.wait_for(reader.read(1), 0.5) == b"")
+            except asyncio.TimeoutError:  # before Python 3.11 another one
+                closed.append(False)
+            except ConnectionResetError:
+                closed.append(True)
+            writer.close()
+        server.close()
+        return closed
+
+    assert asyncio.run(run()) == [False, True, True, False, False]
+
+
+def test_a_log_that_nobody_reads_stops_nothing_and_says_what_is_missing() -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb", buffering=0) as reader, open(writing, "w", encoding="utf-8") as stream:
+        log = run_service.lasting(stream)
+        for number in range(20_000):  # more than a pipe takes
+            print(f"line {number}", file=log)
+        os.set_blocking(reading, False)
+        first = reader.read(1 << 20)
+        print("a last line", file=log)
+        second = reader.read(1 << 20)
+    assert first.startswith(b"line 0\nline 1\n")
+    lost = b"".join(b"line %d\n" % number for number in range(20_000))[len(first) :]
+    assert second.endswith(b"a last line\n")
+    assert str(len(lost)).encode() in second

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from service import Server, WorkerKilled
+from service import Server
 
 Documents = list[list[str]]
 #: A line that docnmt-serve may take for several sentences.
@@ -38,8 +38,7 @@ OTHERS: dict[str, tuple[str, Callable[[list[str], str], Any], Callable[[Any], li
 class Load:
     """What clients send, `most` sentences at once, and what came back. `target`: the language of
     the service, for requests in the forms of other services; empty: there are none. `pause`: seconds between two
-    requests of a client, on average. `lines`: right ones so far. `told`: seconds until clients knew that their worker
-    was killed."""
+    requests of a client, on average. `lines`: right ones so far."""
 
     source: Documents
     expected: Documents
@@ -49,7 +48,6 @@ class Load:
     target: str = ""
     pause: float = 0.0
     lines: int = 0
-    told: list[float] = field(default_factory=list)
 
     async def ask(self, server: Server, chosen: list[int], kind: str, rng: random.Random) -> None:
         """One request of one kind; its answer is compared."""
@@ -119,19 +117,9 @@ class Load:
         while time.monotonic() < until:
             try:
                 await asyncio.sleep(rng.expovariate(1 / self.pause) if self.pause else 0)
-                await self.ask_until_told(server, self.choose(rng), rng.choice(kinds), rng)
+                await self.ask(server, self.choose(rng), rng.choice(kinds), rng)
             except (OSError, ValueError, KeyError, IndexError, asyncio.IncompleteReadError) as error:
                 self.counts[f"WRONG lost: {type(error).__name__} {error}"] += 1
-
-    async def ask_until_told(self, server: Server, chosen: list[int], kind: str, rng: random.Random) -> None:
-        """One request, which is sent again if its worker was killed, as a client would."""
-        while True:
-            try:
-                await self.ask(server, chosen, kind, rng)
-                return
-            except WorkerKilled as killed:
-                self.counts["told that the worker was killed"] += 1
-                self.told.append(killed.seconds)
 
 
 def _joined(answer: bytes, wanted: Documents) -> Documents:

@@ -13,8 +13,6 @@ told apart. Then each document is sent once (throughput, by wall clock
 and by the processor time of the service), the queue is filled, the service is killed and started again. All takes about
 1.4 times the minutes, and the time to start both commands a few times.
 
-With --kill a worker of --workers is killed each so many seconds. Whoever was
-connected to it must be told at once, and asks again; nobody else may notice. The service is not started again then.
 --minutely writes lines, processor seconds and memory of each minute, and the same of the command, which runs on all
 documents before, in the middle and at the end.
 
@@ -84,15 +82,6 @@ async def watch(server: Server, samples: list[float]) -> None:
         await asyncio.sleep(2)
 
 
-async def kill(server: Server, load: Load, seconds: float) -> None:
-    """Kill a worker each so many seconds."""
-    rng = random.Random(0)
-    while True:
-        await asyncio.sleep(seconds)
-        server.kill_worker(rng)
-        load.counts["workers killed"] += 1
-
-
 async def write_minutes(server: Server, load: Load, out: TextIO) -> None:
     """A line a minute: lines translated, processor seconds, MB (PSS, and resident)."""
     begun, lines, seconds = time.monotonic(), load.lines, server.seconds()
@@ -148,8 +137,6 @@ def report(load: Load, samples: list[float], minutes: float) -> None:
     for size, seconds in sorted(load.seconds.items()):
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99])
         say(f"{size} sentences: {len(seconds)} answers, p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s")
-    if load.told:
-        say(f"told that the worker was killed: after {np.median(load.told):.3f} s, at most {max(load.told):.3f} s")
     quarters = [max(part) for part in np.array_split(samples, 4) if len(part)]
     say("MB (PSS), largest of each quarter: " + ", ".join(f"{most:.0f}" for most in quarters))
     if minutes >= 5 and quarters[-1] > 1.1 * quarters[1]:
@@ -199,11 +186,9 @@ def prepared(
 
 
 def stormed(server: Server, load: Load, options: argparse.Namespace, shared: list[str], start: float) -> list[float]:
-    """All clients, workers that are killed, and the file of minutes; the service's memory meanwhile."""
+    """All clients, and the file of minutes; the service's memory meanwhile."""
     beside: list[Beside] = []
     with options.minutely.open("a") if options.minutely else nullcontext() as out:
-        if options.kill:
-            beside.append(kill(server, load, options.kill))
         if out:
             beside.append(write_minutes(server, load, out))
             beside.append(write_command(shared, load, start, out, 30 * options.minutes))
@@ -233,10 +218,8 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="that clients send [10]")
     parser.add_argument("--clients", type=int, default=64, help="[64]")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds for what is at work at the end [60]")
-    parser.add_argument("--workers", type=int, default=1, help="of the service [1]")
     parser.add_argument("--most", type=int, help="sentences of a request [what all ask for takes a minute]")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds between a client's requests, on average [0]")
-    parser.add_argument("--kill", type=float, metavar="SECONDS", help="after which one of the workers is killed")
     parser.add_argument("--minutely", type=Path, metavar="FILE", help="for a line of each minute")
     parser.add_argument("options", nargs="*", help="of docnmt-translate and docnmt-serve, behind --")
     options = parser.parse_args()
@@ -244,15 +227,14 @@ def main() -> int:
     text = options.text.read_text(encoding="utf-8")
     load, took, start = prepared(shared, text, options.minutes, options.clients, options.most)
     load.pause = options.pause
-    server = Server([*shared, *(["--workers", str(options.workers)] if options.workers > 1 else [])])
+    server = Server(shared)
     say(f"started in {server.start():.1f} s")
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/openapi.json") as answer:
             load.target = json.load(answer)["info"]["x-languages"]["target"]
         report(load, stormed(server, load, options, shared, start), options.minutes)
         throughput(server, load, options.clients, took)
-        if not options.kill:
-            break_it(server, load, options.clients)
+        break_it(server, load, options.clients)
     finally:
         server.stop()
     wrong = {kind: count for kind, count in load.counts.items() if kind.startswith("WRONG")}

@@ -1,12 +1,10 @@
-"""A running docnmt-serve, of one process or several, and requests to it that may be slow or broken off."""
+"""A running docnmt-serve, and requests to it that may be slow or broken off."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import random
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,25 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
-class WorkerKilled(ConnectionError):
-    """A client was told that its worker has died, so many seconds after that."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__("the worker was killed")
-        self.seconds = seconds
-
-
 @dataclass
 class Server:
-    """A running docnmt-serve. `killed`: ports of clients whose worker was killed, and the time of
-    that. `dying`: the process that was killed last."""
+    """A running docnmt-serve."""
 
     options: list[str]
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     log: Path = field(default_factory=lambda: Path(tempfile.mkstemp(prefix="docnmt-serve-")[1]))
-    killed: dict[int, float] = field(default_factory=dict)
-    dying: int | None = None
 
     def start(self, *more: str) -> float:
         """Until it listens; the seconds that takes."""
@@ -53,15 +40,11 @@ class Server:
         self.process.send_signal(number)
         self.process.wait()
 
-    def workers(self) -> list[int]:
-        """The processes that translate beside the first one, of a service with --workers."""
-        assert self.process is not None
-        return [*map(int, Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split())]
-
     def family(self) -> list[int]:
         """All its processes."""
         assert self.process is not None
-        return [self.process.pid, *self.workers()]
+        below = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [self.process.pid, *map(int, below)]
 
     def memory(self) -> float:
         """MB of all processes together; what several share counts once (PSS)."""
@@ -79,18 +62,6 @@ class Server:
             ticks += sum(map(int, fields))
         return ticks / os.sysconf("SC_CLK_TCK")
 
-    def kill_worker(self, rng: random.Random) -> None:
-        """kill -9 one of the workers; the ports of the clients who were connected to it, or to none yet, are noted."""
-        chosen = self.dying = rng.choice(self.workers())
-        os.kill(chosen, signal.SIGSTOP)  # so that its connections stay what they are
-        links = (os.readlink(each) for each in Path(f"/proc/{chosen}/fd").iterdir())
-        own = {"0", *(link[8:-1] for link in links if link.startswith("socket:["))}
-        for row in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-            _, here, there, *_, inode = row.split()[:10]
-            if int(here.split(":")[1], 16) == self.port and inode in own:
-                self.killed[int(there.split(":")[1], 16)] = time.monotonic()
-        os.kill(chosen, signal.SIGKILL)
-
     async def post(
         self, body: bytes, *, path: str = "/translate", accept: str = "*/*", pause: float = 0.0, leave: float = 0.0
     ) -> tuple[int, bytes]:
@@ -100,13 +71,9 @@ class Server:
             pause: seconds between the parts of a request that is sent slowly, and read slowly.
 
         Raises:
-            WorkerKilled: no whole answer came, as the worker was killed. OSError: none came, for no known reason.
+            OSError: no whole answer came.
         """
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        port = writer.get_extra_info("sockname")[1]
-        self.killed.pop(port, None)  # of an earlier connection
-        if Path(f"/proc/{self.dying}").exists():  # until it has ended, it is given new connections
-            self.killed[port] = time.monotonic()
         try:
             head = (
                 f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: {accept}\r\n"
@@ -131,10 +98,6 @@ class Server:
             if b"transfer-encoding: chunked" in top.lower():
                 rest = unchunked(rest)
             return int(top.split()[1]), rest
-        except OSError as error:
-            if port in self.killed:
-                raise WorkerKilled(time.monotonic() - self.killed[port]) from error
-            raise
         finally:
             writer.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from itertools import count
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from docnmt.apps.serve import deepl, libretranslate, openai
 from docnmt.apps.serve.deepl import DeepL
-from docnmt.apps.serve.fellows import Fellows, Together
+from docnmt.apps.serve.file_form import MULTIPART
 from docnmt.apps.serve.file_route import TranslateFile
 from docnmt.apps.serve.http_error import Refused, Told
 from docnmt.apps.serve.jobs import FileJobs
@@ -27,7 +26,7 @@ from docnmt.apps.serve.libretranslate import LibreTranslate
 from docnmt.apps.serve.middleware import Guard
 from docnmt.apps.serve.openai import OpenAI
 from docnmt.apps.serve.openapi import description
-from docnmt.apps.serve.request_body import FORM, fields, media_type, parameters
+from docnmt.apps.serve.request_body import FORM, media_type, parameters
 from docnmt.apps.serve.requests import Asked, parse, reads
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.service_page import Page
@@ -62,7 +61,7 @@ class Translate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         service, request = self._service, Request(scope, receive)
-        with service.place() as deadline:
+        with service.place(request.state.client) as deadline:
             body = await self._body(request)
             if (said := await self._of_other_form(request, body)) is not None:
                 request.state.told = libretranslate.told
@@ -93,7 +92,7 @@ class Translate:
         return {"docnmt-unknown": quote(found.message, safe=" ;:/(),")} if found.message else {}
 
     async def _body(self, request: Request) -> bytes:
-        if (kind := media_type(request)) not in ("application/json", FORM):
+        if (kind := media_type(request)) not in ("application/json", FORM, MULTIPART):
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{kind[:80]}'")
         parameters(request)
         return await self._service.body(request)
@@ -101,7 +100,7 @@ class Translate:
     async def _of_other_form(self, request: Request, body: bytes) -> dict[str, Any] | None:
         """Return the fields of a body in LibreTranslate's form; None if it has another form or cannot be read."""
         with contextlib.suppress(Refused):
-            found = await asyncio.to_thread(fields, media_type(request), body)
+            found = await libretranslate.query(request, body)
             if found.keys() & libretranslate.FIELDS and not found.keys() & OWN_FIELDS:
                 return found
         return None
@@ -148,8 +147,8 @@ def told_by(path: str) -> Told | None:
     return next((told for begin, told in FORMS.items() if f"{path}/".startswith(f"{begin}/")), None)
 
 
-def build(service: Service, *, token: str | None, fellows: Fellows | None = None) -> ASGIApp:
-    """Return the ASGI application of a service, or of one of its workers; clients need the token if there is one."""
+def build(service: Service, *, token: str | None) -> ASGIApp:
+    """Return the ASGI application of a service; clients need the token if there is one."""
     page, api = Page(service), JsonResponse(description(service))
 
     async def health(request: Request) -> Response:
@@ -183,9 +182,7 @@ def build(service: Service, *, token: str | None, fellows: Fellows | None = None
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse, Refused: _refuse, Exception: _refuse})
     app.router.redirect_slashes = False
     hosts = [service.config.host, *service.config.allowed_hosts]
-    first, step = (fellows.number + 1, len(fellows.ports)) if fellows else (1, 1)  # so that no two have one number
-    guard = Guard(
+    return Guard(
         app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, told=told_by, keys=KEYS,
-        numbers=count(first, step), ends=service.told_of_the_end,
+        ends=service.told_of_the_end, places=service.place, proxied=bool(service.config.proxy),
     )  # fmt: skip
-    return Together(guard, service, fellows, told_by) if fellows else guard

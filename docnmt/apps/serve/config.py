@@ -12,18 +12,28 @@ from docnmt.registry.options import Open, option
 class ServeConfig:
     """Options for the service's address, its access control and its limits."""
 
-    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0: all of this machine", metavar="ADDRESS", basic=True)
-    port: int = option(8000, "port to listen on; 0: a free one, which is printed", basic=True, between=(0, 65535))
-    workers: int = option(
-        1,
-        "processes that translate, on a CPU; they share the weights' memory and divide the threads",
-        metavar="N",
-        between=(1, 64),
+    host: str = option(
+        "127.0.0.1",
+        "address to listen on; others than this machine's own, such as 0.0.0.0, ask for --token-file or --open",
+        metavar="ADDRESS",
+        basic=True,
     )
+    port: int = option(8000, "port to listen on; 0: a free one, which is printed", basic=True, between=(0, 65535))
     token_file: str | None = option(
         None,
         "file with a secret, which requests must bring: Authorization: Bearer SECRET; only its owner may read it",
         metavar="FILE",
+        basic=True,
+    )
+    open: bool = option(
+        False,
+        "whoever reaches --host may use the service, without a secret; else another --host is refused",
+        basic=True,
+    )
+    proxy: tuple[str, ...] = option(
+        (),
+        "addresses or networks of proxies before the service, whose X-Forwarded-For and X-Forwarded-Proto are believed",
+        metavar="ADDRESS",
         basic=True,
     )
     allowed_hosts: tuple[str, ...] = option(
@@ -55,7 +65,7 @@ class ServeConfig:
         between=(0, None),
     )
     queue_length: int = option(
-        256, "requests that a worker reads, queues or translates; further ones get a 503", between=(1, None)
+        256, "requests that are read, wait or are translated; further ones get a 503", between=(1, None)
     )
     request_timeout: float = option(
         600.0, "seconds until an answer is given up", metavar="SECONDS", between=(Open(0), None)
@@ -63,6 +73,16 @@ class ServeConfig:
     body_timeout: float = option(
         30.0, "seconds in which a request must have arrived", metavar="SECONDS", between=(Open(0), None)
     )
+    file_timeout: float = option(
+        60.0,
+        "seconds in which a document must be read, and its translation written",
+        metavar="SECONDS",
+        between=(Open(0), None),
+    )
+    file_memory: int = option(
+        1000, "megabytes that a process may use that reads documents", metavar="MB", between=(100, None)
+    )
+    file_processes: int = option(4, "processes that read documents, at most", metavar="N", between=(1, None))
     max_sessions: int = option(
         100, "documents that translators may have open at once (POST /sessions)", metavar="N", between=(0, None)
     )

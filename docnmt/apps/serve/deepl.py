@@ -124,8 +124,9 @@ class DeepL:
     async def translate(self, request: Request) -> Response:
         """Answer POST /v2/translate."""
         service = self._service
-        with service.place() as deadline:
-            asked = await read_request(request, await service.body(request), TranslateTexts, _LISTS)
+        with service.place(request.state.client) as deadline:
+            body, most = await service.body(request), service.config.max_request_tokens
+            asked = await read_request(request, body, TranslateTexts, _LISTS, most=most)
             texts = [asked.text] if isinstance(asked.text, str) else asked.text
             self._check(asked)
             tags = self._tags(asked)
@@ -137,7 +138,7 @@ class DeepL:
                 splits = _SPLITS[splits]
             passages = [Passage(asked.context)] if asked.context else []
             passages += [Passage(text, wanted=True) for text in texts]
-            wishes = self._wishes(asked)
+            wishes = self._wishes(asked, request)
             wanted = RequestTexts(passages=passages, splits=cast(Splits, splits), tags=tags, wishes=wishes)
             answers = await translate(service, request, wanted, deadline)
         source = service.task.source_lang.upper()
@@ -155,6 +156,7 @@ class DeepL:
         service = self._service
         if (kind := media_type(request)) != "multipart/form-data":
             raise Refused(415, "wrong_type", f"expected Content-Type: multipart/form-data, got '{kind[:80]}'")
+        self._jobs.check(request.state.client)
         name, content, found = await form_file(request, await service.small_body(request), most=20)
         asked = as_request(found, UploadDocument)
         self._check(asked)
@@ -162,19 +164,21 @@ class DeepL:
         kind = kind_of_upload(name)
         if asked.output_format and ENDINGS.get(f".{asked.output_format.lower()}") != kind:
             raise _invalid("output_format", f"'{kind}', as a document keeps its kind", asked.output_format)
-        wishes = self._wishes(asked)
+        wishes = self._wishes(asked, request)
 
         async def work(job: FileJob) -> None:
             """Translate the file as POST /translate/file does."""
-            with service.place() as deadline:
-                async for event in file_events(service, {}, name, kind, content, deadline, wishes=wishes):
+            with service.place(request.state.client) as deadline:
+                async for event in file_events(
+                    service, {}, name, kind, content, deadline, client=request.state.client, wishes=wishes
+                ):
                     if "source" in event:
                         job.characters = sum(len(sentence) for line in event["source"] for sentence in line)
                     job.content = event.get("content", b"")
             job.media_type = TYPES[kind]
             self._characters += job.characters
 
-        job = self._jobs.start(name, work, size=len(content))
+        job = self._jobs.start(name, work, size=len(content), client=request.state.client)
         return JsonResponse({"document_id": job.id, "document_key": job.key})
 
     async def status(self, request: Request) -> Response:
@@ -217,12 +221,12 @@ class DeepL:
 
     async def glossaries(self, request: Request) -> Response:
         """Answer GET /v2/glossaries: all glossaries, without their entries."""
-        return JsonResponse({"glossaries": [kept.content for kept in self._glossaries.all()]})
+        return JsonResponse({"glossaries": [kept.content for kept in self._glossaries.all(request)]})
 
     async def create_glossary(self, request: Request) -> Response:
         """Answer POST /v2/glossaries: create a glossary."""
         asked = await read_request(request, await self._service.small_body(request), GlossaryRequest)
-        return JsonResponse((await self._glossaries.add(asked)).content, 201)
+        return JsonResponse((await self._glossaries.add(asked, request)).content, 201)
 
     async def glossary(self, request: Request) -> Response:
         """Answer GET /v2/glossaries/ID: a glossary without its entries."""
@@ -230,7 +234,7 @@ class DeepL:
 
     async def delete_glossary(self, request: Request) -> Response:
         """Answer DELETE /v2/glossaries/ID: delete a glossary."""
-        self._glossaries.delete(self._kept(request).id)
+        self._glossaries.delete(request.path_params["glossary_id"], request)
         return Response(status_code=204)
 
     async def entries(self, request: Request) -> Response:
@@ -238,7 +242,7 @@ class DeepL:
         return Response(self._kept(request).entries, media_type="text/tab-separated-values")
 
     def _kept(self, request: Request) -> Kept:
-        return self._glossaries.get(request.path_params["glossary_id"])
+        return self._glossaries.get(request.path_params["glossary_id"], request)
 
     async def _key(self, request: Request) -> str:
         return (await read_request(request, await self._service.small_body(request), DocumentKey)).document_key
@@ -260,7 +264,7 @@ class DeepL:
             if getattr(asked, name):
                 raise Refused(400, "unable", f"{name}: this service has no such thing; leave it out")
 
-    def _wishes(self, asked: TranslateTexts | UploadDocument) -> Wishes:
+    def _wishes(self, asked: TranslateTexts | UploadDocument, request: Request) -> Wishes:
         """Return the form of address and the glossary of a request.
 
         Raises:
@@ -273,7 +277,7 @@ class DeepL:
             raise Refused(400, "unable", f"glossary_ids: expected one glossary at a time, got {len(names)}")
         if names and not asked.source_lang:
             raise Refused(400, "invalid_request", "source_lang: must be said with a glossary")
-        return Wishes(terms=self._glossaries.get(names[0]).terms if names else None, formality=formality)
+        return Wishes(terms=self._glossaries.get(names[0], request).terms if names else None, formality=formality)
 
     def _tags(self, asked: TranslateTexts) -> Tags | None:
         """Return the rules for tags in the texts; None if the texts have no tags."""

@@ -9,12 +9,21 @@ from typing import Any
 
 from starlette.types import Receive
 
-from docnmt.apps.commands.translate_files import source_text, translate_document
-from docnmt.apps.documents import DocumentFile, read
+from docnmt.apps.serve.file_processes import (
+    Failed,
+    FileRequest,
+    FileSource,
+    FragmentsSource,
+    Task,
+    Unread,
+    Written,
+)
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, Wishes
+from docnmt.apps.serve.requests import CHARACTERS
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.shared_model import SharedModel
+from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.runtime.errors import UserError
 
@@ -22,21 +31,21 @@ from docnmt.runtime.errors import UserError
 async def document_events(
     service: Service,
     log: dict[str, Any],
-    opened: Callable[[], DocumentFile],
-    written: Callable[[DocumentFile, SharedModel], bytes],
+    source: FileSource | FragmentsSource,
     deadline: float,
     *,
+    client: str | None,
     receive: Receive | None = None,
     wishes: Wishes = NO_WISHES,
+    whole: bool = False,
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """Translate a document of any kind in a thread of its own, and yield events.
+    """Translate a document of any kind, which a process of its own reads and writes, and yield events.
 
     The events are the sentences of the source, then each translation, and last the file as `content`, with the places
     that stay `untranslated` (the document's `left`) and a message about `unknown` text, if there is any.
 
     Args:
-        opened: reads the document. written: translates it with a model, and returns the file.
-        receive: ASGI's, to notice that the client disconnects.
+        client: who asks. receive: ASGI's, to notice that the client disconnects. whole: lines are not split.
 
     Raises:
         Refused: the document cannot be read, is too long, or is not translated in time.
@@ -49,55 +58,61 @@ async def document_events(
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(waiting.put_nowait, event)
 
+    config, unknown = service.config, UnknownText(service.task.source_tokenizer)
     model = SharedModel(service, deadline, lambda *read: service.accept(log, *read), told, wishes)
+    request = FileRequest(client, deadline)
+    rules = "" if whole else config.splitter
+    most = config.max_request_tokens
+    task = Task(source, service.task.languages, rules, most, min(config.max_body, most * CHARACTERS))
 
-    def work() -> tuple[bytes, list[int | str], str]:
-        """Read and translate the document; return the file, the untranslated places, and the note on unknown text."""
+    def opened(texts: list[str]) -> None:
+        unknown.count(ParallelCorpus.from_lines([texts], service.task.source_tokenizer))
+
+    def work() -> Written:
         try:
-            document = opened()
-            service.accept_segments(document.segments)
-            unknown = UnknownText(service.task.source_tokenizer)
-            unknown.count(source_text(document, service.task))
-            return written(document, model), [*document.left], unknown.message
+            done = service.files.translate(task, request, model, opened)
         except UserError as error:
             raise Refused(400, "invalid_file", str(error)) from None
+        except Unread as unread:
+            raise service.refused(unread.how) from None
         finally:
             told(None)
+        if isinstance(done, Failed):
+            raise Refused(done.status, done.code, done.message)
+        return done
+
+    def leave() -> None:
+        model.leave()
+        service.files.leave(request)
 
     working = loop.run_in_executor(service.threads, work)
-    watching = None if receive is None else asyncio.ensure_future(_gone(receive, model))
+    watching = None if receive is None else asyncio.ensure_future(_gone(receive, leave))
     try:
         while (event := await waiting.get()) is not None:
             if "score" in event:  # the document did not already have this translation
                 service.metrics.sentences.inc()
             yield event
-        translated, left, unknown = await working
-        yield {"content": translated, "untranslated": left} | ({"unknown": unknown} if unknown else {})
+        done = await working
+        note = {"unknown": unknown.message} if unknown.message else {}
+        yield {"content": done.content, "untranslated": done.left, **note}
     finally:
         if watching is not None:
             watching.cancel()
-        model.leave()
+        leave()
         working.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio may log it
 
 
 def file_events(
     service: Service, log: dict[str, Any], name: str, kind: str, content: bytes, deadline: float, *,
-    receive: Receive | None = None, wishes: Wishes = NO_WISHES,
+    client: str | None, receive: Receive | None = None, wishes: Wishes = NO_WISHES,
 ) -> AsyncGenerator[dict[str, Any], None]:  # fmt: skip
     """Translate a file as `docnmt-translate` does; arguments, events and errors are as for `document_events`."""
-
-    def opened() -> DocumentFile:
-        source, target = service.task.languages
-        return read(content, kind, name=name, source_lang=source, target_lang=target)
-
-    def written(document: DocumentFile, model: SharedModel) -> bytes:
-        return translate_document(document, model, rules=service.config.splitter)
-
-    return document_events(service, log, opened, written, deadline, receive=receive, wishes=wishes)
+    source = FileSource(content, kind, name.encode(errors="replace").decode())
+    return document_events(service, log, source, deadline, client=client, receive=receive, wishes=wishes)
 
 
-async def _gone(receive: Receive, model: SharedModel) -> None:
+async def _gone(receive: Receive, leave: Callable[[], None]) -> None:
     """Wait until the client disconnects, then stop the translation."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    model.leave()
+    leave()

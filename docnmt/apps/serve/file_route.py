@@ -33,11 +33,13 @@ class TranslateFile:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         service, request = self._service, Request(scope, receive)
-        with service.place() as deadline:
+        with service.place(request.state.client) as deadline:
             name, kind, content = await self._file(request)
             streamed = Stream(send, deadline) if wanted(request) else None
             log = request.state.log
-            events = file_events(service, log, name, kind, content, deadline, receive=request.receive)
+            events = file_events(
+                service, log, name, kind, content, deadline, client=request.state.client, receive=request.receive
+            )
             if streamed is not None:
                 await self._stream(request, name, events, streamed)
                 return

@@ -11,8 +11,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 
 from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.jobs import KeptItem, Store
 from docnmt.apps.serve.offered_languages import same
 from docnmt.apps.serve.request_texts import BREAK, check_text
 from docnmt.apps.serve.service import Service
@@ -20,8 +22,8 @@ from docnmt.core.formats.glossary import Glossary
 from docnmt.core.search.terms import TermFinder, takes_terms
 from docnmt.runtime.errors import UserError
 
-#: The largest number of glossaries, and of terms in one glossary.
-MOST, MOST_TERMS = 100, 5000
+#: Upper bounds: glossaries, terms in one glossary, and seconds for which an unused glossary is kept (a week).
+MOST, MOST_TERMS, LIFE = 100, 5000, 604_800.0
 #: The separator of an entry's two terms, by the name of the format.
 _DELIMITERS = {"tsv": "\t", "csv": ","}
 
@@ -36,16 +38,16 @@ class GlossaryRequest(msgspec.Struct):
     entries_format: str = "tsv"
 
 
-@dataclass(frozen=True)
-class Kept:
+@dataclass(kw_only=True)
+class Kept(KeptItem):
     """A glossary that a client has created.
 
     Attributes:
-        terms: finds the glossary's terms in sentences. languages: source and target, as the client named them.
-        created: the time in UTC (ISO 8601).
+        owner: as `owner_of` says. terms: finds the glossary's terms in sentences. languages: source and target, as the
+            client named them. created: the time in UTC (ISO 8601).
     """
 
-    id: str
+    owner: str
     name: str
     glossary: Glossary
     terms: TermFinder
@@ -72,33 +74,42 @@ class Kept:
         return "".join(f"{source}\t{target}\n" for source, target in self.glossary.terms.items())
 
 
+def owner_of(request: Request) -> str:
+    """Return whose glossaries a request may see: those of its key, or without a key of its address."""
+    return request.headers.get("authorization", "") or str(request.state.client)
+
+
 class Glossaries:
     """All glossaries of one service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._kept: dict[str, Kept] = {}
+        self._kept = Store[Kept](MOST, LIFE, _full)
 
-    def all(self) -> list[Kept]:
-        """Return the glossaries in the order of their creation."""
-        return list(self._kept.values())
+    def all(self, request: Request) -> list[Kept]:
+        """Return the glossaries that a request may see, in the order of their creation."""
+        return [kept for kept in self._kept if kept.owner == owner_of(request)]
 
-    def get(self, name: str) -> Kept:
-        """Return the glossary with this id.
+    def get(self, name: str, request: Request) -> Kept:
+        """Return the glossary with this id, and note the time of its use.
 
         Raises:
-            Refused: there is none.
+            Refused: there is none, or the request may not see it.
         """
-        if name not in self._kept:
-            raise Refused(404, "no_glossary", "there is no glossary with this id; this service forgets them at its end")
-        return self._kept[name]
+        kept = self._kept.get(name)
+        if kept is None or kept.owner != owner_of(request):
+            message = (
+                "there is no glossary with this id and key; unused ones are forgotten, and all at the service's end"
+            )
+            raise Refused(404, "no_glossary", message)
+        return kept
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, request: Request) -> None:
         """Delete the glossary with this id; errors are as for `get`."""
-        del self._kept[self.get(name).id]
+        self._kept.delete(self.get(name, request))
 
-    async def add(self, asked: GlossaryRequest) -> Kept:
-        """Create a glossary.
+    async def add(self, asked: GlossaryRequest, request: Request) -> Kept:
+        """Create a glossary for the client of a request.
 
         Raises:
             Refused: its languages are not the service's, it has no name, its entries cannot be read, the search cannot
@@ -109,15 +120,23 @@ class Glossaries:
             raise Refused(400, "wrong_language", f"this service translates from {languages[0]} to {languages[1]} only")
         if not asked.name.strip():
             raise Refused(400, "invalid_request", "name: expected one, got none")
+        self._kept.check(request.state.client)
+        if (lines := asked.entries.count("\n")) > MOST_TERMS:
+            raise Refused(413, "too_long", f"entries: expected at most {MOST_TERMS:,} terms, got {lines:,} lines")
         check_text(asked.name + asked.entries, "glossary")
         glossary, terms = await asyncio.to_thread(lambda: wished_terms(self._service, _entries(asked), "entries"))
-        if len(self._kept) >= MOST:
-            raise Refused(456, "quota", f"there are {MOST} glossaries already; delete one")
         created = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         pair = asked.source_lang.lower(), asked.target_lang.lower()
-        kept = Kept(str(uuid.uuid4()), asked.name, glossary, terms, pair, created)
-        self._kept[kept.id] = kept
+        kept = Kept(
+            id=str(uuid.uuid4()), client=request.state.client, owner=owner_of(request), name=asked.name,
+            glossary=glossary, terms=terms, languages=pair, created=created,
+        )  # fmt: skip
+        self._kept.add(kept)
         return kept
+
+
+def _full(count: int) -> Refused:
+    return Refused(456, "quota", f"there are {count} glossaries already; delete one")
 
 
 def wished_terms(service: Service, entries: dict[str, str], name: str) -> tuple[Glossary, TermFinder]:

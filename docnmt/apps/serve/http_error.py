@@ -15,11 +15,17 @@ _NOTHING = "there is nothing here; GET /openapi.json says what there is"
 
 
 class Refused(Exception):
-    """An HTTP error as JSON: `{"error": {"status": 413, "code": "too_large", "message": "…"}}`."""
+    """An HTTP error as JSON: `{"error": {"status": 413, "code": "too_large", "message": "…"}}`.
 
-    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+    Args:
+        why: more than the code says, for a form that has other words for it.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None, *, why: str = ""
+    ) -> None:
         super().__init__(message)
-        self.status, self.code, self.headers = status, code, dict(headers or {})
+        self.status, self.code, self.headers, self.why = status, code, dict(headers or {}), why
         self.message = message.encode(errors="replace").decode()  # a client may have sent halves of characters
 
     @classmethod

@@ -50,7 +50,7 @@ class Message(msgspec.Struct):
 class StreamOptions(msgspec.Struct):
     """What a stream tells beside the text."""
 
-    include_usage: bool = False
+    include_usage: bool | None = None
 
 
 class ChatRequest(msgspec.Struct):
@@ -115,12 +115,13 @@ class Chat:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         service, request = self._service, Request(scope, receive)
-        with service.place() as deadline:
-            asked = await read_request(request, await service.body(request), ChatRequest)
+        with service.place(request.state.client) as deadline:
+            body, most = await service.body(request), service.config.max_request_tokens
+            asked = await read_request(request, body, ChatRequest, most=most)
             texts = await asked_texts(service, await asyncio.to_thread(self._texts, asked))
             answer = Answer(self._about.model, texts)
             if asked.stream:
-                usage = asked.stream_options is not None and asked.stream_options.include_usage
+                usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
                 await self._stream(request, texts, answer, EventStream(send, deadline), deadline, usage=usage)
                 return
             async for number, found in translations(service, request, texts, deadline):

@@ -45,6 +45,7 @@ REFUSALS = {
     "413": "the body or the text is too long",
     "415": "another type of content",
     "421": "the service is not called so",
+    "429": "the requests of this client take its share of the queue; Retry-After says when to come again",
     "500": "the service failed",
     "503": "the queue is full, or the service stops; Retry-After says when to come again",
     "504": "no answer in time",

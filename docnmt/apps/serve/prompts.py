@@ -10,11 +10,12 @@ from docnmt.apps.serve.offered_languages import code_of
 HEAD = 1000
 _BEGIN = re.compile(r"\s*(?:please\s+)?translate\b", re.IGNORECASE)
 #: Patterns that end a prompt, before the text to translate.
-_ENDS = (re.compile(r":?[ \t]*\r?\n[ \t]*\r?\n"), re.compile(r":[ \t]*\r?\n"), re.compile(r":[ \t]"))
-_TO = re.compile(r"\b(?:in)?to\s+", re.IGNORECASE)
+_ENDS = (re.compile(r"\n[ \t]*\r?\n"), re.compile(r":[ \t]*\r?\n"), re.compile(r":[ \t]"))
+#: The patterns below are for texts whose runs of white space are one character, so that their time is linear.
+_TO = re.compile(r"\b(?:in)?to\s", re.IGNORECASE)
 #: Patterns that lead to the target language in an instruction.
-_INTO = re.compile(r"\btranslat\w*\b[^.:;\n]{0,200}?\b(?:in)?to\s+", re.IGNORECASE)
-_FROM_TO = re.compile(r"\bfrom\s+([^\n]{1,40}?)\s+(?:in)?to\s+", re.IGNORECASE)
+_INTO = re.compile(r"\btranslat\w*\b[^.:;\n]{0,200}?\b(?:in)?to\s", re.IGNORECASE)
+_FROM_TO = re.compile(r"\bfrom\s([^\n]{1,40}?)\s(?:in)?to\s", re.IGNORECASE)
 
 
 def prompted(content: str) -> tuple[str | None, str | None, str]:
@@ -27,9 +28,9 @@ def prompted(content: str) -> tuple[str | None, str | None, str]:
             found = end.search(content, 0, HEAD)
             text = content[found.end() :] if found else ""
             if found and text.strip():
-                head = content[: found.start()]
+                head = _single_spaced(content[: found.start()])
                 named = filter(None, (_named(head, match.end()) for match in _TO.finditer(head)))
-                languages = languages_of(head) or (None, next(named, None))
+                languages = _languages_of(head) or (None, next(named, None))
                 if languages[1] is not None:
                     return *languages, text.strip()
     return None, None, content
@@ -38,14 +39,20 @@ def prompted(content: str) -> tuple[str | None, str | None, str]:
 def instructed(content: str) -> tuple[str | None, str | None]:
     """Return the source and the target language that an instruction names (`Translate the text into German.`), each or
     None."""
-    found = languages_of(content)
-    named = (_named(content, match.end()) for match in _INTO.finditer(content, 0, HEAD))
-    return found or (None, next(filter(None, named), None))
+    head = _single_spaced(content[:HEAD])
+    named = (_named(head, match.end()) for match in _INTO.finditer(head))
+    return _languages_of(head) or (None, next(filter(None, named), None))
 
 
-def languages_of(head: str) -> tuple[str, str] | None:
-    """Return the languages of `from X to Y` at the beginning of a text; None if it has none that are both known."""
-    for match in _FROM_TO.finditer(head, 0, HEAD):
+def _single_spaced(text: str) -> str:
+    """Return a text with one line break or space for each run of white space, and one space more at its end."""
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return "\n".join(filter(None, lines)) + " "
+
+
+def _languages_of(head: str) -> tuple[str, str] | None:
+    """Return the languages of `from X to Y`; None if there is none with two known languages."""
+    for match in _FROM_TO.finditer(head):
         source, target = code_of(match[1]), _named(head, match.end(), shortest=2)
         if source is not None and target is not None:
             return source, target

@@ -97,22 +97,35 @@ def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any
     return {name: values if name in lists else values[0] for name, values in form.items()}
 
 
-async def read_request(request: Request, body: bytes, kind: type[StructT], lists: Collection[str] = ()) -> StructT:
+async def read_request(
+    request: Request, body: bytes, kind: type[StructT], lists: Collection[str] = (), *, most: int | None = None
+) -> StructT:
     """Convert a body to a request of class `kind`, in a thread: a large form takes seconds.
 
     Raises:
         Refused: as for `fields` and `as_request`.
     """
-    return await asyncio.to_thread(lambda: as_request(fields(media_type(request), body, lists), kind))
+    return await asyncio.to_thread(lambda: as_request(fields(media_type(request), body, lists), kind, most=most))
 
 
-def as_request(found: Mapping[str, Any], kind: type[StructT]) -> StructT:
+def as_request(found: Mapping[str, Any], kind: type[StructT], *, most: int | None = None) -> StructT:
     """Convert fields to a request of class `kind`; unknown fields are ignored unless the class forbids them.
 
+    A field that is null counts as absent. The lists are counted before anything is made of their entries.
+
     Raises:
-        Refused: a field is missing or has another type; the message names it.
+        Refused: a field is missing or has another type, or a list has more than `most` entries; the message names it.
     """
+    for name, value in found.items():
+        if most is not None and isinstance(value, list) and len(value) > most:
+            raise too_many(name, len(value), most)
     try:
-        return msgspec.convert(found, kind, strict=False)
+        return msgspec.convert({name: value for name, value in found.items() if value is not None}, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Refused(400, "invalid_request", f"the request is not as expected: {error}") from None
+
+
+def too_many(name: str, count: int, most: int) -> Refused:
+    """Return the error for a request with more texts, lines or elements than `--max-request-tokens` allows."""
+    message = f"{name[:80]}: {count:,} are too many; expected at most {most:,} (--max-request-tokens)"
+    return Refused(413, "too_long", f"{message}: send them in parts", why=f"{count} {most}")

@@ -17,17 +17,14 @@ from typing import Literal, NamedTuple
 from starlette.requests import Request
 
 from docnmt.apps.commands.stdin_text import read_document
-from docnmt.apps.documents.document_sentences import translated
-from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
-from docnmt.apps.documents.plain import PlainText
-from docnmt.apps.documents.segment import DocumentFile
+from docnmt.apps.documents.fragments import Fragments
 from docnmt.apps.serve.document_events import document_events
+from docnmt.apps.serve.file_processes import Fragment, FragmentsSource
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, Wishes
-from docnmt.apps.serve.requests import AskedSentences
+from docnmt.apps.serve.request_body import too_many
+from docnmt.apps.serve.requests import AskedSentences, check_sizes
 from docnmt.apps.serve.service import Service
-from docnmt.apps.serve.shared_model import SharedModel
-from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
@@ -76,14 +73,18 @@ class RequestTexts:
     name: str = "text"
 
     def check(self, most: int) -> None:
-        """Check the number of texts and their characters.
+        """Check the numbers of texts, lines and elements, and the characters.
 
         Raises:
-            Refused: a text has a forbidden character, or there are more than `most`.
+            Refused: a text has a forbidden character, or there are more than `most`; an empty line counts.
         """
         if (count := len(self.passages)) > most:
-            message = f"{self.name}: {count:,} are too many; expected at most {most:,} (--max-request-tokens)"
-            raise Refused(413, "too_long", f"{message}: send them in parts")
+            raise too_many(self.name, count, most)
+        sources = [passage.source for passage in self.passages]
+        if self.tags is None:
+            check_sizes(sources, self.name, most, lines=self.splits == "lines")
+        elif (elements := sum(source.count("<") for source in sources)) > most:  # words are counted without markup
+            raise too_many(f"{self.name}, elements", elements, most)
         for passage in self.passages:
             check_text(passage.source, self.name)
             check_text(passage.translation or "", "translation")
@@ -169,7 +170,7 @@ async def asked_texts(service: Service, texts: RequestTexts) -> AskedTexts:
     Raises:
         Refused: a text has a forbidden character, or there are too many texts.
     """
-    texts.check(service.config.max_request_tokens)
+    await asyncio.to_thread(texts.check, service.config.max_request_tokens)
     try:
         return await asyncio.to_thread(AskedTexts, texts, service)
     except UserError as error:
@@ -191,35 +192,26 @@ async def translate(service: Service, request: Request, texts: RequestTexts, dea
 
 async def _with_tags(service: Service, request: Request, texts: RequestTexts, tags: Tags, deadline: float) -> list[str]:
     """Translate texts with tags; the tags enclose the corresponding words of the translation, as in documents."""
-    texts.check(service.config.max_request_tokens)
-
-    def opened() -> DocumentFile:
-        numbered = enumerate(texts.passages, 1)
-        parts = [_fragment(each, f"{texts.name} {number}", tags, texts.splits) for number, each in numbered]
-        return Fragments(parts or [PlainText(b"", name=texts.name, languages=("", ""))])
-
-    def written(document: DocumentFile, model: SharedModel) -> bytes:
-        whole = texts.splits == "none"
-        rules, languages = service.config.splitter, model.languages
-        split, split_target = (whole_lines() if whole else splitter(rules, language) for language in languages)
-        return document.write(translated(document, model, split=split, split_target=split_target, align=model.align))
-
-    events = document_events(
-        service, request.state.log, opened, written, deadline, receive=request.receive, wishes=texts.wishes
+    await asyncio.to_thread(texts.check, service.config.max_request_tokens)
+    source = FragmentsSource(
+        [_fragment(each, f"{texts.name} {n}", tags, texts.splits) for n, each in enumerate(texts.passages, 1)],
+        texts.name,
     )
+    events = document_events(
+        service, request.state.log, source, deadline, client=request.state.client, receive=request.receive,
+        wishes=texts.wishes, whole=texts.splits == "none",
+    )  # fmt: skip
     async with contextlib.aclosing(events):
         *_, last = [event async for event in events]
     found = Fragments.apart(last["content"])
     return [text for text, passage in zip(found, texts.passages, strict=False) if passage.wanted]
 
 
-def _fragment(passage: Passage, name: str, tags: Tags, splits: Splits) -> DocumentFile:
-    """Return a text with its tags as a document; a text that is only context is read without tags."""
+def _fragment(passage: Passage, name: str, tags: Tags, splits: Splits) -> Fragment:
+    """Return a text with its tags as part of a document; a text that is only context is read without tags."""
     if not passage.wanted:
-        return PlainText(BREAK.sub("\n", passage.source).encode(), name=name, languages=("", ""))
-    if tags.kind == "html":
-        return HtmlFragment(passage.source, name=name, kept=tags.kept)
-    return XmlFragment(passage.source, name=name, parting=tags.parting, kept=tags.kept, lines=splits == "lines")
+        return Fragment(BREAK.sub("\n", passage.source), name)
+    return Fragment(passage.source, name, tags.kind, tags.parting, tags.kept, splits == "lines")
 
 
 def check_text(text: str, name: str) -> None:

@@ -15,6 +15,7 @@ from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.registers import form_of
+from docnmt.apps.serve.request_body import too_many
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.formats.address import Formality
@@ -25,12 +26,16 @@ from docnmt.runtime.errors import UserError
 _Formality = Annotated[str, msgspec.Meta(extra_json_schema={"enum": get_args(Formality)})]
 
 
+#: Characters that a text has for each subword, at most: in real text they are 1 to 6.
+CHARACTERS = 10
+
+
 class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of POST /translate: either documents, lists of sentences, or one document as running text."""
 
     documents: list[list[str]] | None = None
     text: str | None = None
-    explain: bool = False
+    explain: bool | None = None
     source_lang: str | None = None
     target_lang: str | None = None
     formality: _Formality | None = None
@@ -148,7 +153,8 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
     """Return the request in a JSON body.
 
     Args:
-        rules: the value of `--splitter`. most: the largest number of documents and sentences together.
+        rules: the value of `--splitter`. most: the largest number of documents and sentences together, or of
+            lines.
 
     Raises:
         Refused: the body is no JSON or has another form, is too long, has a forbidden character, or names a language or
@@ -166,6 +172,8 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
             f"{there:,} documents and sentences; expected at most {most:,} (--max-request-tokens): send it in parts"
         )
         raise Refused(413, "too_long", message)
+    check_sizes([wanted.text or ""], "text", most)
+    check_sizes([sentence for document in wanted.documents or () for sentence in document], "documents", most)
     try:
         if (wanted.documents is None) == (wanted.text is None):
             raise UserError('the body must have either "documents" or "text"')
@@ -175,7 +183,10 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
             asked = AskedDocuments(wanted.documents, task)
         else:
             asked = AskedText(wanted.text or "", rules, task)
-        asked.explain, asked.wishes = wanted.explain, Wishes(task=task, formality=form_of(wanted.formality, loaded))
+        asked.explain, asked.wishes = (
+            bool(wanted.explain),
+            Wishes(task=task, formality=form_of(wanted.formality, loaded)),
+        )
         return asked
     except UnknownLanguage as error:
         message = f"{error.side}_lang: expected {error.expected}, got '{error.wanted[:40]}'"
@@ -193,6 +204,24 @@ def reads(explanation: Explanation) -> dict[str, Any]:
     """
     heads = [[each._asdict() for each in piece] for piece in explanation.reads]
     return {"pieces": explanation.target, "heads": heads, "others": list(explanation.others.items())}
+
+
+def check_sizes(texts: Sequence[str], name: str, most: int, *, lines: bool = True) -> None:
+    """Count the lines, characters and words of texts, before anything is made of them.
+
+    Args:
+        most: the largest number of subwords. Each word has one at least, and a line counts, too, even an empty one.
+        lines: lines are read one by one.
+
+    Raises:
+        Refused: there are too many.
+    """
+    if lines and (count := sum(max(text.count("\n"), text.count("\r")) + 1 for text in texts)) > most:
+        raise too_many(f"{name}, lines", count, most)
+    if (count := sum(map(len, texts))) > most * CHARACTERS:
+        raise too_many(f"{name}, characters", count, most * CHARACTERS)
+    if (count := sum(len(text.split()) for text in texts)) > most:
+        raise too_many(f"{name}, words", count, most)
 
 
 def _problem(sentence: str) -> str | None:

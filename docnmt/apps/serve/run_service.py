@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import io
+import ipaddress
 import os
+import resource
+import select
 import signal
 import socket
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any, BinaryIO, TextIO
 
-import torch
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -23,17 +30,21 @@ from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.config import ServeConfig
-from docnmt.apps.serve.fellows import Fellows
-from docnmt.apps.serve.service import Service
-from docnmt.apps.serve.supervise import Supervisor
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.json_response import JsonResponse
+from docnmt.apps.serve.middleware import HEADERS, client_of
+from docnmt.apps.serve.service import Service, share
 from docnmt.apps.serve.worker import Models
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.launch import processors
-from docnmt.runtime.tuning import pick_device
 
 #: Seconds in which a client must have sent the head of a request, and must read some of an answer that waits for it.
 IDLE = 15.0
+#: Bytes that a pipe takes without waiting if it says that it takes any, with room for a note (PIPE_BUF is 512 or more).
+ATOMIC = 400
+#: Open files beside those of connections: of the model, of documents' processes, of the system's libraries.
+FILES = 200
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 #: Seconds in which requests that are cancelled at shutdown may still send an error.
 FAREWELL = 2.0
 #: Seconds after these in which threads that still read or encode a document may end.
@@ -41,12 +52,50 @@ LAST = 1.0
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's HTTP protocol, which also closes connections that send nothing or do not read."""
+    """uvicorn's HTTP protocol, which also closes connections that send nothing or do not read.
+
+    There are at most `limit_concurrency` connections, and a share of them for each client. For one more the idle
+    connection that is oldest is closed, of those of the client that has most, so that `/health` is always answered.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
         self._seen = self.cycle, 0
         self._looks = self.loop.call_later(IDLE, self._look)
+        most, self.limit_concurrency = self.limit_concurrency, None  # else uvicorn would refuse requests
+        address, proxies = self.client[0] if self.client else "", self.config.forwarded_allow_ips
+        named = isinstance(proxies, list) and proxies != []
+        is_proxy = isinstance(proxies, list) and inside(address, networks(proxies))
+        self.peer = None if is_proxy else client_of(address, proxied=named)
+        self.since = self.loop.time()
+        if most is not None:
+            self._make_room(most)
+
+    def _make_room(self, most: int) -> None:
+        peers = Counter(each.peer for each in self.connections if isinstance(each, _Protocol))
+        if self.peer is not None and peers[self.peer] > share(most):
+            crowded: str | None = self.peer
+        elif len(self.connections) > most:
+            crowded = max(peers, key=peers.__getitem__)
+        else:
+            return
+        of_peer = [each for each in self.connections if isinstance(each, _Protocol) and each.peer == crowded]
+        idle = [each for each in of_peer if each is not self and each.is_idle]
+        min(idle, key=lambda each: each.since, default=self).transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no request has come, or the last one is answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def send_400_response(self, msg: str) -> None:
+        """Send the answer to what is not HTTP, with the headers and the form of all errors."""
+        refused = Refused(400, "invalid_request", "this is no request of HTTP/1.1, or its head is too long")
+        answer = JsonResponse(refused.content, 400, {**HEADERS, "connection": "close"})
+        event = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
+        for part in (event, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(part) or b"")
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that the connection has ended."""
@@ -58,7 +107,7 @@ class _Protocol(H11Protocol):
         if self._seen == (self.cycle, unread):
             if unread:
                 self.transport.abort()
-            elif self.cycle is None or self.cycle.response_complete:
+            elif self.is_idle:
                 self.transport.close()
         self._seen = self.cycle, unread
         self._looks = self.loop.call_later(IDLE, self._look)
@@ -105,6 +154,7 @@ class _Server(uvicorn.Server):
 
     def _end(self) -> None:
         """End the process although a thread still reads or encodes a document; nothing that it does is kept."""
+        self._service.files.close()
         print(f"docnmt-serve: stopped by {self._came.name} in the midst of a document", file=sys.stderr, flush=True)
         os._exit(130 if self._came == signal.SIGINT else 143)
 
@@ -115,51 +165,24 @@ def serve(
     """Serve requests until a signal ends the service.
 
     Raises:
-        UsageError: `--workers` above 1 on a GPU. UserError: the models cannot be loaded, the address is taken, or the
-            file of the token is not valid.
+        UsageError: others could use the service, and neither `--token-file` nor `--open` is given; `--proxy` names no
+            address. UserError: the models cannot be loaded, the address is taken, or the token's file is not valid.
     """
+    sys.stderr = lasting(sys.stderr)
+    if config.token_file is None and not config.open and not is_own(config.host):
+        raise UsageError(
+            f"--host {config.host}: other machines could use the service without a secret; give --token-file FILE, or "
+            "--open if all may"
+        )
+    proxies = networks(config.proxy)
     token = None if config.token_file is None else read_token(Path(config.token_file))
-    several, threads = config.workers > 1, threads_of_each(config.workers)
-    if several and pick_device(models.device).type != "cpu":
-        raise UsageError(f"--workers {config.workers}: is for a CPU (--device cpu); a GPU is used well by one process")
     bound = listen(config.host, config.port)
-    if several:
-        torch.set_num_threads(1)  # threads that have computed here would be missing in the copies of this process
     loaded = load_models(models)
     loaded.check_formality(options.formality)
-    ready = Models(loaded, options, search, models.context_window, open_memory(memory, loaded))
-    if not several:
-        _serve(ready, config, token, [bound])
-        return
-    private = [listen("127.0.0.1", 0) for _ in range(config.workers)]
-    for each in (bound, *private):  # now that each address is known to be free
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    ports = tuple(each.getsockname()[1] for each in private)
-
-    def work(number: int) -> None:
-        """Serve as the worker of this number."""
-        torch.set_num_threads(threads)
-        _serve(ready, config, token, [beside(bound), beside(private[number])], Fellows(number, ports))
-
-    print(f"docnmt-serve: {config.workers} workers, threads of each: {threads}", file=sys.stderr, flush=True)
-    Supervisor(config.workers, work, patience=config.grace + FAREWELL + 2 * LAST).run()
-
-
-def threads_of_each(workers: int) -> int:
-    """Return the threads of each worker: those that the user has set for a process, or a share of the processors."""
-    if {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
-        return torch.get_num_threads()
-    return max(1, min(torch.get_num_threads(), processors()) // workers)
-
-
-def _serve(
-    models: Models, config: ServeConfig, token: str | None, sockets: list[socket.socket], fellows: Fellows | None = None
-) -> None:
-    """Serve at these sockets, the first of which is the service's, until a signal ends this process."""
-    service = Service(models, config)
-    host, port = sockets[0].getsockname()[:2]
+    service = Service(Models(loaded, options, search, models.context_window, open_memory(memory, loaded)), config)
+    host, port = bound.getsockname()[:2]
     settings = uvicorn.Config(
-        build(service, token=token, fellows=fellows),
+        build(service, token=token),
         http=_Protocol,
         ws="none",
         lifespan="off",
@@ -167,16 +190,102 @@ def _serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=[str(each) for each in proxies],
         timeout_graceful_shutdown=round(config.grace),
-        limit_concurrency=4 * config.queue_length + 64,
+        limit_concurrency=most_connections(4 * config.queue_length + 64),
     )
-    who = f"worker {fellows.number + 1} (process {os.getpid()}) " if fellows else ""
-    where = f"{who}listening on http://{f'[{host}]' if ':' in host else host}:{port}"
+    where = f"listening on http://{f'[{host}]' if ':' in host else host}:{port}"
+    service.files.warm()
+    gc.freeze()  # what stays is not looked at when a large request makes garbage, nor at the end, which takes seconds
     try:
-        _Server(settings, service, where).run(sockets=sockets)
+        _Server(settings, service, where).run(sockets=[bound])
     finally:
+        service.files.close()
         service.worker.stop()
+
+
+def is_own(host: str) -> bool:
+    """Return True if only this machine can reach an address."""
+    try:
+        return host != "" and all(ipaddress.ip_address(a[4][0]).is_loopback for a in socket.getaddrinfo(host, 0))
+    except OSError:  # the name is unknown, which `listen` reports
+        return True
+
+
+def networks(addresses: Iterable[str]) -> list[Network]:
+    """Return the networks of addresses and networks.
+
+    Raises:
+        UsageError: one is none.
+    """
+    try:
+        return [ipaddress.ip_network(each, strict=False) for each in addresses]
+    except ValueError as error:
+        raise UsageError(
+            f"--proxy: expected addresses of proxies, or networks such as 172.16.0.0/12: {error}"
+        ) from None
+
+
+def inside(address: str, proxies: Iterable[Network]) -> bool:
+    """Return True if an address is in one of the networks."""
+    try:
+        number = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return any(number in network for network in proxies)
+
+
+def most_connections(wanted: int) -> int:
+    """Return how many connections there may be: `wanted`, unless the system allows fewer open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = wanted + FILES if hard == resource.RLIM_INFINITY else min(wanted + FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
+        soft = enough
+    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - FILES))
+
+
+class _Lasting(io.RawIOBase):
+    """The bytes of a stream. What it cannot take now, or at all, is dropped; what comes next says how much."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._dropped = stream, 0
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the stream's."""
+        return self._stream.fileno()
+
+    def write(self, data: Any, /) -> int:
+        """Write what can be written without waiting."""
+        content = bytes(data)
+        note = b"docnmt-serve: %d bytes of this log were dropped\n" % self._dropped if self._dropped else b""
+        for begin in range(0, len(content), ATOMIC):
+            part = content[begin : begin + ATOMIC]
+            try:
+                if not select.select([], [self._stream], [], 0)[1]:
+                    raise BlockingIOError
+                if note:
+                    self._stream.write(note)
+                    note, self._dropped = b"", 0
+                self._stream.write(part)
+                self._stream.flush()
+            except (OSError, ValueError):
+                self._dropped += len(part)
+        return len(content)
+
+
+def lasting(stream: TextIO) -> TextIO:
+    """Return a text stream that neither fails nor waits: a full device, or a pipe that nobody reads, stops nothing."""
+    binary = getattr(stream, "buffer", None)
+    if binary is None:
+        return stream
+    raw = getattr(binary, "raw", binary)  # a buffer would keep what could not be written, and fail again
+    return io.TextIOWrapper(io.BufferedWriter(_Lasting(raw)), "utf-8", "backslashreplace", line_buffering=True)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -195,18 +304,6 @@ def listen(host: str, port: int) -> socket.socket:
         raise UserError(f"--host {host} --port {port}: cannot listen there: {error.strerror or error}") from error
     bound.set_inheritable(False)
     return bound
-
-
-def beside(bound: socket.socket) -> socket.socket:
-    """Return a socket at the address of another one that allows it (SO_REUSEPORT) and does not listen itself.
-
-    The system divides new connections among all sockets that listen there, so none waits for a process that has died.
-    """
-    found = socket.socket(bound.family, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    found.bind(bound.getsockname())
-    return found
 
 
 def read_token(path: Path) -> str:

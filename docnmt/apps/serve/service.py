@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,9 +14,9 @@ import anyio
 from starlette.requests import Request
 from starlette.types import Receive
 
-from docnmt.apps.documents.segment import Segment
 from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.counters import Metrics
+from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import Order, RequestEvent
 from docnmt.apps.serve.request_body import read_body
@@ -28,6 +29,8 @@ from docnmt.runtime.errors import UserError
 
 #: Seconds after which a client may send a request again if the queue was full.
 RETRY_AFTER = "5"
+#: A client has at most a share of what all may have: one of so many.
+SHARES = 4
 #: Seconds after the deadline in which the worker, which may be encoding a long document, must report a late request.
 PATIENCE = 5.0
 
@@ -40,8 +43,11 @@ class Service:
         self.worker = Worker(models)
         self.metrics = Metrics(lambda: self.worker.slots)
         self.threads = ThreadPoolExecutor(config.queue_length, "docnmt-file")  # one per document
+        memory = config.file_memory * 1_000_000
+        self.files = FileProcesses(config.file_processes, memory=memory, seconds=config.file_timeout)
         self.stopping = False
         self._active = 0
+        self._of_client: Counter[str] = Counter()
 
     @property
     def problem(self) -> str | None:
@@ -51,25 +57,37 @@ class Service:
         return "stopping" if self.stopping else None
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[float]:
+    def place(self, client: str | None) -> Iterator[float]:
         """Hold a place in the queue; yield the deadline.
 
         It is held from the first byte of the body until the answer is ready, or the last byte of a stream is sent.
 
+        Args:
+            client: who asks, as `client_of` says; it gets a share of the places only, unless it is None.
+
         Raises:
-            Refused: the queue is full, or the service takes no requests.
+            Refused: the queue or the client's share is full, or the service takes no requests.
         """
         if self.problem is not None:
             raise Refused(503, "stopping", f"this service takes no requests: {self.problem}", {"connection": "close"})
-        if self._active >= self.config.queue_length:
+        again, most = {"retry-after": RETRY_AFTER, "connection": "close"}, self.config.queue_length
+        if self._active >= most:
             message = f"{self._active} requests are waiting or at work; come again in {RETRY_AFTER} seconds"
-            raise Refused(503, "queue_full", message, {"retry-after": RETRY_AFTER, "connection": "close"})
+            raise Refused(503, "queue_full", message, again)
+        if client is not None and self._of_client[client] >= share(most):
+            message = f"{self._of_client[client]} requests of your address are waiting or at work (--queue-length)"
+            raise Refused(429, "queue_full", f"{message}; come again in {RETRY_AFTER} seconds", again)
         self._active += 1
+        self._of_client.update([client] if client is not None else [])
         self.metrics.active.set(self._active)
         try:
             yield time.monotonic() + self.config.request_timeout
         finally:
             self._active -= 1
+            if client is not None and not (left := self._of_client[client] - 1):
+                del self._of_client[client]
+            elif client is not None:
+                self._of_client[client] = left
             self.metrics.active.set(self._active)
 
     @contextlib.contextmanager
@@ -93,7 +111,7 @@ class Service:
 
     async def small_body(self, request: Request) -> bytes:
         """Return the body of a request that is answered at once; it has a place in the queue only while it is read."""
-        with self.place():
+        with self.place(request.state.client):
             return await self.body(request)
 
     def accept(
@@ -134,22 +152,6 @@ class Service:
             if length > most:
                 expected = f"expected at most {most:,} (--max-{name}-tokens)"
                 raise Refused(413, "too_long", f"{what} {length:,} subwords; {expected}: shorten it")
-
-    def accept_segments(self, segments: Sequence[Segment]) -> None:
-        """Check a file's segments against the limits before they are split; each has at least one subword.
-
-        Raises:
-            Refused: there are too many, or their text is longer than a body may be: compressed files grow.
-        """
-        count, size = len(segments), sum(len(segment.text) for segment in segments)
-        if count > self.config.max_request_tokens:
-            most = f"at most {self.config.max_request_tokens:,} subwords (--max-request-tokens)"
-            raise Refused(413, "too_long", f"the file has {count:,} segments; expected {most}: send it in parts")
-        if size > self.config.max_body:
-            most = f"at most {self.config.max_body:,} (--max-body)"
-            raise Refused(
-                413, "too_long", f"the file has {size:,} characters of text; expected {most}: send it in parts"
-            )
 
     async def translations(
         self, asked: AskedSentences, receive: Receive, deadline: float
@@ -209,12 +211,22 @@ class Service:
             raise Refused(400, "invalid_text", str(error)) from None
 
     def refused(self, how: str) -> Refused:
-        """Return the error for a request that ended without an answer: late, gone or failed."""
+        """Return the error for a request that ended without an answer: late, slow, gone, died or failed."""
         if how == "late":
             return Refused(504, "late", f"no answer within {self.config.request_timeout:g} seconds; send it in parts")
         if how == "gone":
             return Refused(499, "gone", "the client has gone")
+        if how == "slow":
+            most = f"{self.config.file_timeout:g} seconds (--file-timeout)"
+            return Refused(504, "late", f"reading or writing the file takes more than {most}; send it in parts")
+        if how == "died":
+            return Refused(500, "failed", "the process that read the file has died; the service's log may say why")
         return Refused(500, "failed", "the translation failed; the service's log says why")
+
+
+def share(most: int) -> int:
+    """Return how many of `most` one client may have."""
+    return max(1, most // SHARES)
 
 
 def languages(task: TranslationTask) -> dict[str, str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.jobs import KeptItem, Store
 from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.request_texts import Passage, check_text
 
@@ -32,18 +31,16 @@ class SessionSegment:
         return {"source": self.source, "translation": self.translation, "confirmed": self.confirmed}
 
 
-@dataclass
-class Session:
+@dataclass(kw_only=True)
+class Session(KeptItem):
     """An open document.
 
     Attributes:
-        wishes: options of its translation, such as the glossary. touched: time of its last use, by `time.monotonic`.
+        wishes: options of its translation, such as the glossary.
     """
 
-    id: str
     wishes: Wishes = NO_WISHES
     segments: list[SessionSegment] = field(default_factory=list)
-    touched: float = field(default_factory=time.monotonic)
 
     @property
     def size(self) -> int:
@@ -93,29 +90,28 @@ class OpenSessions:
 
     def __init__(self, *, most: int, idle: float, size: int, segments: int) -> None:
         self.most, self.idle, self.size, self.segments = most, idle, size, segments
-        self._open: dict[str, Session] = {}
         self._encoded: dict[str, KeptEncoding] = {}
-        self._armed = False
+        self._open = Store[Session](most, idle, self._full, lambda name: self._encoded.pop(name, None))
 
     def __len__(self) -> int:
-        self._forget()
         return len(self._open)
 
-    def open(self, segments: Sequence[SessionSegment], wishes: Wishes) -> Session:
-        """Open a session.
+    def open(self, segments: Sequence[SessionSegment], wishes: Wishes, client: str | None = None) -> Session:
+        """Open a session of a client.
 
         Raises:
             Refused: too many are open, a segment is not valid, or the document is too large.
         """
-        if len(self) >= self.most:
-            message = f"{self.most} documents are open, as many as --max-sessions allows; delete one"
-            raise Refused(503, "too_many_sessions", message, {"retry-after": "60"})
-        session = Session(secrets.token_urlsafe(24), wishes)
+        self._open.check(client)
+        session = Session(id=secrets.token_urlsafe(24), wishes=wishes, client=client)
         self.add(session, segments, 0)
-        self._open[session.id] = session
-        if not self._armed:
-            self._arm(self.idle)
+        self._open.add(session)
         return session
+
+    @staticmethod
+    def _full(count: int) -> Refused:
+        message = f"{count} documents are open, as many as --max-sessions allows you; delete one"
+        return Refused(503, "too_many_sessions", message, {"retry-after": "60"})
 
     def add(self, session: Session, segments: Sequence[SessionSegment], place: int) -> None:
         """Insert segments before the segment of number `place`.
@@ -152,12 +148,10 @@ class OpenSessions:
         Raises:
             Refused: there is none.
         """
-        self._forget()
         session = self._open.get(name)
         if session is None:
             message = f"there is no session with this id; after {self.idle:g} seconds without use it is forgotten"
             raise Refused(404, "no_session", message)
-        session.touched = time.monotonic()
         return session
 
     def encoding(self, session: Session) -> KeptEncoding:
@@ -170,25 +164,4 @@ class OpenSessions:
 
     def close(self, name: str) -> None:
         """Forget the session with this id; errors are as for `get`."""
-        self._delete(self.get(name))
-
-    def _delete(self, session: Session) -> None:
-        del self._open[session.id]
-        self._encoded.pop(session.id, None)
-
-    def _forget(self) -> None:
-        old = time.monotonic() - self.idle
-        for session in [session for session in self._open.values() if session.touched < old]:
-            self._delete(session)
-
-    def _arm(self, seconds: float) -> None:
-        """Schedule the deletion of old sessions, so that texts are not kept longer even if no request comes."""
-        self._armed = True
-        asyncio.get_running_loop().call_later(seconds + 0.1, self._forget_later)
-
-    def _forget_later(self) -> None:
-        self._armed = False
-        self._forget()
-        if self._open:
-            oldest = min(session.touched for session in self._open.values())
-            self._arm(max(oldest + self.idle - time.monotonic(), 0))
+        self._open.delete(self.get(name))

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from docnmt.apps.serve.glossaries import wished_terms
+from docnmt.apps.serve.glossaries import MOST_TERMS, wished_terms
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.json_lines import Stream, wanted
 from docnmt.apps.serve.json_response import JsonResponse
@@ -90,7 +90,8 @@ class Sessions:
         """Answer POST /sessions: open a session."""
         asked = await self.asked(request, OpenSession)
         wishes = await asyncio.to_thread(self._wishes, asked.glossary)
-        return JsonResponse(self._content(self.open.open(_segments(asked.segments), wishes)), 201)
+        session = self.open.open(_segments(asked.segments), wishes, request.state.client)
+        return JsonResponse(self._content(session), 201)
 
     async def about(self, request: Request) -> Response:
         """Answer GET /sessions: the number of sessions; their ids and texts are private."""
@@ -142,7 +143,7 @@ class Sessions:
             return as_request({}, kind)
         if said != "application/json":
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{said[:80]}'")
-        return await read_request(request, body, kind)
+        return await read_request(request, body, kind, most=self.service.config.max_request_tokens)
 
     def _content(self, session: Session) -> dict[str, Any]:
         segments = [segment.content for segment in session.segments]
@@ -156,6 +157,8 @@ class Sessions:
         """
         if not glossary:
             return NO_WISHES
+        if len(glossary) > MOST_TERMS:
+            raise Refused(413, "too_long", f"glossary: expected at most {MOST_TERMS:,} terms, got {len(glossary):,}")
         for term in (*glossary, *glossary.values()):
             check_text(term, "glossary")
         return Wishes(terms=wished_terms(self.service, glossary, "glossary")[1])
@@ -171,7 +174,7 @@ class TranslateSession:
         """Answer one request."""
         service, request = self._service, Request(scope, receive)
         asked = await self._sessions.asked(request, TranslateSegments)
-        with service.place() as deadline:
+        with service.place(request.state.client) as deadline:
             session = self._sessions.session(request)
             if asked.segments is None:
                 numbers = session.unconfirmed()

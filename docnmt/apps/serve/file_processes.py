@@ -1,0 +1,472 @@
+"""Strangers' documents are read and written in processes of their own, which can be killed and have bounded memory.
+
+A fault in a reader of documents (time without end, memory without end, a crash) then costs the request that met it.
+A process reads one document at a time and asks for the translations of its sentences. It keeps the document meanwhile,
+unless another one needs it; then the first is read again, with the answers that are known. No torch is imported there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, Protocol
+
+import msgspec
+
+from docnmt.apps.documents.document_sentences import SegmentSentence, translated
+from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
+from docnmt.apps.documents.kinds import read
+from docnmt.apps.documents.plain import PlainText
+from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.documents.segment import DocumentFile
+from docnmt.apps.documents.segment_parts import changing_text
+from docnmt.core.formats.split_sentences import splitter, whole_lines
+from docnmt.runtime.errors import UserError
+
+#: A process that has so many bytes in memory ends after its document, so that idle ones stay small.
+LARGE = 400_000_000
+#: Seconds between two looks at whether somebody still waits for a document.
+LOOK = 0.5
+
+
+class FileSource(msgspec.Struct, tag=True):
+    """A file, as `documents.read` takes it."""
+
+    content: bytes
+    kind: str
+    name: str
+
+
+class Fragment(msgspec.Struct):
+    """A text with tags; one without a `kind` is only context."""
+
+    text: str
+    name: str
+    kind: str | None = None
+    parting: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    lines: bool = True
+
+
+class FragmentsSource(msgspec.Struct, tag=True):
+    """Texts with tags, which are one document."""
+
+    parts: list[Fragment]
+    name: str
+
+
+class Task(msgspec.Struct, tag=True):
+    """A document to read, and the answers to what its translation has asked so far.
+
+    Attributes:
+        rules: the value of `--splitter`; "": lines are not split. subwords: the largest number of segments, sentences
+            and words. characters: the largest number of them.
+    """
+
+    source: FileSource | FragmentsSource
+    languages: tuple[str, str]
+    rules: str
+    subwords: int
+    characters: int
+    answers: list[Answer] = []
+
+
+class Translations(msgspec.Struct, tag=True):
+    """The answer to `Sentences`: the translation of each without a given one."""
+
+    texts: list[str]
+
+
+class Alignments(msgspec.Struct, tag=True):
+    """The answer to `Pairs`: for each, the characters where aligned subwords begin."""
+
+    spans: list[list[Span]]
+
+
+class Sentences(msgspec.Struct, tag=True):
+    """A process asks for translations. `texts`: the first time, the text of each segment that may be lost."""
+
+    sentences: list[SegmentSentence]
+    texts: list[str] | None = None
+
+
+class Pairs(msgspec.Struct, tag=True):
+    """A process asks for alignments of sentences with their translations."""
+
+    pairs: list[tuple[str, str]]
+
+
+class Written(msgspec.Struct, tag=True):
+    """The translated document, and the places in it that stay as they are."""
+
+    content: bytes
+    left: list[int | str]
+
+
+class Failed(msgspec.Struct, tag=True):
+    """The document cannot be translated."""
+
+    status: int
+    code: str
+    message: str
+
+
+Answer = Translations | Alignments
+Reply = Sentences | Pairs | Written | Failed
+_TASKS = msgspec.msgpack.Decoder(Task | Translations | Alignments)
+_REPLIES = msgspec.msgpack.Decoder(Reply)
+
+
+class Unread(Exception):
+    """A document was not read or written: `late`, `slow`, `gone`, or its process has `died`."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
+
+
+class Translator(Protocol):
+    """What answers the questions of a process, in a thread of the service."""
+
+    def __call__(self, sentences: Sequence[SegmentSentence], /) -> Iterator[str]: ...
+
+    def align(self, pairs: Sequence[tuple[str, str]], /) -> list[list[Span]]:
+        """Return, for sentences and their translations, the characters where aligned subwords begin."""
+
+
+@dataclass(eq=False)
+class FileRequest:
+    """A request whose document is read.
+
+    Attributes:
+        client: who asks. deadline: by `time.monotonic`. process: the one that works for it now.
+    """
+
+    client: str | None
+    deadline: float
+    gone: bool = False
+    process: _Process | None = None
+
+
+class _Process:
+    """A process that reads documents, and the connection to it.
+
+    Attributes:
+        holds: the request whose document it keeps while its sentences are translated.
+    """
+
+    def __init__(self, memory: int, seconds: float) -> None:
+        self._connection, theirs = Pipe()
+        words = [sys.executable, "-m", __name__, str(theirs.fileno()), str(memory), str(seconds)]
+        self._process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,  # a terminal's Ctrl-C is the service's
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "PYTHONSAFEPATH": "1"},
+        )
+        theirs.close()
+        self.holds: FileRequest | None = None
+
+    def exchange(self, message: Task | Answer, until: float) -> Reply:
+        """Send a message; return the reply.
+
+        Raises:
+            TimeoutError: there is none in time. EOFError, OSError, msgspec.DecodeError: the process has died.
+        """
+        self._connection.send_bytes(msgspec.msgpack.encode(message))
+        if not self._connection.poll(max(until - time.monotonic(), 0)):
+            raise TimeoutError
+        reply: Reply = _REPLIES.decode(self._connection.recv_bytes())
+        return reply
+
+    @property
+    def alive(self) -> bool:
+        """True while it runs."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """End it at once, and forget it."""
+        self._process.kill()
+        self._process.wait()
+        self._connection.close()
+
+
+class FileProcesses:
+    """The processes that read documents; they are started when they are needed.
+
+    Args:
+        count: the largest number. memory: bytes of address space of each.
+        seconds: for reading or writing a document, between two questions.
+    """
+
+    def __init__(self, count: int, *, memory: int, seconds: float) -> None:
+        self._count, self._memory, self._seconds = count, memory, seconds
+        self._changed = threading.Condition()
+        self._idle: list[_Process] = []
+        self._busy: dict[_Process, FileRequest] = {}
+        self._closed = False
+
+    def warm(self) -> None:
+        """Start a process if none is idle, so that the next document need not wait for it."""
+        with self._changed:
+            if not self._closed and not self._idle and len(self._busy) < self._count:
+                self._idle.append(_Process(self._memory, self._seconds))
+
+    def close(self) -> None:
+        """Kill all processes, and start no others."""
+        with self._changed:
+            self._closed = True
+            for process in (*self._idle, *self._busy):
+                process.kill()
+            self._changed.notify_all()
+
+    def leave(self, request: FileRequest) -> None:
+        """Give up a request's document; its process is killed if it is at work."""
+        with self._changed:
+            request.gone = True
+            if request.process is not None:
+                request.process.kill()
+            self._changed.notify_all()
+
+    def translate(
+        self, task: Task, request: FileRequest, model: Translator, opened: Callable[[list[str]], None]
+    ) -> Written | Failed:
+        """Translate a document with a model; return it, or why it cannot be translated.
+
+        Args:
+            opened: is called once with the text of each segment, before the model is asked.
+
+        Raises:
+            Unread: it is not read, or not written. Also all that `model` and `opened` raise.
+        """
+        answers: list[Answer] = []
+        while True:
+            reply = self._ask(task, answers, request)
+            if isinstance(reply, Sentences):
+                if not answers:
+                    opened(reply.texts or [])
+                answers.append(Translations(list(model(reply.sentences))))
+            elif isinstance(reply, Pairs):
+                answers.append(Alignments(model.align(reply.pairs)))
+            else:
+                return reply
+
+    def _ask(self, task: Task, answers: list[Answer], request: FileRequest) -> Reply:
+        """Send the last answer to the process that keeps the document, or the document and all answers to another."""
+        process = self._taken(request)
+        begun, well = time.monotonic(), False
+        try:
+            going_on = process.holds is request
+            message = answers[-1] if going_on else msgspec.structs.replace(task, answers=answers)
+            reply = process.exchange(message, min(begun + self._seconds, request.deadline))
+            process.holds = request if isinstance(reply, Sentences | Pairs) else None
+            well = True
+            return reply
+        except TimeoutError:
+            raise Unread("late" if time.monotonic() >= request.deadline else "slow") from None
+        except (EOFError, OSError, msgspec.DecodeError):
+            slow = time.monotonic() >= begun + self._seconds  # its own alarm was faster
+            raise Unread("gone" if request.gone else "slow" if slow else "died") from None
+        finally:
+            with self._changed:
+                request.process = None
+                del self._busy[process]
+                if well and not self._closed:
+                    self._idle.append(process)
+                self._changed.notify_all()
+            if not well or self._closed:
+                process.end()
+                self.warm()
+
+    def _taken(self, request: FileRequest) -> _Process:
+        """Wait for a process: the one that keeps the document, else an idle one, else a new one.
+
+        One client takes all processes but one, so that others can go on beside its hostile files.
+        """
+        with self._changed:
+            while True:
+                if request.gone or self._closed:
+                    raise Unread("gone")
+                if time.monotonic() >= request.deadline:
+                    raise Unread("late")
+                mine = sum(each.client == request.client for each in self._busy.values())
+                allowed = request.client is None or mine < max(1, self._count - 1)
+                if allowed and (process := self._free(request)) is not None:
+                    break
+                self._changed.wait(min(LOOK, max(request.deadline - time.monotonic(), 0)))
+            self._busy[process] = request
+            request.process = process
+            return process
+
+    def _free(self, request: FileRequest) -> _Process | None:
+        for dead in [process for process in self._idle if not process.alive]:
+            self._idle.remove(dead)
+            dead.end()
+        idle = sorted(self._idle, key=lambda each: (each.holds is not request, each.holds is not None))
+        if idle and (idle[0].holds in (request, None) or len(self._idle) + len(self._busy) >= self._count):
+            self._idle.remove(idle[0])
+            return idle[0]
+        if len(self._idle) + len(self._busy) < self._count:
+            return _Process(self._memory, self._seconds)
+        return None
+
+
+# The other side: what runs in such a process.
+
+
+class _Other(Exception):
+    """Instead of an answer another document has come."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.task = task
+
+
+@dataclass
+class _Asking:
+    """A model for a document in a process: its answers come from the service."""
+
+    connection: Connection
+    task: Task
+    document: DocumentFile
+    asked: int = field(default=0, init=False)
+
+    def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
+        """Yield the translation of each sentence without a given one."""
+        _check(self.task, len(sentences), "sentences")
+        texts = None if self.asked else [text for text in map(changing_text, self.document.segments) if text]
+        yield from self._answer(Sentences(list(sentences), texts), Translations).texts
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
+        """Return the alignments of pairs of sentences."""
+        return self._answer(Pairs(list(pairs)), Alignments).spans if pairs else []
+
+    def _answer(self, question: Sentences | Pairs, kind: type[Any]) -> Any:
+        if self.asked == len(self.task.answers):
+            self.connection.send_bytes(msgspec.msgpack.encode(question))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self.task.answers.append(_received(self.connection, (Translations, Alignments)))
+        self.asked += 1
+        answer = self.task.answers[self.asked - 1]
+        assert isinstance(answer, kind)
+        return answer
+
+
+_seconds = 0.0
+
+
+def _received(connection: Connection, kinds: tuple[type[Any], ...]) -> Any:
+    """Return the next message, and set the alarm that ends this process if its work takes too long."""
+    message = _TASKS.decode(connection.recv_bytes())
+    signal.setitimer(signal.ITIMER_REAL, _seconds)
+    if not isinstance(message, kinds):
+        assert isinstance(message, Task)
+        raise _Other(message)
+    return message
+
+
+def _opened(task: Task) -> DocumentFile:
+    source, target = task.languages
+    if isinstance(task.source, FileSource):
+        file = task.source
+        return read(file.content, file.kind, name=file.name, source_lang=source, target_lang=target)
+    parts: list[DocumentFile] = []
+    for part in task.source.parts:
+        if part.kind is None:
+            parts.append(PlainText(part.text.encode(), name=part.name, languages=("", "")))
+        elif part.kind == "html":
+            parts.append(HtmlFragment(part.text, name=part.name, kept=part.kept))
+        else:
+            parts.append(XmlFragment(part.text, name=part.name, parting=part.parting, kept=part.kept, lines=part.lines))
+    return Fragments(parts or [PlainText(b"", name=task.source.name, languages=("", ""))])
+
+
+class _TooLong(Exception):
+    """A document has more than is allowed."""
+
+
+def _check(task: Task, count: int, what: str, texts: Sequence[str] = ()) -> None:
+    """Count what a document has before more is made of it; each has at least one subword.
+
+    Raises:
+        _TooLong: it is too much.
+    """
+    words, characters = sum(len(text.split()) for text in texts), sum(map(len, texts))
+    for number, kind, most, option in (
+        (count, what, task.subwords, "subwords (--max-request-tokens)"),
+        (words, "words", task.subwords, "subwords (--max-request-tokens)"),
+        (characters, "characters of text", task.characters, "(--max-body, or 10 for each of --max-request-tokens)"),
+    ):
+        if number > most:
+            raise _TooLong(f"{number:,} {kind}; expected at most {most:,} {option}")
+
+
+def _reply(connection: Connection, task: Task) -> Written | Failed:
+    """Translate a document, whose translations the service gives."""
+    try:
+        document = _opened(task)
+        _check(task, len(document.segments), "segments", [segment.text for segment in document.segments])
+        split, split_target = (
+            splitter(task.rules, language) if task.rules else whole_lines() for language in task.languages
+        )
+        model = _Asking(connection, task, document)
+        texts = translated(document, model, split=split, split_target=split_target, align=model.align)
+        return Written(document.write(texts), list(document.left))
+    except _TooLong as error:
+        return Failed(413, "too_long", f"the file has {error}: send it in parts")
+    except UserError as error:
+        return Failed(400, "invalid_file", str(error))
+
+
+def main() -> None:
+    """Read documents until the service closes the connection, or this process has become large."""
+    global _seconds
+    number, memory, _seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    connection = Connection(number)
+    for limit, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(ValueError, OSError):  # not every system has it
+            resource.setrlimit(limit, (most, most))
+    with contextlib.suppress(OSError):
+        os.nice(5)  # the service and its search come first
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+        score.write("500")  # and where memory is short, this process goes before them
+    for package in ("lxml.etree", "markdown_it"):  # so that the first document is read as fast as the others
+        with contextlib.suppress(ImportError):
+            importlib.import_module(package)
+    following: Task | None = None
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            try:
+                following, task = None, following or _received(connection, (Task,))
+                reply: Reply = _reply(connection, task)
+            except _Other as other:
+                following = other.task
+                continue
+            except MemoryError:
+                allowed = f"{memory // 1_000_000:,} MB (--file-memory)"
+                reply = Failed(413, "too_large", f"reading the file takes more memory than {allowed}: send it in parts")
+            connection.send_bytes(msgspec.msgpack.encode(reply))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as numbers:
+                if int(numbers.read().split()[1]) * resource.getpagesize() > LARGE:
+                    return
+
+
+if __name__ == "__main__":
+    main()

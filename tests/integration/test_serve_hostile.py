@@ -1,0 +1,399 @@
+"""docnmt-serve as a process, and requests that are made to stop it: what one costs, it costs that one only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import small_system
+
+pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+import httpx
+from served import ROOT, Served, serve
+
+from docnmt.apps.serve import file_processes
+from docnmt.apps.serve.file_processes import (
+    Failed,
+    FileProcesses,
+    FileRequest,
+    FileSource,
+    Task,
+    Unread,
+    Written,
+)
+
+Content = bytes
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_system.save(tmp_path_factory.mktemp("model") / "m.safetensors", "hier_cond_transformer_tiny")
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Readers of documents with faults: in every process that is started, `.txt` files may ask for one."""
+    (tmp_path / "faults").mkdir()
+    (tmp_path / "faults" / "sitecustomize.py").write_text(
+        "import re, sys\n"
+        "if 'docnmt.apps.serve.file_processes' in getattr(sys, 'orig_argv', []):\n"
+        "    from docnmt.apps.documents.plain import PlainText\n"
+        "    begin = PlainText.__init__\n"
+        "    def faulty(self, content, **more):\n"
+        "        if content.startswith(b'FREEZE'):\n"
+        "            re.match('(a|aa)+$', 'a' * 90 + 'b')\n"
+        "        if content.startswith(b'SWELL'):\n"
+        "            self.much = [bytes(1_000_000) for _ in range(100_000)]\n"
+        "        if content.startswith(b'CRASH'):\n"
+        "            import os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "        begin(self, content, **more)\n"
+        "    PlainText.__init__ = faulty\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "faults"))
+    return tmp_path / "faults"
+
+
+class Upper:
+    """A model that writes capitals."""
+
+    def __call__(self, sentences):  # type: ignore[no-untyped-def]
+        yield from (sentence.text.upper() for sentence in sentences if sentence.given is None)
+
+    def align(self, pairs):  # type: ignore[no-untyped-def]
+        return [[(0, 0)] for _ in pairs]
+
+
+def task(content: Content, kind: str = "txt") -> Task:
+    return Task(FileSource(content, kind, f"a.{kind}"), ("en", "de"), "rules", 1000, 10_000)
+
+
+def translate(files: FileProcesses, content: Content, kind: str = "txt", seconds: float = 60) -> Written | Failed | str:
+    request = FileRequest(None, time.monotonic() + seconds)
+    try:
+        return files.translate(task(content, kind), request, Upper(), lambda texts: None)
+    except Unread as unread:
+        return unread.how
+
+
+@pytest.fixture
+def files(faulty: Path) -> Iterator[FileProcesses]:
+    found = FileProcesses(2, memory=400_000_000, seconds=4)
+    yield found
+    found.close()
+
+
+needs_site = pytest.mark.skipif(not hasattr(sys, "orig_argv"), reason="how a process was started is not known")
+
+
+@needs_site
+@pytest.mark.parametrize(
+    ("content", "how"),
+    [(b"FREEZE", "slow"), (b"CRASH", "died"), (b"SWELL", "(--file-memory)"), (b"\xff\xfe", "UTF-16")],
+)
+def test_a_fault_costs_the_document_that_has_it(files: FileProcesses, content: Content, how: str) -> None:
+    good = Written(b"THE DOG. A CAT.\n", [])
+    assert translate(files, b"The dog. A cat.\n") == good
+    bad = translate(files, content)
+    assert how in (bad if isinstance(bad, str) else bad.message if isinstance(bad, Failed) else "")
+    assert translate(files, b"The dog. A cat.\n") == good
+
+
+@needs_site
+def test_a_document_that_is_given_up_ends_its_process(files: FileProcesses) -> None:
+    request, ended = FileRequest(None, time.monotonic() + 60), list[str]()
+
+    def work() -> None:
+        try:
+            files.translate(task(b"FREEZE"), request, Upper(), lambda texts: None)
+        except Unread as unread:
+            ended.append(unread.how)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while request.process is None:
+        time.sleep(0.01)
+    files.leave(request)
+    thread.join(3.5)  # and not only when its time is over
+    assert ended == ["gone"]
+
+
+def test_documents_take_turns_in_one_process_and_are_the_same() -> None:
+    """Each asks twice or more; meanwhile the process reads the others, and then those again from their beginning."""
+    files, barrier = FileProcesses(1, memory=10**9, seconds=60), threading.Barrier(3)
+    texts = [f"The *dog* {n}. A `cat` sees it.\n\n- A tree\n".encode() for n in range(3)]
+    alone = [translate(files, text, "md") for text in texts]
+    assert all(isinstance(each, Written) for each in alone)
+
+    class Waiting(Upper):
+        def __call__(self, sentences):  # type: ignore[no-untyped-def]
+            barrier.wait(30)  # all have been read
+            yield from super().__call__(sentences)
+
+    found: dict[int, Written | Failed] = {}
+
+    def work(number: int) -> None:
+        request = FileRequest(None, time.monotonic() + 60)
+        found[number] = files.translate(task(texts[number], "md"), request, Waiting(), lambda texts: None)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    files.close()
+    assert [found[number] for number in range(3)] == alone
+
+
+@needs_site
+def test_one_client_does_not_take_all_processes(files: FileProcesses) -> None:
+    requests = [FileRequest("192.0.2.1", time.monotonic() + 60) for _ in range(3)]
+
+    def work(request: FileRequest) -> None:
+        with pytest.raises(Unread):
+            files.translate(task(b"FREEZE"), request, Upper(), lambda texts: None)
+
+    threads = [threading.Thread(target=work, args=(request,)) for request in requests]
+    for thread in threads:
+        thread.start()
+    while not any(request.process for request in requests):
+        time.sleep(0.01)
+    other = FileRequest("192.0.2.2", time.monotonic() + 60)
+    assert isinstance(files.translate(task(b"A dog.\n"), other, Upper(), lambda texts: None), Written)
+    assert any(request.process for request in requests)  # it did not wait for them
+    for request in requests:
+        files.leave(request)
+    for thread in threads:
+        thread.join()
+
+
+def test_more_than_is_allowed_is_counted_before_it_is_split() -> None:
+    files = FileProcesses(1, memory=10**9, seconds=60)
+    for content, what in (
+        (b"a\n" * 1001, "1,001 segments"),
+        (b"a " * 1001, "1,001 words"),
+        (b"a" * 10_001, "10,001 char"),
+    ):
+        failed = translate(files, content)
+        assert isinstance(failed, Failed)
+        assert (failed.status, failed.code) == (413, "too_long")
+        assert what in failed.message
+    files.close()
+
+
+def test_the_process_that_reads_imports_no_torch() -> None:
+    words = "import sys, docnmt.apps.serve.file_processes; print({'torch', 'numpy', 'starlette'} & {*sys.modules})"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "set()\n"
+
+
+def children(service: Served) -> list[int]:
+    """The processes that a service has started."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue
+        if f"PPid:\t{service.process.pid}\n" in text and "State:\tZ" not in text:
+            found.append(int(status.parent.name))
+    return found
+
+
+def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+
+
+@needs_site
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_is_left_though_a_document_is_read(
+    faulty: Path, checkpoint: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Health is answered beside; the signal is obeyed."""
+    words = ["--path", str(checkpoint), "--grace", "1", "--file-timeout", "20"]
+    with serve(tmp_path / "log", *words, path=faulty) as service:
+        answers: list[int | None] = []
+
+        def post() -> None:
+            with service.client() as client:
+                try:
+                    answers.append(client.post("/translate/file?name=a.txt", content=b"FREEZE").status_code)
+                except httpx.TransportError:
+                    answers.append(None)
+
+        until(lambda: bool(children(service)))
+        asking = threading.Thread(target=post)
+        asking.start()
+        with service.client() as client:
+            until(lambda: "docnmt_requests_active 1.0" in client.get("/metrics").text)
+            assert client.get("/health").status_code == 200
+            ok = client.post("/translate/file?name=a.txt", content=b"A dog.\n")  # in another process
+            assert ok.status_code == 200, ok.text
+        started = children(service)
+        assert service.stop(number) == (143 if number == signal.SIGTERM else -9)
+        asking.join()
+        assert answers == [503 if number == signal.SIGTERM else None]
+        until(lambda: not any(Path(f"/proc/{child}").exists() for child in started), 60)
+
+
+def test_a_log_without_room_stops_nothing(checkpoint: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    words = [
+        sys.executable,
+        "-m",
+        "docnmt.cli.serve",
+        "--path",
+        str(checkpoint),
+        "--port",
+        str(port),
+        "--device",
+        "cpu",
+    ]
+    with open("/dev/full", "w") as full:
+        process = subprocess.Popen(words, stderr=full, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        service = Served(process, f"http://127.0.0.1:{port}", Path())
+
+        def up() -> bool:
+            assert process.poll() is None
+            with socket.socket() as tried:
+                return tried.connect_ex(("127.0.0.1", port)) == 0
+
+        until(up, 60)
+        with service.client() as client:
+            for _ in range(3):
+                assert client.post("/translate", json={"text": "a dog."}).status_code == 200
+            assert client.get("/health").status_code == 200
+        assert service.stop() == 143
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_other_machines_need_a_secret(host: str, checkpoint: Path) -> None:
+    words = [sys.executable, "-m", "docnmt.cli.serve", "--path", str(checkpoint), "--host", host, "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=60)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if "error" in line]
+    assert all(word in line for word in ("--host", host, "--token-file", "--open"))
+
+
+@pytest.fixture(scope="module")
+def service(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    log = tmp_path_factory.mktemp("service") / "log"
+    words = ["--host", "0.0.0.0", "--open", "--proxy", "127.0.0.0/8", "--queue-length", "8"]
+    with serve(log, "--path", str(checkpoint), "--beam", "2", *words) as served:
+        served.address = served.address.replace("0.0.0.0", "127.0.0.1")
+        yield served
+        assert "Traceback" not in log.read_text()
+
+
+def raw(service: Served, content: bytes) -> bytes:
+    """The answer to these bytes."""
+    host, _, port = service.address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(content)
+        answer = b""
+        while part := connection.recv(1 << 16):
+            answer += part
+    return answer
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: [::1\r\nConnection: close\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost:80:80\r\nConnection: close\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost/x@y\r\nConnection: close\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused_as_all_else_is(service: Served, content: bytes) -> None:
+    head, _, body = raw(service, content).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    for name in (b"x-content-type-options: nosniff", b"content-security-policy:", b"cache-control: no-store"):
+        assert name in head.lower()
+    assert json.loads(body)["error"]["status"] == 400
+
+
+def test_only_a_proxy_that_is_named_says_where_a_request_comes_from(service: Served, checkpoint: Path) -> None:
+    form = {"files": {"file": ("a.txt", b"a dog.\n")}, "data": {"source": "en", "target": "de"}}
+    forwarded = {"x-forwarded-proto": "https", "x-forwarded-for": "192.0.2.9"}
+    with service.client(headers=forwarded) as client:
+        assert client.post("/translate_file", **form).json()["translatedFileUrl"].startswith("https://")
+    log = service.log.with_name("other")
+    with serve(log, "--path", str(checkpoint)) as other, other.client(headers=forwarded) as client:
+        assert client.post("/translate_file", **form).json()["translatedFileUrl"].startswith("http://")
+
+
+def test_a_client_has_a_share_and_others_have_theirs(service: Served) -> None:
+    """Slow bodies: two of eight places are a client's share."""
+    host, _, port = service.address.removeprefix("http://").partition(":")
+    head = (
+        b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n"
+        b"X-Forwarded-For: %s\r\n\r\n{"
+    )
+    slow = [socket.create_connection((host, int(port)), timeout=30) for _ in range(2)]
+    try:
+        for each in slow:
+            each.sendall(head % b"198.51.100.7")
+        with service.client() as client:
+            until(lambda: "docnmt_requests_active 2.0" in client.get("/metrics").text)
+            body = {"json": {"text": "a dog."}}
+            theirs = client.post("/translate", headers={"x-forwarded-for": "198.51.100.7"}, **body)
+            assert (theirs.status_code, theirs.json()["error"]["code"]) == (429, "queue_full")
+            assert int(theirs.headers["retry-after"]) > 0
+            assert client.post("/translate", headers={"x-forwarded-for": "198.51.100.8"}, **body).status_code == 200
+    finally:
+        for each in slow:
+            each.close()
+
+
+def test_health_has_a_place_beside_idle_connections(service: Served) -> None:
+    host, _, port = service.address.removeprefix("http://").partition(":")
+    idle = []
+    try:
+        for _ in range(4 * 8 + 64 + 50):  # more than there may be
+            idle.append(socket.create_connection((host, int(port)), timeout=30))
+            idle[-1].sendall(b"GET /")  # and no more
+        with service.client() as client:
+            for _ in range(3):
+                assert client.get("/health").status_code == 200
+    finally:
+        for each in idle:
+            each.close()
+
+
+def test_the_limit_of_an_idle_process_is_named() -> None:
+    """What a user reads of limits stands in the options of the command."""
+    text = Path(file_processes.__file__).read_text(encoding="utf-8")
+    options = set(re.findall(r"--[a-z-]+", text)) - {"--splitter"}
+    known = (ROOT / "tests" / "compat" / "options.txt").read_text(encoding="utf-8")
+    assert all(f"  {option}  " in known for option in options)
