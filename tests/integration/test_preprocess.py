@@ -374,22 +374,8 @@ def test_options_of_a_vocabulary_that_is_not_trained_are_named(
 ) -> None:
     text.preprocess()
     names = ", ".join(word for word in more if word.startswith("--"))
-    for number, words in enumerate(
-        (["--srcdict", str(text.data), "--testpref", str(text.path("test"))], ["--merge", str(text.data)])
-    ):
-        made = str(text.folder / f"made-{number}")
-        capsys.readouterr()
-        assert preprocess.main(["-s", "en", "-t", "de", *words, "--destdir", made, *more]) == 0
-        said = capsys.readouterr().err.splitlines()[0]
-        assert sorted(said.removeprefix("note: ").split(":")[0].split(", ")) == sorted(names.split(", "))
-
-
-def test_options_of_reading_text_are_refused_where_none_is_read(text: ParallelText, capsys: Capture) -> None:
-    text.preprocess()
-    made = text.folder / "made"
-    merge = ["-s", "en", "-t", "de", "--merge", str(text.data), "--destdir", str(made)]
-    assert preprocess.main([*merge, "--long-policy", "skip", "--no-joined-dictionary"]) == 2
-    said = capsys.readouterr().err
-    assert "-joined-dictionary needs text to read" in said
-    assert "--long-policy needs text to read" in said
-    assert not made.exists()
+    words = ["--srcdict", str(text.data), "--testpref", str(text.path("test"))]
+    capsys.readouterr()
+    assert preprocess.main(["-s", "en", "-t", "de", *words, "--destdir", str(text.folder / "made"), *more]) == 0
+    said = capsys.readouterr().err.splitlines()[0]
+    assert sorted(said.removeprefix("note: ").split(":")[0].split(", ")) == sorted(names.split(", "))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import torch
 
-from docnmt.cli import score
+from docnmt.__main__ import COMMANDS
+from docnmt.__main__ import main as docnmt_main
+from docnmt.cli import average, score
 from docnmt.cli.command import run
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.launch import JobProcess
@@ -60,3 +63,26 @@ def test_without_a_model_only_the_first_process_scores(
         monkeypatch.setattr(score, "place", lambda rank=rank: JobProcess(rank, 2))
         assert score.main(["--ref", f"{tmp_path}/ref", "--sys", f"{tmp_path}/ref"]) == 0
         assert bool(capsys.readouterr().out) == (rank == 0)
+
+
+def test_every_script_is_a_word_behind_docnmt() -> None:
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    scripts = re.findall(r'^docnmt-(\w+) = "docnmt\.cli\.(\w+):main"$', project, re.MULTILINE)
+    assert {name for name, _ in scripts} == {module for _, module in scripts} == set(COMMANDS)
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), ([], 2), (["tran"], 2)])
+def test_commands_of_one_script(words: list[str], status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert docnmt_main(words) == status
+    printed = capsys.readouterr()
+    assert len(printed.err.splitlines()) == (words == ["tran"])
+    assert bool(printed.out) == (words != ["tran"])
+
+
+def test_the_words_behind_a_name_are_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for main, words in ((docnmt_main, ["average", "--help"]), (average.main, ["--help"])):
+        with pytest.raises(SystemExit):
+            main(words)
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]

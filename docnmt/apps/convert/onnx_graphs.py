@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.apps.convert.ctranslate import attention_problems, position_table, projection
-from docnmt.apps.convert.onnx_documents import write_document_graphs
 from docnmt.apps.convert.onnx_parts import (
     ENCODER,
     STEP,
@@ -33,7 +32,6 @@ from docnmt.apps.convert.onnx_parts import (
     whole,
 )
 from docnmt.apps.convert.sentence_model import SentenceModel, write_pieces
-from docnmt.core.models.architectures import CondTransformer
 from docnmt.core.models.encoder_decoder import Stack
 from docnmt.modules.fusion import Fusion
 from docnmt.runtime.errors import UserError
@@ -61,14 +59,6 @@ def write_onnx(sentence: SentenceModel, folder: Path) -> None:
     require_onnx()
     if found := attention_problems(sentence):
         raise UserError(f"{sentence.path}: cannot be an ONNX model: {'; '.join(found)}")
-    if isinstance(sentence.model, CondTransformer):
-        write_document_graphs(sentence, folder)
-    else:
-        _write_sentence_graphs(sentence, folder)
-    write_pieces(sentence, folder)
-
-
-def _write_sentence_graphs(sentence: SentenceModel, folder: Path) -> None:
     heads, width = sentence.config.heads, sentence.config.embed_dim
     layers, size = sentence.config.decoder_layers, width // heads
     source, mask = torch.ones(2, 5, dtype=torch.int64), torch.ones(2, 5, dtype=torch.bool)
@@ -77,6 +67,7 @@ def _write_sentence_graphs(sentence: SentenceModel, folder: Path) -> None:
     export(EncoderGraph(sentence), folder / ENCODER, text, ("memory",))
     step = {"token": (source[:, 0], (0,)), "cache": (cache, (2, 4)), "memory": (memory, (2, 4)), "mask": text["mask"]}
     export(StepGraph(sentence), folder / STEP, step, ("scores", "new_cache"))
+    write_pieces(sentence, folder)
 
 
 class Inputs(nn.Module):

@@ -14,7 +14,7 @@ from typing_extensions import TypeIs
 from docnmt.apps.convert import marian_weights as weights
 from docnmt.core.data.directions import known_languages
 from docnmt.core.data.preparation import Preparation
-from docnmt.core.models.architectures import ConcatTransformer, CondTransformer, Transformer
+from docnmt.core.models.architectures import ConcatTransformer, Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.translation_model import is_translation_model
 from docnmt.core.tasks.document_translation import DocumentTranslation
@@ -56,14 +56,14 @@ class SentenceModel:
     """A `transformer` with its weights, its options, and the task that has its languages and tokenizers.
 
     It can be a `concat_transformer` if it is only written: for other toolkits, this is a sentence model in which
-    `<brk>` is a word. For ONNX it can also be a `cond_transformer`.
+    `<brk>` is a word.
 
     Attributes:
         path: the file or folder from which it was read, for messages.
     """
 
     path: Path
-    model: Transformer | ConcatTransformer | CondTransformer
+    model: Transformer | ConcatTransformer
     config: TransformerConfig
     task: DocumentTranslation
 
@@ -77,8 +77,7 @@ class SentenceModel:
         sizes = dict.fromkeys((task.source_vocabulary_size, task.target_vocabulary_size))
         targets = known_languages((task.source_tokenizer, task.target_tokenizer), "target")
         several = f" ({len(targets)} target languages)" if targets else ""
-        kinds = {ConcatTransformer: "concat_transformer", CondTransformer: "cond_transformer"}
-        kind = kinds.get(type(self.model), "transformer")
+        kind = "concat_transformer" if self.joined else "transformer"
         return (
             f"{kind} {'-'.join(task.languages)}{several}, {c.encoder_layers}+{c.decoder_layers} layers, width "
             f"{c.embed_dim}, {c.heads} heads, vocabulary {' and '.join(f'{size:,}' for size in sizes)}"
@@ -124,11 +123,11 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
 
     Raises:
         UserError: it cannot be read, or the other form cannot express it: it is neither a `transformer` nor a
-            `concat_transformer` that reads its windows as one sequence nor, for ONNX, a `cond_transformer`.
+            `concat_transformer` that reads its windows as one sequence.
     """
     file = find_checkpoint(path)
     loaded = load_model(file)
-    if _is_exported(loaded.model, form):
+    if _is_exported(loaded.model):
         assert isinstance(loaded.model_config, TransformerConfig)
         return SentenceModel(file, loaded.model, loaded.model_config, cast(DocumentTranslation, loaded.task))
     why, windows = "it translates no text", isinstance(loaded.model, ConcatTransformer)
@@ -147,14 +146,14 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
     )
 
 
-def _is_exported(model: object, form: str) -> TypeIs[Transformer | ConcatTransformer | CondTransformer]:
-    """Return True if a form has a counterpart of the model.
+def _is_exported(model: object) -> TypeIs[Transformer | ConcatTransformer]:
+    """Return True if other toolkits have a counterpart of the model.
 
     A `concat_transformer` must read windows like sentences: as one sequence of positions, with `<brk>` on both sides.
     """
     if type(model) is ConcatTransformer:
         return model.reading.positions == "sequence" and model.reading.source_breaks
-    return type(model) is Transformer or (form == "onnx" and type(model) is CondTransformer)
+    return type(model) is Transformer
 
 
 def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:

@@ -21,7 +21,6 @@ VOCABULARY_OPTIONS = (
     "normalize_punctuation",
     "subword_sample",
 )
-_TEXT = Needs("merge", ((),), says="text to read: --merge takes the folders as they are", typed=True)
 
 
 @dataclass(frozen=True)
@@ -50,50 +49,27 @@ class TranslationPreprocessConfig:
         "NAME,NAME: several of them; 1, 2, …: by number, where there is no header [the names that known corpora use]",
         metavar="ROLE=NAME",
         basic=True,
-        needs=_TEXT,
     )
     one_sided: Literal["error", "read", "skip"] | None = option(
         None,
         "what happens to source sentences without a translation. read: they stay as context, and are neither "
         "trained on nor scored; skip: they are left out. Translations without a source are left out in both cases "
         "[error; in tables read]",
-        needs=_TEXT,
     )
     detokenize: Literal["none", "moses"] = option(
         "none",
         "moses: the text was cut into words by Moses' tokenizer, and is put together again as it is read "
         "(sacremoses); its parts, as 's and &quot;, become ordinary text",
-        needs=_TEXT,
     )
     drop_duplicates: bool = option(
-        False, "leave out training documents that repeat an earlier one on both sides", needs="trainpref"
+        False,
+        "leave out training documents that repeat an earlier one on both sides; dropped.tsv lists what is left out",
+        needs="trainpref",
     )
     drop_overlap: bool = option(
         False,
         "leave out training documents of which at least half stands in the validation or test data",
         needs=[Needs("trainpref"), Needs(("validpref", "testpref"))],
-    )
-    max_length_ratio: float | None = option(
-        None,
-        "leave out training documents whose one side has more than this many times the characters of the other",
-        metavar="R",
-        between=(1, None),
-        needs="trainpref",
-    )
-    min_language_share: float | None = option(
-        None,
-        "leave out training documents of which less than this share of a side is in its language, by py3langid "
-        "(docnmt[langid]). All that is left out is listed in dropped.tsv in the data folder",
-        metavar="SHARE",
-        between=(Open(0), 1),
-        needs="trainpref",
-    )
-    merge: tuple[str, ...] = option(
-        (),
-        "instead put data folders of one vocabulary together that were made piece by piece, their training text in "
-        "this order; each other split must stand in one of them",
-        metavar="FOLDER",
-        excludes=("trainpref", "validpref", "testpref", "srcdict", "tgtdict"),
     )
     overwrite: bool = option(False, "replace the folder if docnmt-preprocess wrote it", basic=True)
     workers: int | None = option(
@@ -112,7 +88,7 @@ class TranslationPreprocessConfig:
         basic=True,
         between=(1, 1 << 24),
     )
-    joined_dictionary: bool = option(True, "one vocabulary for both languages", basic=True, needs=_TEXT)
+    joined_dictionary: bool = option(True, "one vocabulary for both languages", basic=True)
     srcdict: str | None = option(
         None,
         "take the vocabulary of both languages from a data folder, a checkpoint (or --save-dir) or a .model "
@@ -156,7 +132,6 @@ class TranslationPreprocessConfig:
         "what happens to sentences and documents above the limits below. split: sentences at spaces, on both "
         "sides into equally many pieces; documents at sentence ends. truncate: the rest is cut off. skip: left out on "
         "both sides. Test sets are never changed: too long is an error under 'error' and else kept with a warning",
-        needs=_TEXT,
     )
     max_sentence_tokens: int = option(
         1024,
@@ -164,24 +139,22 @@ class TranslationPreprocessConfig:
         metavar="N",
         basic=True,
         between=(1, None),
-        needs=_TEXT,
     )
     max_document_tokens: int | None = option(
         None,
         "longest document, likewise; by default any, as docnmt-train --max-doc-tokens cuts at sentence ends",
         metavar="N",
         between=(1, None),
-        needs=_TEXT,
     )
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
         found = parse_columns(self.columns)[1]
-        if not self.trainpref and self.srcdict is None and not self.merge:
+        if not self.trainpref and self.srcdict is None:
             found.append("--trainpref is required (or --srcdict, to preprocess with a vocabulary that exists)")
-        elif not (self.trainpref or self.merge or self.joined_dictionary or self.tgtdict is not None):
+        elif not (self.trainpref or self.joined_dictionary or self.tgtdict is not None):
             found.append("--no-joined-dictionary without --trainpref needs --tgtdict as well as --srcdict")
-        elif not (self.merge or self.trainpref or self.validpref or self.testpref):
+        elif not (self.trainpref or self.validpref or self.testpref):
             found.append("nothing to do: give --trainpref, --validpref or --testpref")
         if self.source_lang == self.target_lang:
             found.append(f"--source-lang and --target-lang are both '{self.source_lang}', so their files are the same")
@@ -202,8 +175,7 @@ class TranslationPreprocessConfig:
     @property
     def trains_vocabulary(self) -> bool:
         """True if a vocabulary is trained, for one side at least."""
-        taken = self.srcdict is not None and (self.joined_dictionary or self.tgtdict is not None)
-        return not self.merge and not taken
+        return self.srcdict is None or not (self.joined_dictionary or self.tgtdict is not None)
 
     def table_columns(self) -> Columns:
         """Return the value of `--columns`, parsed."""
@@ -211,7 +183,7 @@ class TranslationPreprocessConfig:
 
     def filters(self) -> list[str]:
         """Return the given options that filter training documents."""
-        names = ("drop_duplicates", "drop_overlap", "max_length_ratio", "min_language_share")
+        names = ("drop_duplicates", "drop_overlap")
         return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
 
     def prefixes(self) -> dict[str, tuple[str, ...]]:

@@ -1,10 +1,10 @@
-"""Filters that leave out training documents: duplicates, texts of held-out data, unequal lengths, other languages."""
+"""Filters that leave out training documents: duplicates, and texts of held-out data."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,11 +17,7 @@ from docnmt.core.data.overlap import HALF, shares_seen
 from docnmt.core.data.rewrite_split import rewrite
 from docnmt.core.formats.corpus_files import places_of
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.languages import base
 from docnmt.runtime.progress import Progress
-
-#: Least number of characters whose language is identified; shorter sentences are joined.
-_BLOCK = 100
 
 
 class Reason(NamedTuple):
@@ -39,7 +35,7 @@ def drop_documents(
     Returns the notes that were also printed.
 
     Raises:
-        UserError: nothing would be left, or a language cannot be identified.
+        UserError: nothing would be left.
     """
     if not config.filters():
         return []
@@ -73,8 +69,6 @@ def _asked(config: TranslationPreprocessConfig) -> dict[str, str]:
         for option, kind, what in (
             (config.drop_overlap, "overlap", "stand in the validation or test data"),
             (config.drop_duplicates, "duplicate", "duplicates"),
-            (config.max_length_ratio, "length", f"of a length ratio above {config.max_length_ratio}"),
-            (config.min_language_share, "language", f"with less than {config.min_language_share} in their languages"),
         )
         if option
     }
@@ -91,16 +85,11 @@ def _reasons(
         shares = shares_seen(texts[0], offsets, [split.files.text(source) for split in held_out])
         for number in np.flatnonzero(shares >= HALF).tolist():
             found[number] = Reason("overlap", f"{shares[number]:.0%} of it in validation or test data")
-    tell = _language_teller((source, target)) if config.min_language_share else None
     seen: dict[bytes, int] = {}
     with Progress(len(offsets) - 1, "filtering train", unit="documents") as bar:
         for number, (begin, end) in enumerate(pairwise(offsets.tolist())):
             document = texts[0][begin:end], texts[1][begin:end]
             reason = _duplicate(document, number, seen) if config.drop_duplicates and number not in found else None
-            if reason is None and config.max_length_ratio:
-                reason = _unequal(document, config.max_length_ratio)
-            if reason is None and tell is not None and config.min_language_share:
-                reason = _foreign(document, (source, target), tell, config.min_language_share)
             if reason is not None:
                 found.setdefault(number, reason)
             bar.update(1)
@@ -115,53 +104,3 @@ def _duplicate(document: ParallelDocument, number: int, seen: dict[bytes, int]) 
     words = "\0".join("\n".join(" ".join(line.split()) for line in side) for side in document)
     first = seen.setdefault(hashlib.blake2b(words.encode(), digest_size=16).digest(), number)
     return None if first == number else Reason("duplicate", f"duplicate of document {first + 1}")
-
-
-def _unequal(document: ParallelDocument, limit: float) -> Reason | None:
-    """Return a reason if the sides of the document's translated sentences are too unequal in length."""
-    pairs = [(one, other) for one, other in zip(*document, strict=True) if other]
-    source, target = (sum(len(line.strip()) for line in side) for side in zip(*pairs, strict=True)) if pairs else (1, 1)
-    ratio = max(source, target) / max(min(source, target), 1)
-    return Reason("length", f"length ratio {ratio:.2f}") if ratio > limit else None
-
-
-def _foreign(
-    document: ParallelDocument, languages: tuple[str, str], tell: Callable[[str], str], least: float
-) -> Reason | None:
-    """Return a reason if too small a share of a side's characters is in its language."""
-    for side, language in zip(document, languages, strict=True):
-        right = total = 0
-        for block in _blocks(side):
-            total += len(block)
-            right += len(block) * (tell(block) == base(language))
-        if total and right / total < least:
-            return Reason("language", f"{right / total:.0%} of it in {language}")
-    return None
-
-
-def _blocks(lines: Sequence[str]) -> Iterator[str]:
-    """Yield lines joined to blocks of at least `_BLOCK` characters; the last one may be shorter."""
-    block = ""
-    for line in filter(None, lines):
-        block = f"{block} {line}" if block else line
-        if len(block) >= _BLOCK:
-            yield block
-            block = ""
-    if block:
-        yield block
-
-
-def _language_teller(languages: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that gives the ISO 639-1 code of a text's language.
-
-    Raises:
-        UserError: py3langid is not installed, or does not know one of the languages.
-    """
-    try:
-        import py3langid
-    except ImportError as error:
-        raise UserError("--min-language-share needs an extra: pip install 'docnmt[langid]'") from error
-    known = {base(code) for code, _ in py3langid.rank("")}
-    if unknown := [language for language in languages if base(language) not in known]:
-        raise UserError(f"--min-language-share: py3langid does not know the language '{unknown[0]}'")
-    return lambda text: base(py3langid.classify(text)[0])

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from docnmt.core.data.config import TranslationPreprocessConfig
+from docnmt.core.data.data_report import describe_split, statistics
 from docnmt.core.data.encode_text import LineEncoder, fitting_workers
 from docnmt.core.data.filters import drop_documents
 from docnmt.core.data.first_pass import SplitTexts, scan
 from docnmt.core.data.long_policy import apply_long_policy
-from docnmt.core.data.merge import finish_folder, merge_folders
-from docnmt.core.data.meta import META
+from docnmt.core.data.meta import META, file_entry, write_meta
 from docnmt.core.data.overlap import overlap_with_training
 from docnmt.core.data.preparation import detokenizer
 from docnmt.core.data.split_folder import SplitFolder
@@ -21,7 +22,8 @@ from docnmt.core.data.subwords import make_tokenizers
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.corpus_files import Reading, find_splits
 from docnmt.core.formats.table_rows import KINDS
-from docnmt.runtime.errors import UsageError
+from docnmt.registry.options import to_dict
+from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_folder, replacing_folder
 from docnmt.runtime.progress import Progress
 
@@ -38,9 +40,6 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
     destination = Path(config.destdir)
     if useless := config.useless():
         say(f"note: {', '.join(useless)}: no effect, as no vocabulary is trained here")
-    if config.merge:
-        merge_folders(config, say)
-        return
     check_folder(destination, marker=META, overwrite=config.overwrite)
     reading = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
     inputs = {name: find_splits(prefixes, reading) for name, prefixes in config.prefixes().items()}
@@ -66,7 +65,7 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
         if train is not None:
             for split in splits[1:]:
                 split.facts.notes += overlap_with_training(split.files, train, config.source_lang, say)
-        finish_folder(folder, splits, files, tokenizers, config, say)
+        _finish_folder(folder, splits, files, tokenizers, config, say)
     say(f"{destination}: written")
 
 
@@ -81,3 +80,38 @@ def _encode(splits: list[SplitTexts], tokenizers: dict[str, Tokenizer], workers:
                 for sentences in encoder.encode(text, side):
                     writer.append(sentences.tokens, sentences.lengths())
                     bar.update(len(sentences))
+
+
+def _finish_folder(
+    folder: Path,
+    splits: list[SplitTexts],
+    files: dict[str, dict[str, Any]],
+    tokenizers: dict[str, Tokenizer],
+    config: TranslationPreprocessConfig,
+    say: Callable[[str], None],
+) -> None:
+    """Write the tokenizers' files and `meta.json`, and print a line on every split."""
+    source, target = (tokenizers[side] for side in (config.source_lang, config.target_lang))
+    joined = source is target
+    names = {"source": "tokenizer.model" if joined else f"tokenizer.{config.source_lang}.model"}
+    names["target"] = names["source"] if joined else f"tokenizer.{config.target_lang}.model"
+    for name, tokenizer in zip(names.values(), (source, target), strict=True):
+        (folder / name).write_bytes(tokenizer.to_bytes())
+        files[name] = file_entry(tokenizer.to_bytes())
+    counts = {split.name: statistics(split) for split in splits}
+    for split in splits:
+        if counts[split.name]["without_partner"] == counts[split.name]["sentences"] and not split.is_test:
+            raise UserError(f"{split.input.paths[0]}: no sentence has a translation; expected one on the target side")
+        say(describe_split(split.name, counts[split.name]))
+    write_meta(
+        folder,
+        task="document_translation",
+        files=files,
+        source_lang=config.source_lang,
+        target_lang=config.target_lang,
+        tokenizers=names,
+        vocabulary={"source": source.vocab_size, "target": target.vocab_size, "joined": joined},
+        splits=counts,
+        options=to_dict(config),
+        versions={name: importlib.import_module(name).__version__ for name in ("numpy", "sentencepiece")},
+    )
