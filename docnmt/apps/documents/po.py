@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from translate.storage import pypo
 
+from docnmt.apps.documents.placeholders import MESSAGE
 from docnmt.apps.documents.po_header import PoHeader
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
@@ -69,7 +70,8 @@ class Po(Spliced):
     ) -> Iterator[_Message]:
         """A message's forms, as many as the file's language has."""
         sources, targets = _strings(unit.source), _strings(unit.target)
-        flags = tuple(flag.strip() for line in unit.typecomments for flag in line.lstrip("#,").split(","))
+        said = (flag.strip() for line in unit.typecomments for flag in line.lstrip("#,").split(","))
+        flags = (MESSAGE, *said)
         last = max(end for _, end in forms.values())
         wanted = sorted(forms)
         if len(sources) > 1 and self._header.text:
