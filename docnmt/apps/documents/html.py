@@ -14,7 +14,7 @@ from docnmt.apps.documents.begin_and_end import matched
 from docnmt.apps.documents.html_elements import BLOCKS, CONTROLS, FIXED, OPEN, SKIPPED, UNSEEN, is_picture
 from docnmt.apps.documents.html_language import renamed
 from docnmt.apps.documents.html_tokens import Token, tokens
-from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.inline import Inline, is_reference
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
@@ -23,6 +23,8 @@ from docnmt.runtime.errors import UserError
 
 #: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
 _MOST = 1 << 22
+#: Tokens of an element that refers to a note, at most.
+_REFERENCE = 20
 _STEPS = {"start": 1, "end": -1}
 _CHARSET = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 
@@ -165,7 +167,9 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
     inline: Inline[Raw] = Inline(lambda text: (text, ""))
     ends = _matched(line)
     closing = set(ends.values())
-    for number, token in enumerate(line):
+    number = 0
+    while number < len(line):
+        token = line[number]
         raw = source[token.begin : token.end]
         if token.kind == "text":
             inline.text(html.unescape(raw))
@@ -173,6 +177,9 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
             inline.fixed((raw, ""), _shown(source, token), UNSEEN.get(token.tag, ""))
         elif token.tag == "br":
             inline.hard((raw, ""))
+        elif number in ends and _refers(source, line[number : ends[number] + 1], inline.touched):
+            inline.fixed((source[token.begin : line[ends[number]].end], ""))
+            number = ends[number]
         elif number in ends:
             end = line[ends[number]]
             inline.open((raw, source[end.begin : end.end]))
@@ -180,8 +187,18 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
             inline.close()
         else:
             inline.fixed((raw, ""), seen="picture" if is_picture(token.tag) else "")
+        number += 1
     yield SegmentPlace(inline.segment(units=sections.units), line[0].begin, line[-1].end, inline.payloads)
     sections.paragraph()
+
+
+def _refers(source: str, element: Sequence[Token], touched: str) -> bool:
+    """Whether an element, of a few tokens, refers to a note."""
+    tags = {token.tag for token in element if token.kind == "start"}
+    if len(element) > _REFERENCE or element[0].tag not in ("a", "sup") or any(t.kind == "fixed" for t in element):
+        return False
+    text = "".join(html.unescape(source[token.begin : token.end]) for token in element if token.kind == "text")
+    return is_reference(touched, text, link="a" in tags)
 
 
 def _with_icons(source: str, line: Sequence[Token]) -> list[Token]:
