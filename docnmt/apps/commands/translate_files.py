@@ -69,6 +69,8 @@ def translate_files(
         _tell_left(document, source)
         unknown.add(source_text(document, loaded.task))
         content = translate_document(document, model, rules=config.splitter)
+        for note in document.notes:
+            print(f"note: {source}: {note}", file=sys.stderr)
         if target is None:
             out.flush()
             out.buffer.write(content)

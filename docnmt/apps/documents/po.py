@@ -27,6 +27,10 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _SENTENCE_END = ".!?:;…"
+#: Messages and contexts of GNOME and KDE that stand for who has translated, which only they can say.
+_CREDITS = frozenset(
+    {"translator-credits", "translator_credits", "translators-credits", "NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,9 @@ class Po(Spliced):
         for number, (unit, forms) in enumerate(zip(units, places, strict=True)):
             if not forms:  # as with two strings in a line
                 left.append(f"message {number + 1}, whose msgstr is not found")
+            elif str(unit.source).strip() in _CREDITS or str(unit.getcontext()).strip() in _CREDITS:
+                if not str(unit.target):
+                    left.append(f"message {number + 1}, which stands for the names of the translators")
             elif not unit.isheader():
                 yield from self._message(unit, forms, ("0", str(number)))
 

@@ -9,15 +9,15 @@ from itertools import pairwise
 
 from docnmt.apps.documents import icu
 from docnmt.apps.documents.begin_and_end import matched
-from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.inline import SPACE, Inline
 from docnmt.apps.documents.placeholders import MESSAGE
 from docnmt.apps.documents.segment import BREAK, Translated
 from docnmt.apps.documents.splice import Raw
 from docnmt.apps.documents.untranslatable import fixed_spans
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*|\d{1,3})(?:\.[\w.-]+)?(?:\s[^<>]*)?(/?)>")
-_BEGIN = frozenset("-–—♪♫#*•")  # what would seem to begin something at the beginning of a line
-_SPACE = re.compile(r"\s+")
+_BEGIN = frozenset("-–—♪♫#*•>")  # what would seem to begin something at the beginning of a line
+_SPACE = re.compile(rf"{SPACE}+")
 #: A link of Markdown whose text has no other marks.
 _LINK = re.compile(r"(?<![\\!\]])\[([^\[\]<>()|\n]+)\]\([^()\s<>]+\)")
 #: What stands between pieces of text, beside tags, which have numbers.
@@ -27,12 +27,13 @@ _CHOSEN, _PIPE = re.compile(_CHOICE), re.compile(rf"(?<!\|)\|(?!\|)(?:\s?{_CHOIC
 
 
 def add(
-    inline: Inline[Raw], source: str, hard: Callable[[re.Match[str]], bool], place: int = 0, end: int | None = None
-) -> None:
-    """Adds `source[place:end]`, whose white space is a break where `hard` says so."""
+    inline: Inline[Raw], source: str, hard: Callable[[re.Match[str]], bool], place: int = 0, end: int | None = None,
+    decoded: Callable[[str], str] = str,
+) -> None:  # fmt: skip
+    """Adds `source[place:end]`, whose white space is a break where `hard` says so; `decoded` says what text means."""
     end = len(source) if end is None else end
     for match in _SPACE.finditer(source, place, end):
-        inline.text(source[place : match.start()])
+        inline.text(decoded(source[place : match.start()]))
         if hard(match):
             inline.hard((match[0], ""))
         elif match[0] == "  ":
@@ -40,7 +41,7 @@ def add(
         else:
             inline.text(" ")
         place = match.end()
-    inline.text(source[place:end])
+    inline.text(decoded(source[place:end]))
 
 
 def read(
@@ -48,6 +49,7 @@ def read(
     hard: Callable[[re.Match[str]], bool],
     fixed: Sequence[tuple[int, int]] = (),
     breaks: Sequence[tuple[int, int]] = (),
+    decoded: Callable[[str], str] = str,
 ) -> Inline[Raw]:
     """The text and marks of a message: tags that open and close are formats, and so are links of Markdown; other tags
     are seen as they are. A model does not see what stands at `fixed`, and `breaks`, with the white space around them,
@@ -65,7 +67,7 @@ def read(
     place = 0
     stops += [(begin, end, _FIXED) for begin, end in fixed] + [(begin, end, _BREAKS) for begin, end in breaks]
     for begin, end, number in sorted(stops):
-        add(inline, source, hard, place, begin)
+        add(inline, source, hard, place, begin, decoded)
         place = end
         if number == _FIXED:
             inline.fixed((source[begin:end], ""))
@@ -77,7 +79,7 @@ def read(
             inline.open((source[begin:end], tags[ends[number]][0]))
         else:
             inline.close()
-    add(inline, source, hard, place)
+    add(inline, source, hard, place, decoded=decoded)
     return inline
 
 

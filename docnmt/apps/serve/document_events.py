@@ -32,7 +32,7 @@ async def document_events(
     """Translate a document of any kind in a thread of its own, and yield events.
 
     The events are the sentences of the source, then each translation, and last the file as `content`, with the places
-    that stay `untranslated` (the document's `left`) and a message about `unknown` text, if there is any.
+    that stay `untranslated` (the document's `left` and `notes`), and a message about `unknown` text, if there is any.
 
     Args:
         opened: reads the document. written: translates it with a model, and returns the file.
@@ -58,7 +58,8 @@ async def document_events(
             service.accept_segments(document.segments)
             unknown = UnknownText(service.task.source_tokenizer)
             unknown.count(source_text(document, service.task))
-            return written(document, model), [*document.left], unknown.message
+            content = written(document, model)
+            return content, [*document.left, *document.notes], unknown.message
         except UserError as error:
             raise Refused(400, "invalid_file", str(error)) from None
         finally:
