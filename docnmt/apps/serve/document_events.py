@@ -92,7 +92,7 @@ def file_events(
         return read(content, kind, name=name, source_lang=source, target_lang=target)
 
     def written(document: DocumentFile, model: SharedModel) -> bytes:
-        return translate_document(document, model, rules=service.config.splitter)
+        return translate_document(document, model, rules=service.config.splitter, protect=service.config.protect)
 
     return document_events(service, log, opened, written, deadline, receive=receive, wishes=wishes)
 

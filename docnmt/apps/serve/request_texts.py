@@ -202,7 +202,10 @@ async def _with_tags(service: Service, request: Request, texts: RequestTexts, ta
         whole = texts.splits == "none"
         rules, languages = service.config.splitter, model.languages
         split, split_target = (whole_lines() if whole else splitter(rules, language) for language in languages)
-        return document.write(translated(document, model, split=split, split_target=split_target, align=model.align))
+        answers = translated(
+            document, model, split=split, split_target=split_target, align=model.align, protect=service.config.protect
+        )
+        return document.write(answers)
 
     events = document_events(
         service, request.state.log, opened, written, deadline, receive=request.receive, wishes=texts.wishes
