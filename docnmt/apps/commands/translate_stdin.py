@@ -20,6 +20,7 @@ from docnmt.core.batching.formality import note_formless
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.formats.columns import parse_columns
+from docnmt.core.formats.plain_text import note_separators, separator
 from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
 from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.core.formats.text_lines import TextLines
@@ -87,6 +88,8 @@ def translate_stream(
             whole = recalled is not None and recalled.foreign
             _translate_arriving(source, config, translating, loaded.task, most=None if whole else TOGETHER)
         translating.unknown.warn()
+        if translating.separated:
+            print(f"note: {note_separators(STDIN, *translating.separated)}", file=sys.stderr)
     if config.explain is not None:
         write_explained(config.explain, loaded, translating.pages)
 
@@ -95,7 +98,8 @@ class _Translating:
     """Translates the parts of a stream, one after the other.
 
     Attributes:
-        unknown: text that the models do not know. pages: documents for `--explain`.
+        unknown: text that the models do not know. separated: how many sentences have signs of other toolkits between
+            sentences, and the first. pages: documents for `--explain`.
     """
 
     def __init__(
@@ -108,6 +112,7 @@ class _Translating:
         self._glossary = opened_glossary(options)
         self._sentences = self._subwords = 0
         self.unknown = UnknownText(loaded.task.source_tokenizer)
+        self.separated: tuple[int, str] | None = None
         self.pages: list[list[ExplainedSentence]] = []
 
     def translate(self, text: StdinText, *, ends: bool, share: float | None = None) -> None:
@@ -119,6 +124,10 @@ class _Translating:
         loaded, read = self._loaded, {"given": text.given, **self._read}
         protected = ProtectedText(text.corpus, text.given, loaded.task, on=self._protect)
         self.unknown.add(protected.changing())
+        for sentence in text.corpus.source_text:
+            if sign := separator(sentence):
+                count, first = self.separated or (0, f"'{sign}' in '{sentence[:40]}'")
+                self.separated = count + 1, first
         corpus = loaded.told(text.corpus, self._options.formality, text.given)
         if self._options.formality == "given" and (note := note_formless(text.corpus, corpus)):
             print(note, file=sys.stderr)

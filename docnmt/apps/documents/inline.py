@@ -32,7 +32,10 @@ _REFERENCE = re.compile(
     r"|[¹²³⁰⁴-⁹]{1,3}"
 )
 #: What has exponents, beside single letters: units and functions.
-_POWERED = "sec min hour bar mol inch foot feet mile miles metre metres meter meters sin cos tan cot log exp chi"
+_POWERED = (
+    "sec min hour bar mol inch foot feet mile miles metre metres meter meters sin cos tan cot log exp chi "
+    "km cm mm dm nm µm μm ft in yd mi kg ms ns ha kn mc dx dy dt xy ab gt vt pr πr"
+)
 _POWERS = frozenset(_POWERED.split())
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
 #: Steps that are looked through for what a reference touches, and letters of it.
@@ -55,7 +58,7 @@ def is_reference(touched: str, text: str, *, link: bool) -> bool:
     if word is None:
         return not (touched[-1].isdigit() or touched[-1] in ")]}+-−/=")
     power = text in ("2", "3") and word[0].lower() in _POWERS
-    return (len(word[0]) > 2 or word[0] >= _FIRST_WIDE) and not power
+    return (len(word[0]) > 1 or word[0] >= _FIRST_WIDE) and not power
 
 
 #: Characters that one segment may have, by far more than any model reads; each word of it takes a few hundred bytes.
