@@ -221,6 +221,8 @@ def _reference(ops: Sequence[Op], number: int, touched: str) -> tuple[list[Eleme
     op, few = ops[number], ops[number : number + _REFERENCE]
     if op.raised:
         taken = list(takewhile(lambda each: each.raised, few))
+        if not is_reference(touched, "".join(each.text for each in taken), link=False):
+            taken = taken[:1]  # several references in a row
         written, end = [_run(each.text, each.look, each.prefix) for each in taken], number + len(taken)
     elif op.kind == "open" and op.shell is not None and local(op.shell) == "hyperlink":
         taken = list(takewhile(lambda each: each.kind == "text", few[1:]))
