@@ -171,3 +171,44 @@ def test_it_can_be_turned_off_everywhere(path: Path, monkeypatch: pytest.MonkeyP
 def test_text_without_anything_to_keep_is_searched_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "the dog sees a cat.\nit walks in the house.\n"
     assert command(path, text, monkeypatch) == command(path, text, monkeypatch, "--no-protect")
+
+
+TERM = "river walks old"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("md", "the cat sees `dog` then.\n"),
+        ("html", "<p>the cat sees <code>dog</code> then</p>\n"),
+        ("txt", "the cat sees {dog} then\n"),
+        ("txt", "it walks to http://dog.org/dog or sees\n"),
+    ],
+)
+def test_a_term_inside_of_code_asks_for_nothing(
+    kind: str, said: str, path: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(text: str) -> str:
+        (path.parent / f"g.{kind}").write_text(text)
+        glossary = ["--glossary", str(path.parent / "terms.tsv"), "--overwrite"]
+        words = ["--path", str(path), *BRIEF, str(path.parent / f"g.{kind}"), *glossary]
+        assert translate_command([*words, "-o", str(path.parent / f"h.{kind}")]) == 0
+        return (path.parent / f"h.{kind}").read_text()
+
+    (path.parent / "terms.tsv").write_text(f"dog\t{TERM}\n")
+    assert TERM not in written(said)
+    assert TERM in written(said.replace("the cat", "the dog").replace("it walks", "dog walks"))
+    if kind == "txt":
+        ways = [
+            lambda text: command(path, text, monkeypatch, "--glossary", str(path.parent / "terms.tsv")),
+            lambda text: (
+                docnmt.load(str(path), device="cpu").translate([text], **SHORT, glossary={"dog": TERM})[0].text
+            ),
+        ]
+        for way in ways:
+            assert TERM not in way(said.strip())
+            assert TERM in way(f"a dog {said.strip()}")
+        asked = {"segments": [said.strip(), f"a dog {said.strip()}"], "glossary": {"dog": TERM}}
+        session = client.post("/sessions", json=asked).json()["session"]
+        told = client.post(f"/sessions/{session}/translate", json={}).json()["segments"]
+        assert [TERM in segment["translation"] for segment in told] == [False, True]

@@ -153,8 +153,8 @@ class _Reader:
             while end < len(self.content) and self.content[end].isspace():
                 end += 1
             self.inline.hard((self.content[begin:end].replace("\n", " "), ""))
-        elif (end := self._reference(number)) is not None:
-            after = end + 1
+        elif (last := self._reference(number)) is not None:
+            after = last + 1
             self.inline.fixed(("".join(self.raws[number:after]).replace("\n", " "), ""))
         elif child.nesting > 0:
             if self.inline.depth >= DEEPEST:
