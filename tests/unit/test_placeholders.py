@@ -6,9 +6,12 @@ import json
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sample_documents import Model, document, translate
 
 from docnmt.apps.documents import kind_of
+from docnmt.apps.documents.placeholders import pattern
 from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.errors import UserError
 
@@ -127,3 +130,28 @@ def test_json_with_comments() -> None:
     for wrong, line in (('{\n"a": "b",,\n}\n', 2), ('{ // c\n"a": "b",\n"c" "d"\n}\n', 3), ("{ /* c\n}\n", 1)):
         with pytest.raises(UserError, match=f"x.json:{line}:"):
             document("json", wrong)
+
+
+PIECES = [
+    *ALWAYS,
+    *IN_MESSAGES,
+    *" .,:;-_'`|@#$%&*()[]{}<>/\\~+=^!?\n",
+    "a",
+    "B",
+    "é",
+    "9",
+    "www.x.y",
+    "logo.png",
+    "-x",
+    ":a:",
+]
+PIECES += ["☀", "🚀", "\u200d", "é.é", "C:\\a", "B<x>", "\\fB", "_x0041_", "&amp", "--a-b", "日"]
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=6).map("".join),
+    st.sampled_from([(), ("message",), ("c-format",), ("python-format", "message"), ("python-brace-format",)]),
+)
+def test_nothing_is_overlooked_where_little_is_looked_at(text: str, flags: tuple[str, ...]) -> None:
+    assert fixed_spans(text, flags) == [match.span() for match in pattern(flags).finditer(text)]
