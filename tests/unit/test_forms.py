@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
 from docnmt.core.formats.corpus_files import Reading, find_split, locate, read_split
-from docnmt.core.formats.structure import Facts, Structure, StructureBuilder
+from docnmt.core.formats.plain_text import read_text
+from docnmt.core.formats.structure import Facts, Sentence, Structure, StructureBuilder
+from docnmt.core.formats.text_lines import TextLines
 from docnmt.runtime.errors import UserError
 
 
@@ -192,3 +195,22 @@ def test_a_sentence_is_located_in_its_file(corpus: Corpus) -> None:
     corpus.write(en="a\n\n\nb\nc\n", de="A\n\n\nB\nC\n")
     files = find_split(corpus.prefix, Reading(("en", "de")))
     assert [locate(files, i) for i in range(3)] == [f"{corpus.prefix}.en:{line}" for line in (1, 4, 5)]
+
+
+@pytest.mark.parametrize("sign", ["_eos", "<sep>", "<SEP>", "[SEP]", "</s>", "_BRK"])
+def test_lines_of_whole_documents_are_named(sign: str) -> None:
+    facts = Facts()
+    lines = ["One.", f"Two. {sign} Three. {sign} Four.", f"{sign} Five."]
+    events = list(read_text([TextLines(io.BytesIO("\n".join(lines).encode()), name="t.en")], facts))
+    assert [event.texts[0] for event in events if isinstance(event, Sentence)] == lines  # they are read as they are
+    (note,) = facts.notes
+    assert note.startswith("t.en: 2 lines")
+    assert f"'{sign}' in line 2" in note
+    assert "\n" not in note
+
+
+def test_other_lines_are_not_named() -> None:
+    facts = Facts()
+    text = "See x_eos or <sep>it. A <b> word </b>, [SEPT] _ 1 < 2\n"
+    list(read_text([TextLines(io.BytesIO(text.encode()), name="t.en")], facts))
+    assert not facts.notes

@@ -54,6 +54,16 @@ def test_spaces_around_a_term_say_nothing() -> None:
     assert glossary.found("A big cat, a big category.") == ["Kater"]
 
 
+@pytest.mark.parametrize(
+    ("fixed", "found"),
+    [([], ["Katze"]), ([(4, 9)], []), ([(0, 4), (4, 9)], []), ([(5, 7)], ["Katze"]), ([(9, 12)], ["Katze"])],
+)
+def test_a_term_inside_of_what_is_fixed_is_none(fixed: list[tuple[int, int]], found: list[str]) -> None:
+    text = "see {cat} now"
+    assert Glossary({"cat": "Katze"}).found(text, fixed) == found
+    assert Glossary({"cat": "Katze"}).found(f"{text} cat", fixed) == ["Katze"]
+
+
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("cat\tKatze\n\nthe  dog\tder Hund\ncat\tKatze\n", encoding="utf-8")

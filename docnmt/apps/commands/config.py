@@ -223,6 +223,11 @@ class TranslateConfig:
         "sentencex, for many languages (docnmt[sentencex])",
         needs=Needs("input_format", Except(("corpus",))),
     )
+    protect: bool = option(
+        True,
+        "placeholders, addresses, tags and the like come through as they are: a sentence whose translation lacks one "
+        "is translated again, between them",
+    )
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""

@@ -68,7 +68,9 @@ def translate_files(
         document = _document(source, loaded)
         _tell_left(document, source)
         unknown.add(source_text(document, loaded.task))
-        content = translate_document(document, model, rules=config.splitter)
+        content = translate_document(document, model, rules=config.splitter, protect=config.protect)
+        for note in document.notes:
+            print(f"note: {source}: {note}", file=sys.stderr)
         if target is None:
             out.flush()
             out.buffer.write(content)
@@ -184,7 +186,7 @@ class DocumentModel:
         with progress_of(corpus, self.out) as progress:
             for result in translate_corpus(
                 self.loaded.models, task, corpus, self.options, self.search, glossary=self.glossary,
-                progress=progress, **read,
+                fixed=[sentence.fixed for sentence in sentences], progress=progress, **read,
             ):  # fmt: skip
                 if kept is not None:
                     kept.append(result)
@@ -218,11 +220,14 @@ def _structure(sentences: Sequence[SegmentSentence], known: int) -> Structure:
     return builder.build()
 
 
-def translate_document(document: DocumentFile, model: SegmentTranslator, *, rules: str = "rules") -> bytes:
+def translate_document(
+    document: DocumentFile, model: SegmentTranslator, *, rules: str = "rules", protect: bool = True
+) -> bytes:
     """Translate a document; return its content.
 
     Args:
-        rules: the sentence splitter (`--splitter`).
+        rules: the sentence splitter (`--splitter`). protect: whether placeholders and the like are kept (`--protect`).
     """
     source, target = (splitter(rules, language) for language in model.languages)
-    return document.write(translated(document, model, split=source, split_target=target, align=model.align))
+    texts = translated(document, model, split=source, split_target=target, align=model.align, protect=protect)
+    return document.write(texts)

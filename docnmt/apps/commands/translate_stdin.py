@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -15,11 +15,12 @@ from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.apps.commands.output import stream_progress
 from docnmt.apps.commands.print_alignment import aligned_lines, with_alignments
-from docnmt.apps.commands.stdin_text import STDIN, StdinText, beside, read_corpus, read_document
+from docnmt.apps.commands.stdin_text import STDIN, ProtectedText, StdinText, beside, read_corpus, read_document
 from docnmt.core.batching.formality import note_formless
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.formats.columns import parse_columns
+from docnmt.core.formats.plain_text import note_separators, separator
 from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
 from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.core.formats.text_lines import TextLines
@@ -72,6 +73,7 @@ def translate_stream(
             progress,
             explain=config.explain is not None,
             align=config.print_alignment,
+            protect=config.protect,
         )
         if config.input_format == "text" or config.given is not None:
             content = _content(source)
@@ -86,6 +88,8 @@ def translate_stream(
             whole = recalled is not None and recalled.foreign
             _translate_arriving(source, config, translating, loaded.task, most=None if whole else TOGETHER)
         translating.unknown.warn()
+        if translating.separated:
+            print(f"note: {note_separators(STDIN, *translating.separated)}", file=sys.stderr)
     if config.explain is not None:
         write_explained(config.explain, loaded, translating.pages)
 
@@ -94,18 +98,21 @@ class _Translating:
     """Translates the parts of a stream, one after the other.
 
     Attributes:
-        unknown: text that the models do not know. pages: documents for `--explain`.
+        unknown: text that the models do not know. separated: how many sentences have signs of other toolkits between
+            sentences, and the first. pages: documents for `--explain`.
     """
 
     def __init__(
         self, loaded: LoadedModels, options: GenerationConfig, search: SearchConfig, read: dict[str, Any],
-        out: TextIO, progress: Progress | None, *, explain: bool, align: bool,
+        out: TextIO, progress: Progress | None, *, explain: bool, align: bool, protect: bool,
     ) -> None:  # fmt: skip
         self._loaded, self._options, self._search, self._read = loaded, options, search, read
         self._out, self._progress, self._explain, self._align = out, progress, explain, align
+        self._protect = protect
         self._glossary = opened_glossary(options)
         self._sentences = self._subwords = 0
         self.unknown = UnknownText(loaded.task.source_tokenizer)
+        self.separated: tuple[int, str] | None = None
         self.pages: list[list[ExplainedSentence]] = []
 
     def translate(self, text: StdinText, *, ends: bool, share: float | None = None) -> None:
@@ -115,7 +122,12 @@ class _Translating:
             ends: True if it is the last. share: the share of the stream that has been read.
         """
         loaded, read = self._loaded, {"given": text.given, **self._read}
-        self.unknown.add(text.corpus)
+        protected = ProtectedText(text.corpus, text.given, loaded.task, on=self._protect)
+        self.unknown.add(protected.changing())
+        for sentence in text.corpus.source_text:
+            if sign := separator(sentence):
+                count, first = self.separated or (0, f"'{sign}' in '{sentence[:40]}'")
+                self.separated = count + 1, first
         corpus = loaded.told(text.corpus, self._options.formality, text.given)
         if self._options.formality == "given" and (note := note_formless(text.corpus, corpus)):
             print(note, file=sys.stderr)
@@ -130,22 +142,41 @@ class _Translating:
                     results.append(result)
                 yield result
 
-        found = translate_corpus(
-            loaded.models,
-            loaded.task,
-            corpus,
-            self._options,
-            self._search,
-            glossary=self._glossary,
-            before=self._sentences,
-            progress=None if self._progress is None else self._progress.update,
-            **read,
+        def again(pieces: ParallelCorpus, given: Sequence[str | None]) -> Iterator[SentenceResult]:
+            told = loaded.told(pieces, self._options.formality, given)
+            return self._searched(told, given, None)
+
+        found = self._searched(
+            corpus, protected.given, protected.fixed, None if self._progress is None else self._progress.update
         )
+        found = protected.results(found, again)
         for line in self._lines(text, kept(found)):
             print(line, file=self._out, flush=True)
         self._sentences += corpus.num_sentences
         if self._explain:
             self.pages += explained(loaded, corpus, results, **read)
+
+    def _searched(
+        self,
+        corpus: ParallelCorpus,
+        given: Sequence[str | None] | None,
+        fixed: Sequence[Sequence[tuple[int, int]]] | None,
+        progress: Callable[[int], object] | None = None,
+    ) -> Iterator[SentenceResult]:
+        """Return the results of a search for the sentences that are not given."""
+        return translate_corpus(
+            self._loaded.models,
+            self._loaded.task,
+            corpus,
+            self._options,
+            self._search,
+            given=given,
+            glossary=self._glossary,
+            fixed=fixed,
+            before=self._sentences,
+            progress=progress,
+            **self._read,
+        )
 
     def _lines(self, text: StdinText, found: Iterator[SentenceResult]) -> Iterator[str]:
         """Return the lines of a part of the stream, with their alignments if requested."""

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from docnmt.apps.documents import icu
+from docnmt.apps.documents.placeholders import MESSAGE
 from docnmt.apps.documents.plural_keys import MessageKey, missing_forms
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced
-from docnmt.apps.documents.tagged import read
+from docnmt.apps.documents.tagged import branches, read
 from docnmt.apps.documents.text_file import replaced
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, plural_change, tag
@@ -55,8 +56,9 @@ class Catalogue(Spliced):
                 left.append(self._line(entry.begin))
                 continue
             for branch in self._roots[number].all():
-                inline = read(branch.text, means_something)
-                segment = inline.segment(units=("0", str(number)))
+                several = branches(branch.text, pipes=True) if branch is self._roots[number] else []
+                inline = read(branch.text, means_something, breaks=several)
+                segment = inline.segment(units=("0", str(number)), flags=(MESSAGE,))
                 yield _Text(segment, entry.begin, entry.end, inline.payloads, branch, number)
 
     def _write(self, changed: Mapping[int, Translated]) -> bytes:

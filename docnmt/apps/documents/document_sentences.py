@@ -25,12 +25,13 @@ MOST = 200
 
 class SegmentSentence(NamedTuple):
     """What a model reads: `given` is its translation if there is one; `units` and `segment`, the number, say where it
-    stands."""
+    stands; `fixed` are its parts that are to come through as they are."""
 
     text: str
     given: str | None
     units: tuple[str, str]
     segment: int = 0
+    fixed: Sequence[Span] = ()
 
 
 class TranslateSentences(Protocol):
@@ -50,6 +51,7 @@ def translated(
     split: Split,
     split_target: Split,
     align: Align | None = None,
+    protect: bool = True,
 ) -> list[Translated]:
     """A translation for each of the document's segments, in order.
 
@@ -58,14 +60,15 @@ def translated(
     Args:
         split, split_target: divide a line of each language into sentences.
         align: says where formats of the source stand in the translation; None: equal words and distances say it.
+        protect: whether what is found in text to be code comes through, beside what the format says of it.
     """
-    apart = [parts_of(segment, split, split_target) for segment in document.segments]
+    apart = [parts_of(segment, split, split_target, protect=protect) for segment in document.segments]
     for number, each in enumerate(apart):
         for part in each:
             part.number = number
     parts = [part for each in apart for part in each]
     answers = translate([_sentence(part) for part in parts])
-    again = [part for part in parts if part.given is None and not _accept(part, next(answers))]
+    again = [part for part in parts if part.given is None and not accept(part, next(answers))]
     _end(answers)
     if again:
         _in_pieces(parts, again, translate)
@@ -97,16 +100,16 @@ def _end(answers: Iterator[str]) -> None:
 
 def _sentence(part: SegmentPart) -> SegmentSentence:
     return SegmentSentence(
-        part.source, part.text if part.given is None else part.given, part.segment.units, part.number
+        part.source, part.text if part.given is None else part.given, part.segment.units, part.number, part.fixed
     )
 
 
-def _accept(part: SegmentPart, answer: str) -> bool:
+def accept(part: SegmentPart, answer: str) -> bool:
     """Takes a translation, if all that is fixed came through."""
     text = no_break(part.source, answer.replace(BREAK, " "))
     placed = _places(part.source, part.fixed, text)
-    flags = part.segment.flags
-    if placed is None or any(kept(text, flags) != kept(part.source, flags) for kept in (placeholders, ordered)):
+    flags, checked = part.segment.flags, (placeholders, ordered) if part.checked else ()
+    if placed is None or any(kept(text, flags) != kept(part.source, flags) for kept in checked):
         return False
     part.text, part.placed = text, placed
     return True
@@ -145,17 +148,21 @@ def _in_pieces(parts: Sequence[SegmentPart], again: Sequence[SegmentPart], trans
     sentences: list[SegmentSentence] = []
     for part in parts:
         if id(part) in wanted:
-            texts = (text.strip() for text in between(part.source, part.fixed) if has_words(text, ()))
-            sentences += [SegmentSentence(text, None, part.segment.units, part.number) for text in texts]
+            sentences += [SegmentSentence(text, None, part.segment.units, part.number) for text in pieces_of(part)]
         else:
             sentences.append(_sentence(part))
     answers = translate(sentences)
     for part in again:
-        _piece_by_piece(part, answers)
+        piece_by_piece(part, answers)
     _end(answers)
 
 
-def _piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
+def pieces_of(part: SegmentPart) -> list[str]:
+    """What a model translates of a sentence that is translated between what is fixed in it."""
+    return [text.strip() for text in between(part.source, part.fixed) if has_words(text, ())]
+
+
+def piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
     """The translation of a sentence from those of its pieces, with what is fixed between them."""
     out, source = "", part.source
     place = 0

@@ -12,20 +12,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 from lxml import etree
 
 from docnmt.apps.documents.docx_language import renamed, turned
 from docnmt.apps.documents.docx_left import left_in
-from docnmt.apps.documents.docx_runs import Op, flat, value, weight
+from docnmt.apps.documents.docx_runs import Looks, Op, flat, value, weight
 from docnmt.apps.documents.elements import empty
-from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
+from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, is_reference, pieces
 from docnmt.apps.documents.office import Office
 from docnmt.apps.documents.package import MAX_BYTES
 from docnmt.apps.documents.picture_texts import picture_texts
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Segment, Translated
-from docnmt.apps.documents.xml_file import Element, local, parse
+from docnmt.apps.documents.xml_file import Element, local, parse, shown_in
 from docnmt.apps.documents.xml_tree import Unit
 from docnmt.runtime.errors import UserError
 
@@ -33,6 +34,10 @@ from docnmt.runtime.errors import UserError
 _LOOKS = 1 << 30
 _STYLES = re.compile(r"word[/\\]styles\.xml")
 _WIDE = re.compile(r"(  +| ?\t[ \t]*)")
+#: What a style says of how text looks that counts here.
+_SAID = ("vanish", "vertAlign")
+#: Steps through what refers to a note, at most.
+_REFERENCE = 8
 _PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
 
 
@@ -49,6 +54,7 @@ class Docx(Office):
         with self._opened() as package:
             self._looks = 0
             self._headings, self._lists = set[str](), set[str]()
+            self._character_looks = Looks()
             self._left = list[int | str](left_in(package.namelist(), partial(self._content, package, left=MAX_BYTES)))
             self._styles = next((name for name in package.namelist() if _STYLES.fullmatch(name)), "")
             if self._styles:
@@ -56,6 +62,7 @@ class Docx(Office):
                 styles = parse(self._style_bytes, f"{self.name}: {self._styles}")
                 self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
                 self._lists = set(_styles(styles, r"(?i)list\b"))
+                self._character_looks = _looks(styles)
         yield from super()._units()
         self.left = self._left
 
@@ -70,13 +77,15 @@ class Docx(Office):
         return super()._saved(parts)
 
     def _part(self, root: Element, part: str) -> Iterator[Unit]:
-        sections, listed = Sections(), False
+        sections, listed, hidden = Sections(), False, False
         for event, element in etree.iterwalk(root, events=("start", "end")):
             name = local(element)
             if name == "altChunk" and event == "start":
                 self._left.append(f"{part}: a document inside of this one (altChunk)")
             if event == "start":
                 yield from picture_texts(element, part, sections.units)
+            if name == "r" and event == "start" and self._character_looks.hides(element.find("{*}rPr")):
+                hidden |= any(map(str.isalpha, shown_in(element, "t")))
             if name == "tr":
                 if listed:  # a table ends the list before it
                     sections.together(begins=False)
@@ -86,6 +95,9 @@ class Docx(Office):
                 continue
             look = element.find("{*}pPr")
             style = "" if look is None else next((value(e, "val") for e in look.iterfind("{*}pStyle")), "")
+            if style in self._character_looks.hidden:
+                hidden |= any(map(str.isalpha, shown_in(element, "t")))
+                continue
             in_list = style in self._lists or (look is not None and look.find("{*}numPr") is not None)
             if in_list != listed:
                 sections.together(begins=in_list)
@@ -94,9 +106,11 @@ class Docx(Office):
                 sections.heading()
             yield self._unit(element, part, sections.units)
             sections.paragraph()
+        if hidden:
+            self._left.append(f"{part}: hidden text")
 
     def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
-        ops = flat(paragraph)
+        ops = flat(paragraph, self._character_looks)
         self._looks += weight(ops)
         if self._looks > _LOOKS:
             raise UserError(f"{self.name}: {part}: the formats of its text would fill the memory; it is not read")
@@ -123,6 +137,23 @@ def _styles(root: Element, pattern: str) -> Iterator[str]:
         name = style.find("{*}name")
         if name is not None and re.match(pattern, value(name, "val")):
             yield value(style, "styleId")
+
+
+def _looks(root: Element) -> Looks:
+    """The styles that hide text, and those that raise it; what a style does not say that says which it is based on."""
+    own = {value(style, "styleId"): style for style in root.iter("{*}style")}
+    hidden, raised = set[str](), set[str]()
+    for name in own:
+        chain, after = list[str](), name
+        while after in own and after not in chain:
+            chain.append(after)
+            based = own[after].find("{*}basedOn")
+            after = "" if based is None else value(based, "val")
+        looks = [look for style in chain if (look := own[style].find("{*}rPr")) is not None]
+        first = {what: next((look for look in looks if look.find(f"{{*}}{what}") is not None), None) for what in _SAID}
+        hidden |= {name} if Looks().hides(first["vanish"]) else set()
+        raised |= {name} if Looks().raises(first["vertAlign"]) else set()
+    return Looks(hidden, raised)
 
 
 @dataclass
@@ -154,8 +185,14 @@ def _add(inline: Inline[_Payload], text: str) -> None:
 def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:
     """The text and marks of a paragraph most of which looks like `base`."""
     inline: Inline[_Payload] = Inline(_Payload)
-    now = base
-    for op in ops:
+    now, number = base, 0
+    while number < len(ops):
+        op = ops[number]
+        if reference := _reference(ops, number, inline.touched):
+            inline.fixed(_Payload(before=reference[0]))
+            number = reference[1]
+            continue
+        number += 1
         if op.kind == "text":
             if op.text.strip() and op.key != now:
                 if now != base:
@@ -177,6 +214,25 @@ def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:
             else:
                 inline.close()
     return inline
+
+
+def _reference(ops: Sequence[Op], number: int, touched: str) -> tuple[list[Element], int] | None:
+    """What refers to a note, a link or a superscript that begins here, as it is written, and the step behind it."""
+    op, few = ops[number], ops[number : number + _REFERENCE]
+    if op.raised:
+        taken = list(takewhile(lambda each: each.raised, few))
+        if not is_reference(touched, "".join(each.text for each in taken), link=False):
+            taken = taken[:1]  # several references in a row
+        written, end = [_run(each.text, each.look, each.prefix) for each in taken], number + len(taken)
+    elif op.kind == "open" and op.shell is not None and local(op.shell) == "hyperlink":
+        taken = list(takewhile(lambda each: each.kind == "text", few[1:]))
+        written, end = [op.shell], number + len(taken) + 2
+        if len(taken) + 1 >= len(few) or few[len(taken) + 1].kind != "close":
+            return None
+    else:
+        return None
+    text = "".join(each.text for each in taken)
+    return (written, end) if is_reference(touched, text, link=not op.raised) else None
 
 
 def _look(op: Op) -> Element:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -32,7 +33,7 @@ class Op:
             string and as properties.
         elements: what is written for it, or before what is inside; behind: … behind it.
         run: the one that `elements` stand in, if they are what is in it. shell, inner: the element around, and the one
-            in it that holds the text. prefix: the namespace of the paragraph.
+            in it that holds the text. prefix: the namespace of the paragraph. raised: it is a superscript.
     """
 
     kind: str
@@ -46,9 +47,33 @@ class Op:
     run: Element | None = None
     prefix: str = ""
     seen: str = ""
+    raised: bool = False
 
 
-def flat(parent: Element) -> list[Op]:
+class Looks(NamedTuple):
+    """The styles that hide text, and those that raise it."""
+
+    hidden: Collection[str] = ()
+    raised: Collection[str] = ()
+
+    def hides(self, look: Element | None) -> bool:
+        """Whether text of this look is not shown."""
+        return self._said(look, "vanish", self.hidden, lambda said: said not in ("0", "false", "off"))
+
+    def raises(self, look: Element | None) -> bool:
+        """Whether text of this look is a superscript."""
+        return self._said(look, "vertAlign", self.raised, lambda said: said == "superscript")
+
+    def _said(self, look: Element | None, name: str, styles: Collection[str], means: Callable[[str], bool]) -> bool:
+        if look is None:
+            return False
+        if (said := look.find(f"{{*}}{name}")) is not None:
+            return means(value(said, "val"))
+        style = look.find("{*}rStyle")
+        return style is not None and value(style, "val") in styles
+
+
+def flat(parent: Element, looks: Looks) -> list[Op]:
     """What stands in a paragraph, or in an element around runs, step by step."""
     ops: list[Op] = []
     children = [each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)]
@@ -57,18 +82,18 @@ def flat(parent: Element) -> list[Op]:
     while place < len(children):
         child = children[place]
         if (end := ends.get(place)) is not None:
-            ops += _field(children[place : end + 1])
+            ops += _field(children[place : end + 1], looks)
             place = end + 1
             continue
         name = local(child)
         if name == "r":
-            ops += _run(child)
+            ops += _run(child, looks)
         elif name in _AROUND:
             inner = child.find("{*}sdtContent") if name == "sdt" else child
             if inner is None or any(local(each) == "p" for each in inner):
                 ops.append(Op("fixed", elements=[child]))
             else:
-                ops += [Op("open", shell=child, inner=inner), *flat(inner), Op("close")]
+                ops += [Op("open", shell=child, inner=inner), *flat(inner, looks), Op("close")]
         else:
             shown = shown_in(child, "t") if name == "fldSimple" else ""
             seen = "value" if name in ("fldSimple", "oMath") else ""
@@ -93,19 +118,21 @@ def _divided(child: Element) -> list[Element]:
     return runs
 
 
-def _ruby(ruby: Element, run: Element, look: Element | None) -> list[Op]:
+def _ruby(ruby: Element, run: Element, look: Element | None, looks: Looks) -> list[Op]:
     """A text with its reading: the text is translated, the reading stays."""
     shell = etree.Element(run.tag)
     shell.extend(deepcopy(part) for part in (look, ruby) if part is not None)
     inner = shell.find("{*}ruby/{*}rubyBase")
     if inner is None:
         return [Op("fixed", elements=[ruby], look=look, run=run)]
-    return [Op("open", shell=shell, inner=inner), *flat(inner), Op("close")]
+    return [Op("open", shell=shell, inner=inner), *flat(inner, looks), Op("close")]
 
 
-def _run(run: Element) -> list[Op]:
-    """The text of a run, and what else is in it, each in a run of its own."""
+def _run(run: Element, looks: Looks) -> list[Op]:
+    """The text of a run, and what else is in it, each in a run of its own; a run that is not shown is one thing."""
     look = run.find("{*}rPr")
+    if looks.hides(look):
+        return [Op("fixed", elements=[run])]
     key, ops = _key(look), []
     prefix = run.tag.rpartition("r")[0]
     for child in run:
@@ -113,13 +140,13 @@ def _run(run: Element) -> list[Op]:
         if name == "rPr" or name in _PASSING:
             continue
         if name == "t":
-            ops.append(Op("text", child.text or "", key, look, prefix=prefix))
+            ops.append(Op("text", child.text or "", key, look, prefix=prefix, raised=looks.raises(look)))
             continue
         if name == "noBreakHyphen":
             ops.append(Op("text", "\u2011", key, look, prefix=prefix))
             continue
         if name == "ruby":
-            ops += _ruby(child, run, look)
+            ops += _ruby(child, run, look, looks)
             continue
         breaks = name in ("tab", "ptab", "cr", "br")
         ops.append(Op("break" if breaks else "fixed", elements=[child], look=look, run=run, seen=_seen(child)))
@@ -170,14 +197,14 @@ def _field_ends(children: Sequence[Element]) -> dict[int, int]:
     return ends
 
 
-def _field(children: Sequence[Element]) -> list[Op]:
+def _field(children: Sequence[Element], looks: Looks) -> list[Op]:
     """A field: a link's text is text, anything else is kept and shown."""
     code = "".join(text_in(child, "instrText") for child in children)
     divided = next((n for n, c in enumerate(children) if _has(c, "separate")), None)
     if divided is not None and code.split()[:1] == ["HYPERLINK"]:
         inside: list[Op] = []
         for child in children[divided + 1 : -1]:
-            inside += _run(child) if local(child) == "r" else [Op("fixed", elements=[child])]
+            inside += _run(child, looks) if local(child) == "r" else [Op("fixed", elements=[child])]
         return [Op("open", elements=children[: divided + 1], behind=children[-1:]), *inside, Op("close")]
     shown = "" if divided is None else "".join(shown_in(c, "t") for c in children[divided:])[:SHOWN]
     return [Op("fixed", shown, elements=children, seen="" if code.split()[:1] in _SILENT else "value")]

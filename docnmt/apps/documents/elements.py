@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from docnmt.apps.documents.begin_and_end import matched
-from docnmt.apps.documents.inline import CloseMark, Inline, OpenMark, pieces
+from docnmt.apps.documents.inline import CloseMark, Inline, OpenMark, is_reference, pieces
 from docnmt.apps.documents.segment import Mark, Translated
 from docnmt.apps.documents.tagged import branches
-from docnmt.apps.documents.xml_file import Element
+from docnmt.apps.documents.xml_file import Element, shown_in
 
 
 class Role(NamedTuple):
@@ -19,15 +20,19 @@ class Role(NamedTuple):
 
     Its `kind` is `format` around text; `fixed`, kept with all that is in it; `space`, white space; `break` of lines; or
     `end` of the format of this `key`. A model sees `shown` of what is fixed, and `seen` is as in `Inline.fixed`. The
-    beginning and the end of a format share a `key` if they are elements of their own.
+    beginning and the end of a format share a `key` if they are elements of their own. A format that `raises` is a link
+    or a superscript, which may refer to a note.
     """
 
     kind: str
     shown: str = ""
     key: str = ""
     seen: str = ""
+    raises: str = ""
 
 
+#: Elements inside of one that refers to a note, at most.
+_REFERENCE = 8
 #: Code of more characters is not shown to a model.
 _CODE = 60
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:\s[^<>]*)?(/?)>")
@@ -107,7 +112,10 @@ class _Reader:
         ends = matched(map(_step, roles))
         open_ends: set[int] = set()
         for number, (child, what) in enumerate(zip(children, roles, strict=True)):
-            if what.kind == "format" and not what.key:
+            if what.raises and self._refers(child, what.raises == "link"):
+                self._place += sum(map(len, self._texts(child)))
+                self.inline.fixed(Payload(child))
+            elif what.kind == "format" and not what.key:
                 self.inline.open(Payload(child))
                 self._read(child)
                 self.inline.close()
@@ -125,6 +133,14 @@ class _Reader:
                 else:
                     self.inline.fixed(Payload(child), what.shown, what.seen)
             self._text(child.tail)
+
+    def _refers(self, child: Element, link: bool) -> bool:
+        """Whether a link or a superscript refers to a note."""
+        inside = [self._role(each) for each in islice(child.iterdescendants(), _REFERENCE)]
+        if len(inside) == _REFERENCE or any(each.kind != "format" for each in inside):
+            return False
+        link = link or any(each.raises == "link" for each in inside)
+        return is_reference(self.inline.touched, shown_in(child), link=link)
 
     def _space(self, child: Element, shown: str) -> None:
         """Spaces: many in a row are a break, or a mark where a text begins."""

@@ -15,6 +15,8 @@ from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 from docnmt.runtime.errors import UserError
 
 _WRAP = "docnmt"
+#: What stands before the first element of a document, and what may stand in a DOCTYPE before it ends.
+_PROLOG, _DOCTYPE = re.compile(r"\s*(<\?|<!--|<!DOCTYPE(?=\s))"), re.compile(r"[\[\]>\"']|<!--|<\?")
 _LINES = re.compile(r"(\s*\n\s*)")
 
 
@@ -189,13 +191,44 @@ class XmlFragment(Spliced):
         return render(place, text, escape)
 
 
+def _prolog_end(source: str) -> int:
+    """Where what a document of XML may begin with ends: a declaration, comments and a DOCTYPE, which is not read."""
+    end = 0
+    while match := _PROLOG.match(source, end):
+        place, inside = match.end(), False
+        ends = {"<?": "?>", "<!--": "-->"}
+        if match[1] in ends:
+            found = source.find(ends[match[1]], place)
+            if found < 0:
+                return end
+            end = found + len(ends[match[1]])
+            continue
+        while stop := _DOCTYPE.search(source, place):
+            place = stop.end()
+            if stop[0] in ("[", "]"):
+                inside = stop[0] == "["
+            elif stop[0] != ">":
+                closing = ends.get(stop[0], stop[0])
+                found = source.find(closing, place)
+                if found < 0:
+                    return end
+                place = found + len(closing)
+            elif not inside:
+                break
+        if stop is None:
+            return end
+        end = place
+    return end
+
+
 def _pieces(source: str, name: str) -> list[_Piece]:
-    """XML as expat reads it, inside of an element, where nothing can be declared.
+    """XML as expat reads it, inside of an element, where nothing can be declared, without what stands before it.
 
     Raises:
         UserError: it is not well-formed.
     """
-    content = f"<{_WRAP}>{source}</{_WRAP}>".encode()
+    before = _prolog_end(source)
+    content = f"<{_WRAP}>{source[before:]}</{_WRAP}>".encode()
     parser = expat.ParserCreate("UTF-8")
     found: list[_Piece] = []
     waiting: list[int] = []
@@ -226,9 +259,9 @@ def _pieces(source: str, name: str) -> list[_Piece]:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        place = f"line {error.lineno}"
+        place = f"line {error.lineno + source.count(chr(10), 0, before)}"
         raise UserError(f"{name}: is not well-formed XML: {expat.ErrorString(error.code)}, {place}") from error
-    return _placed(found, content)
+    return [replace(piece, begin=before + piece.begin, end=before + piece.end) for piece in _placed(found, content)]
 
 
 def _placed(found: Sequence[_Piece], content: bytes) -> list[_Piece]:

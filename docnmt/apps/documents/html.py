@@ -13,17 +13,23 @@ from docnmt.apps.documents import html_attributes
 from docnmt.apps.documents.begin_and_end import matched
 from docnmt.apps.documents.html_elements import BLOCKS, CONTROLS, FIXED, OPEN, SKIPPED, UNSEEN, is_picture
 from docnmt.apps.documents.html_language import renamed
-from docnmt.apps.documents.html_tokens import Token, tokens
-from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.html_tokens import Token, attributes, tokens
+from docnmt.apps.documents.inline import Inline, is_reference
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 from docnmt.apps.documents.text_file import replaced
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base
 
 #: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
 _MOST = 1 << 22
+#: Tokens of an element that refers to a note, at most.
+_REFERENCE = 20
 _STEPS = {"start": 1, "end": -1}
+#: Elements whose language is not that of a text in the page: the page, and code, whose language may be one of programs.
+_ANY_LANGUAGE = frozenset({"html", "body"}) | SKIPPED | FIXED
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
 _CHARSET = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 
 
@@ -45,7 +51,14 @@ class Html(Spliced):
 
     def _read(self, found: Iterable[Token]) -> Iterator[SegmentPlace]:
         """The texts and the attributes that readers see, where they stand."""
-        self._tokens, self._attributes = list(joined(found)), dict[str, str]()
+        self._tokens, self._attributes = list(joined(self._foreign(found))), dict[str, str]()
+        lines, line, counted = list[int](), 1, 0
+        for token in self._tokens:
+            if token.foreign and any(map(str.isalpha, _shown(self.source, token))):
+                line, counted = line + self.source.count("\n", counted, token.begin), token.begin
+                lines.append(line)
+        named = ", ".join(map(str, dict.fromkeys(lines)))
+        self.left = [f"text in another language, by its lang, in line {named}"] if named else []
         units = ("0", "0")
         places = [*segments(self.source, self._tokens, Sections()), *html_attributes.places(self.source, self._tokens)]
         for place in sorted(places, key=lambda place: place.begin):
@@ -53,6 +66,18 @@ class Html(Spliced):
                 place = replace(place, segment=replace(place.segment, units=units))
             units = place.segment.units
             yield place
+
+    def _foreign(self, found: Iterable[Token]) -> Iterator[Token]:
+        """The same with what says that it is in another language as what is kept; the page itself may say anything."""
+        source = base(self.languages[0]) if self.languages[0] else ""
+        for token in found:
+            raw = self.source[token.begin : token.end] if source and token.kind == "start" else ""
+            if "lang" in raw.lower() and token.tag not in _ANY_LANGUAGE:
+                said = {name: value.strip() for name, _, _, value in attributes(self.source, token.begin)}
+                name = said.get("lang") or said.get("xml:lang") or ""
+                if _LANGUAGE.fullmatch(name) and base(name) not in (source, "und", "mul", "mis"):
+                    token = replace(token, kept=True, foreign=True)
+            yield token
 
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
         values = {
@@ -165,7 +190,9 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
     inline: Inline[Raw] = Inline(lambda text: (text, ""))
     ends = _matched(line)
     closing = set(ends.values())
-    for number, token in enumerate(line):
+    number = 0
+    while number < len(line):
+        token = line[number]
         raw = source[token.begin : token.end]
         if token.kind == "text":
             inline.text(html.unescape(raw))
@@ -173,6 +200,9 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
             inline.fixed((raw, ""), _shown(source, token), UNSEEN.get(token.tag, ""))
         elif token.tag == "br":
             inline.hard((raw, ""))
+        elif number in ends and _refers(source, line[number : ends[number] + 1], inline.touched):
+            inline.fixed((source[token.begin : line[ends[number]].end], ""))
+            number = ends[number]
         elif number in ends:
             end = line[ends[number]]
             inline.open((raw, source[end.begin : end.end]))
@@ -180,8 +210,18 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
             inline.close()
         else:
             inline.fixed((raw, ""), seen="picture" if is_picture(token.tag) else "")
+        number += 1
     yield SegmentPlace(inline.segment(units=sections.units), line[0].begin, line[-1].end, inline.payloads)
     sections.paragraph()
+
+
+def _refers(source: str, element: Sequence[Token], touched: str) -> bool:
+    """Whether an element, of a few tokens, refers to a note."""
+    tags = {token.tag for token in element if token.kind == "start"}
+    if len(element) > _REFERENCE or element[0].tag not in ("a", "sup") or any(t.kind == "fixed" for t in element):
+        return False
+    text = "".join(html.unescape(source[token.begin : token.end]) for token in element if token.kind == "text")
+    return is_reference(touched, text, link="a" in tags)
 
 
 def _with_icons(source: str, line: Sequence[Token]) -> list[Token]:

@@ -59,5 +59,12 @@ def places(source: str, found: Iterable[Token]) -> Iterator[AttributePlace]:
 def translated(raw: str, tag: str, texts: Mapping[str, str]) -> str:
     """A tag whose attributes have the translations of their values, if there are some."""
     found = values(raw, tag) if texts else ()
-    changes = ((begin, end, f'"{html.escape(texts[value])}"') for begin, end, value in found if value in texts)
+    changes = ((begin, end, _quoted(texts[value], raw[begin])) for begin, end, value in found if value in texts)
     return replaced(raw, changes)
+
+
+def _quoted(text: str, sign: str) -> str:
+    """A value in quotation marks, those that it had before if it had some."""
+    if sign != "'":
+        return f'"{html.escape(text)}"'
+    return "'" + html.escape(text, quote=False).replace("'", "&#x27;") + "'"

@@ -31,7 +31,8 @@ class Token:
     """A piece of the source, `source[begin:end]`: a `start` or `end` tag, one that is both (`void`), `text` or `other`.
 
     Attributes:
-        tag: the element, in small letters. kept: it says that what is in it is not to be translated.
+        tag: the element, in small letters. kept: it says that what is in it is not to be translated; foreign: as it
+            is in another language than the page.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Token:
     end: int
     tag: str = ""
     kept: bool = False
+    foreign: bool = False
 
 
 def tokens(source: str) -> Iterator[Token]:

@@ -1,5 +1,5 @@
-"""Messages of ICU: text with `{count, plural, one {…} other {…}}` and the like, each of whose branches is a text; and
-Java's `{0,choice,0#…|1#…}`."""
+"""Messages of ICU: text with `{count, plural, one {…} other {…}}` and the like, each of whose branches is a text; also
+Java's `{0,choice,0#…|1#…}` and MediaWiki's `{{PLURAL:$1|…|…}}`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ _QUOTED = re.compile(r"'(?:'|(?=[{}#|])(?:[^']|'')*(?:'|\Z))")
 _SIMPLE = re.compile(r"\{\s*[\w.-]+\s*(?:,(?:[^{}']|'[^']*')*)?\}")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 _STOP = re.compile(r"['{}#|]")
+#: A word of MediaWiki with forms, a form's beginning, and what else may hold signs that part forms.
+_WIKI = re.compile(r"\{\{\s{0,9}(PLURAL|GENDER)\s{0,9}:[^{}|]*(?=\|)", re.IGNORECASE)
+_WIKI_FORM, _WIKI_LINK = re.compile(r"\|\s*(?:\d+=)?"), re.compile(r"\[\[[^\[\]\n]{1,200}\]\]|\{\{[^{}]*\}\}")
+_WIKI_STOP = re.compile(r"\{\{|\}\}|\[\[|\|")
+#: A message of MessageFormat 2 with declarations, or variants, whose texts stand in two braces each.
+_DECLARES, _PATTERN = re.compile(r"\s*\.(?:input|local|match)\b"), re.compile(r"\{\{|\}\}|[{}]")
 #: Plural categories that are added, and those that are dropped.
 PluralChange = tuple[Sequence[str], Sequence[str]]
 #: Arguments inside of each other; no message has so many.
@@ -115,8 +121,6 @@ class Branch:
         found = [match for match in _PLACEHOLDER.finditer(text) if match[0] in self.inside]
         if sorted(match[0] for match in found) != sorted(self.inside):
             raise ValueError(f"expected {', '.join(self.inside)}, each once, in '{text}'")
-        if not self.quotes:
-            return text
         parts, place = list[str](), 0
         for match in found:
             parts.append(self._quoted(text[place : match.start()] + "{")[:-1])
@@ -127,6 +131,8 @@ class Branch:
 
     def _quoted(self, text: str) -> str:
         """Text whose apostrophes quote nothing, and whose other signs mean nothing."""
+        if not self.quotes:
+            return text
         if self.choice:
             return re.sub(r"([|#<≤]+)", r"'\1'", text.replace("'", "’"))
         return re.sub(r"'" if self.doubled else r"'(?=[{}#|'])", "''", text)
@@ -138,12 +144,29 @@ def read(text: str) -> Branch:
     Raises:
         NoMessage: it has an argument with branches that does not end, or something else is wrong.
     """
+    if _WIKI.search(text):
+        return _Reader(text).wiki(0, 0)[0]
     if not _COMPLEX.search(text):
         return Branch(text)
     branch, end = _Reader(text).branch(0, "", 0)
     if end < len(text):
         raise NoMessage(f"'}}' at character {end + 1} ends nothing")
     return branch
+
+
+def around_patterns(text: str) -> list[tuple[int, int]]:
+    """What stands around the texts of a message of MessageFormat 2 with declarations; nothing of another text."""
+    if not _DECLARES.match(text):
+        return []
+    found, last, depth = list[tuple[int, int]](), 0, 0
+    for match in _PATTERN.finditer(text):
+        if depth == 0 and match[0] == "{{":
+            found.append((last, match.end()))
+            depth = 2
+        elif depth:
+            depth += len(match[0]) if match[0][0] == "{" else -len(match[0])
+            last = match.end() - 2
+    return [*found, (last, len(text))] if found and depth == 0 else []
 
 
 class _Reader:
@@ -177,6 +200,32 @@ class _Reader:
             else:
                 stop = _STOP.search(self._source, place + 1)
                 end = stop.start() if stop else len(self._source)
+                parts.append(self._source[place:end])
+                place = end
+        found.text = "".join(parts)
+        return found, place
+
+    def wiki(self, place: int, depth: int) -> tuple[Branch, int]:
+        """A text of MediaWiki that begins at a place, inside of so many words with forms, and where it ends."""
+        if depth > _DEEPEST:
+            raise NoMessage("forms inside of each other without end")
+        found, parts = Branch(), list[str]()
+        while place < len(self._source):
+            if depth and self._source.startswith(("|", "}}"), place):
+                break
+            if match := _WIKI.match(self._source, place):
+                forms, end = list[tuple[str, Branch]](), match.end()
+                while form := _WIKI_FORM.match(self._source, end):
+                    branch, end = self.wiki(form.end(), depth + 1)
+                    forms.append((form[0], branch))
+                if not self._source.startswith("}}", end):
+                    raise NoMessage(f"'{match[0]}' does not end")
+                parts.append(self._name(found, match[1], Argument(match[0], forms, "}}", close="")))
+                place = end + 2
+            else:
+                link = _WIKI_LINK.match(self._source, place)
+                stop = _WIKI_STOP.search(self._source, place + 1)
+                end = link.end() if link else stop.start() if stop else len(self._source)
                 parts.append(self._source[place:end])
                 place = end
         found.text = "".join(parts)

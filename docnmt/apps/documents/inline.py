@@ -7,10 +7,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, TypeVar
 
 from docnmt.apps.documents.segment import BREAK, Mark, Segment, Translated
-from docnmt.apps.documents.steps import Build, SegmentStep, with_placeholders
+from docnmt.apps.documents.steps import TEXT, Build, SegmentStep, with_placeholders
 from docnmt.runtime.errors import UserError
 
 P = TypeVar("P")
@@ -24,6 +25,40 @@ _UNSEEN = re.compile(
     "([\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+"
     "|(?<=[A-Za-z\u00c0-\u052f])[\u200c\u200d]+(?=[A-Za-z\u00c0-\u052f]))"
 )
+
+#: What refers to a note: a number, several of them, one in brackets, a star.
+_REFERENCE = re.compile(
+    r"\[?\d{1,3}\]?(?:\s?[,;–-]\s?\[?\d{1,3}\]?){0,9}|\[(?:[a-z]{1,4}[ .]?)?\d{1,3}\]|\[[a-z*]\]|[*†‡§¶]{1,3}"
+    r"|[¹²³⁰⁴-⁹]{1,3}"
+)
+#: What has exponents, beside single letters: units and functions.
+_POWERED = (
+    "sec min hour bar mol inch foot feet mile miles metre metres meter meters sin cos tan cot log exp chi "
+    "km cm mm dm nm µm μm ft in yd mi kg ms ns ha kn mc dx dy dt xy ab gt vt pr πr"
+)
+_POWERS = frozenset(_POWERED.split())
+_LAST_WORD = re.compile(r"[^\W\d_]+\Z")
+#: Steps that are looked through for what a reference touches, and letters of it.
+_NEAR = 40
+#: The first letter of scripts in which a word may have one.
+_FIRST_WIDE = "\u2e80"
+
+
+def is_reference(touched: str, text: str, *, link: bool) -> bool:
+    """Whether a link, or else a superscript, refers to a note: it touches a word or a sentence's end and is no power.
+
+    Args:
+        touched: what stands before it without white space. text: what it covers.
+    """
+    if not touched or not _REFERENCE.fullmatch(text):
+        return False
+    if link:
+        return not (touched[-1].isdigit() and text[0].isdigit())
+    word = _LAST_WORD.search(touched)
+    if word is None:
+        return not (touched[-1].isdigit() or touched[-1] in ")]}+-−/=")
+    power = text in ("2", "3") and word[0].lower() in _POWERS
+    return (len(word[0]) > 1 or word[0] >= _FIRST_WIDE) and not power
 
 
 #: Characters that one segment may have, by far more than any model reads; each word of it takes a few hundred bytes.
@@ -72,6 +107,18 @@ class Inline(Generic[P]):
     def depth(self) -> int:
         """Formats that are open."""
         return len(self._open)
+
+    @property
+    def touched(self) -> str:
+        """The end of what stands before what is added next, up to white space or a break."""
+        parts, size = list[str](), 0
+        for step in islice(reversed(self._steps), _NEAR):
+            if step.kind in ("space", "break") or size > _NEAR:
+                break
+            if step.kind in TEXT:
+                parts.append(step.text)
+                size += len(step.text)
+        return "".join(reversed(parts))[-_NEAR:]
 
     def text(self, text: str, hard: Callable[[str], P | None] | None = None) -> None:
         """Text of the paragraph; white space for which `hard` gives a payload is a break of lines.

@@ -15,16 +15,23 @@ _AFTER = re.compile(r"\s*:")
 _HIGH = re.compile(r"\\u(?!00[0-7])")
 #: Values inside of each other; no catalogue has so many.
 _DEEPEST = 200
-#: Members that hold the text where each message is an object, as in extensions of browsers and in FormatJS.
-_MESSAGES = ("message", "defaultMessage")
+#: Members that hold the text where each message is an object, as in extensions of browsers, in FormatJS and in go-i18n.
+_MESSAGES = ("message", "defaultMessage", "translation")
+#: Keys at the top whose value is the language.
+_LOCALES = frozenset({"@@locale", "locale", "lang", "language", "languageCode", "language_code", "sourceLocale"})
+#: Strings, what JSON with comments has between values, and a comma behind which nothing follows.
+_LOOSE = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*"|(?P<comment>//[^\n]*|/\*[^*]*(?:\*(?!/)[^*]*)*\*/)|(?P<comma>,)|(?P<value>[^\s,"/])'
+)
 
 
 class JsonCatalogue(Catalogue):
-    """A catalogue in JSON; with `message` or `defaultMessage` in every entry, only these are messages."""
+    """A catalogue in JSON, also with comments; with a `message` or the like in every entry, only these are messages."""
 
     def _messages(self) -> Iterator[CatalogueMessage]:
         self._changes: list[tuple[int, int, str]] = []
         self._begin = len(self.source) - len(self.source.lstrip("\ufeff"))
+        self._bare = self.source
         found = self._parsed()
         entries = list(found.values() if isinstance(found, dict) else found if isinstance(found, list) else ())
         only = next((name for name in _MESSAGES if entries and all(_holds(entry, name) for entry in entries)), None)
@@ -33,31 +40,33 @@ class JsonCatalogue(Catalogue):
         keys: dict[int, MessageKey] = {}  # the last one of each object
         for match, path, parent in self._strings():
             name = match[0][1:-1]
-            if _AFTER.match(self.source, match.end()):
+            if _AFTER.match(self._bare, match.end()):
                 keys[parent] = MessageKey(parent, name, match.start())
                 self._siblings.setdefault(parent, []).append(name)
                 if alone and not path and (code := self._renamed(name)):
                     self._changes.append((match.start() + 1, match.end() - 1, code))
-            elif path == ("@@locale",):
-                if code := self._renamed(name):
-                    self._changes.append((match.start() + 1, match.end() - 1, code))
-            elif not any(key[:1] in ("@", "$") for key in path) and (only is None or path[1:] == (only,)):
-                key = keys.get(parent) if only is None else None
+            elif len(path) == 1 and path[0] in _LOCALES and (code := self._renamed(name)):
+                self._changes.append((match.start() + 1, match.end() - 1, code))
+            elif not any(key[:1] in ("@", "$") for key in path) and (only is None or path[1:2] == (only,)):
+                key = keys.get(parent) if only is None or len(path) > 2 else None
                 yield CatalogueMessage(json.loads(match[0], strict=False), *match.span(), key)
 
     def _parsed(self) -> object:
         try:
-            return json.loads(self.source[self._begin :], parse_int=str)
+            return json.loads(self._bare[self._begin :], parse_int=str)
         except RecursionError as error:
             raise UserError(f"{self.name}: values stand inside of each other without end") from error
         except json.JSONDecodeError as error:
+            if self._bare is self.source and (bare := _without_comments(self.source)) != self.source:
+                self._bare = bare
+                return self._parsed()
             raise self._wrong(self._begin + error.pos, f"is not JSON: {error.msg}; was it cut off?") from error
 
     def _strings(self) -> Iterator[tuple[re.Match[str], tuple[str, ...], int]]:
         """Every string, keys included, the keys that lead to it, "" in arrays, and the number of the object, or 0."""
         path: list[str] = []
         objects: list[int] = []
-        for match in _TOKEN.finditer(self.source, self._begin):
+        for match in _TOKEN.finditer(self._bare, self._begin):
             sign = match[0]
             if sign in "{[":
                 if len(path) == _DEEPEST:
@@ -68,7 +77,7 @@ class JsonCatalogue(Catalogue):
                 objects.pop()
                 path.pop()
             elif sign[0] == '"':
-                if objects and objects[-1] and _AFTER.match(self.source, match.end()):
+                if objects and objects[-1] and _AFTER.match(self._bare, match.end()):
                     yield match, tuple(path[:-1]), objects[-1]
                     path[-1] = sign[1:-1]
                 else:
@@ -80,7 +89,7 @@ class JsonCatalogue(Catalogue):
     def _between(self, entry: CatalogueMessage, text: str) -> str:
         assert entry.key is not None
         end = begin = entry.key.begin
-        while self.source[begin - 1].isspace():  # an object has begun before it
+        while self._bare[begin - 1].isspace():  # an object has begun before it
             begin -= 1
         return "," + self.source[begin:end]
 
@@ -90,5 +99,21 @@ class JsonCatalogue(Catalogue):
         return out.replace("/", "\\/") if 0 < raw.count("/") == raw.count("\\/") else out
 
 
+def _without_comments(source: str) -> str:
+    """The same with spaces for comments, and for commas behind which nothing follows, so that nothing moves."""
+    out, comma = list(source), -1
+    for match in _LOOSE.finditer(source):
+        if match["comment"] is not None:
+            out[match.start() : match.end()] = (sign if sign.isspace() else " " for sign in match[0])
+        elif match["comma"]:
+            comma = match.start() if comma == -1 else -2  # two in a row are a mistake
+        else:
+            if comma >= 0 and match[0] in ("}", "]"):
+                out[comma] = " "
+            comma = -1
+    return "".join(out)
+
+
 def _holds(entry: object, name: str) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get(name), str)
+    held = entry.get(name) if isinstance(entry, dict) else None
+    return isinstance(held, str) or (name == "translation" and isinstance(held, dict))

@@ -51,6 +51,8 @@ ENDINGS: dict[str, str] = {
     ".xliff": "xlf",
     ".pot": "po",
     ".yml": "yaml",
+    ".arb": "json",
+    ".jsonc": "json",
 }
 
 

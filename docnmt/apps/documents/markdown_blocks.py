@@ -20,6 +20,8 @@ from mdit_py_plugins.dollarmath.index import math_block_dollar, math_inline_doll
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.footnote.index import footnote_ref
 
+from docnmt.apps.documents.inline import is_reference
+
 #: Where the environment of the parser keeps the ends of what was read in a line.
 ENDS = "docnmt_ends"
 #: Front matter in YAML, TOML or JSON.
@@ -54,9 +56,11 @@ _DEFINES = re.compile(r":[ \t]+(?:<!--.*?-->[ \t]*)*(?=\S)")
 _OPTION = re.compile(r":[\w-]+:(?:[ \t].*)?")
 _DIRECTIVE = re.compile(r":{3,}\{.*")
 _GRID = re.compile(r"\+(?:[-=:]+\+)+[ \t]*")
+_ABBREVIATION = re.compile(r"\*\[[^\[\]\n]+\]:[ \t]*(?=\S)")
 _LINE_BLOCK = re.compile(r"\|(?:[ \t].*)?")
 _TEX = re.compile(r"\\\[|\\begin\{([A-Za-z]+\*?)\}")
 _FORMULA = re.compile(r"\\\((.{1,1000}?)\\\)", re.DOTALL)
+_NUMBER, _NEAR = re.compile(r"\^(\d{1,3}|\*)\^"), 40
 _NOTE = re.compile(r"\[\^[^\s\]]{1,200}\]")
 #: Lines of a formula, at most.
 _LINES = 500
@@ -77,6 +81,7 @@ def parser() -> MarkdownIt:
         made.use(container_plugin, name, marker=marker, validate=_has_name)
     made.block.ruler.before("fence", "math_block", math_block_dollar())
     rules = {"shortcode": _shortcode, "indented": _indented, "option": _option, "grid": _grid, "tex": _tex}
+    rules["abbreviation"] = _abbreviation
     for name, rule in rules.items():
         made.block.ruler.before("fence", name, rule, _ALWAYS)
     made.block.ruler.before("deflist", "definition", _definition)
@@ -87,6 +92,7 @@ def parser() -> MarkdownIt:
     made.inline.ruler.at("image", _ending(_noting(image)))
     made.inline.ruler.at("footnote_ref", _noting(_reference))
     dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
+    made.inline.ruler.before("escape", "note_number", _noting(_note_number))
     for name, formula in (("math_inline", dollars), ("math_brackets", _formula)):
         made.inline.ruler.before("escape", name, _noting(formula))
     return made
@@ -145,6 +151,18 @@ def _formula(state: StateInline, silent: bool) -> bool:
 def _reference(state: StateInline, silent: bool) -> bool:
     """What refers to a note; the plug-in would look for its end everywhere behind."""
     return _NOTE.match(state.src, state.pos) is not None and footnote_ref(state, silent, always_match=True)
+
+
+def _note_number(state: StateInline, silent: bool) -> bool:
+    """A number between two ^ that refers to a note, and is no power."""
+    match = _NUMBER.match(state.src, state.pos)
+    touched = re.split(r"\s", state.src[max(state.pos - _NEAR, 0) : state.pos])[-1]
+    if match is None or not is_reference(touched, match[1], link=False):
+        return False
+    if not silent:
+        state.push("footnote_ref", "", 0)
+    state.pos = match.end()
+    return True
 
 
 def _note(state: StateInline, silent: bool) -> bool:
@@ -233,6 +251,20 @@ def _option(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     if not _OPTION.fullmatch(_line(state, first)) or not (_DIRECTIVE.fullmatch(before) or _OPTION.fullmatch(before)):
         return False
     state.line = first if silent else first + 1
+    return True
+
+
+def _abbreviation(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """`*[HTML]: text`, what an abbreviation means: its text."""
+    match = _ABBREVIATION.match(line := _line(state, first))
+    if match is None:
+        return False
+    if not silent:
+        state.push("abbreviation_open", "div", 1)
+        token = state.push("inline", "", 0)
+        token.map, token.children, token.content = [first, first + 1], [], line[match.end() :].strip()
+        state.push("abbreviation_close", "div", -1)
+        state.line = first + 1
     return True
 
 

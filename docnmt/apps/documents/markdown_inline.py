@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from docnmt.apps.documents.begin_and_end import DEEPEST, matched
 from docnmt.apps.documents.html_elements import FIXED, UNSEEN, is_picture
 from docnmt.apps.documents.html_tokens import VOID
-from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.inline import Inline, is_reference
 from docnmt.apps.documents.markdown_blocks import CODE_LINE, ENDS
 from docnmt.apps.documents.splice import Raw
 
@@ -30,6 +30,9 @@ _NO = re.compile(r"\stranslate\s*=\s*[\"']?no\b")
 #: Tokens that are read at once, and those that attributes may stand behind.
 _AT_ONCE = frozenset({"image", "math_inline", "math_inline_double", "footnote_ref"})
 _ATTRIBUTED = frozenset({"image", "code_inline", "link_close", "strong_close", "em_close"})
+#: What may stand in what refers to a note, and how many tokens.
+_REFERRING = frozenset({"text", "text_special", "link_open", "link_close", "a", "sup"})
+_REFERENCE = 12
 #: What says of a mark that it shows nothing.
 HIDDEN = " hidden "
 #: What readers see of those that a model does not see.
@@ -150,6 +153,9 @@ class _Reader:
             while end < len(self.content) and self.content[end].isspace():
                 end += 1
             self.inline.hard((self.content[begin:end].replace("\n", " "), ""))
+        elif (last := self._reference(number)) is not None:
+            after = last + 1
+            self.inline.fixed(("".join(self.raws[number:after]).replace("\n", " "), ""))
         elif child.nesting > 0:
             if self.inline.depth >= DEEPEST:
                 raise Lost("formats inside of each other without end")
@@ -171,6 +177,20 @@ class _Reader:
             self.inline.fixed((raw, ""), seen=_SEEN.get(child.type) or _seen(child))
         self.line += sum(each.count("\n") for each in self.raws[number:after])
         return after
+
+    def _reference(self, number: int) -> int | None:
+        """The token that ends what begins here, if that is a link or a superscript that refers to a note."""
+        child = self.children[number]
+        link = child.type == "link_open" or (number in self.tags and _name(child) == "a")
+        if not link and not (number in self.tags and _name(child) == "sup"):
+            return None
+        end = self._closing(number) if child.type == "link_open" else self.tags[number]
+        inside = self.children[number + 1 : end][:_REFERENCE]
+        text = "".join(each.content for each in inside if each.type in ("text", "text_special"))
+        kinds = {_name(each) if each.type == "html_inline" else each.type for each in inside}
+        if not kinds <= _REFERRING or number + _REFERENCE < end:
+            return None
+        return end if is_reference(self.inline.touched, text, link=link or bool(kinds & {"a", "link_open"})) else None
 
     def _fixed(self, name: str, number: int, after: int) -> None:
         """An element of HTML that is not translated."""

@@ -12,6 +12,7 @@ _PRINTF = (
 )
 _PYTHON = r"%(?:\([^()]*\))?[-+\ \#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]?[diouxXeEfFgGcrsa%]"
 _BRACES = r"\{\{|\}\}|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}"
+_PASCAL = r"%(?:\d+:)?-?(?:\d+|\*)?(?:\.(?:\d+|\*))?[dDeEfFgGmMnNpPsSuUxX%]"
 _PERCENT = frozenset(
     {"c", "objc", "php", "perl", "javascript", "lua", "tcl", "awk", "elisp", "gcc-internal", "java-printf"}
 )
@@ -29,7 +30,8 @@ _ADDRESSES = r"""
     | (?<![\w&\#])\#(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{6}|(?=[A-Fa-f]*\d)[0-9A-Fa-f]{3})(?!\w)   # a colour
 """
 _PERCENTS = r"""
-    %%(?:[dfsx](?![^\W_]))?                                     # %%s: a %s that another format will read
+    %%[A-Za-z_]\w*%%                                            # %%VAR%%
+    | %%(?:[dfsx](?![^\W_]))?                                     # %%s: a %s that another format will read
     | (?<![\d%])%[A-Za-z_][\w.]+%(?!\w)                         # %minutes%
     | %\{[^{}\s]*\} | %<\w+>[-+0]*\d{0,4}(?:\.\d+)?[a-z]        # %{x} %<x>d of Ruby
     | %\([\w.]+\)[-+\#0]*\d{0,4}(?:\.\d+)?[a-zA-Z]               # %(name)s of Python
@@ -43,6 +45,7 @@ _TEMPLATES = r"""
     <%.{0,300}?%> | <\?.{0,300}?\?> | \{%.{0,300}?%\} | \{\#.{0,300}?\#\}
     | \{\{\{.{0,1000}?\}\}\} | [\#$]?\{\{.{0,1000}?\}\}
     | \{\s*[\w.-]+\s*,\s*(?:number|date|time|spellout|ordinal|duration|list)\s*(?:,[^{}]*)?\}   # {0,date,short} of ICU
+    | \{\$[\w.-]+(?:\s[^{}]*)?\}                                # {$name} of Angular and MessageFormat 2
     | [\#$]\{[^{}\s]+\} | \{/?\s*[\w.!\[\]-]*(?::[^{}\s]*)?\s*\}  # ${name} {name} {x:>10}
     | \$t\([^()\s]+\) | \$\([A-Za-z_]\w*\) | \$[A-Za-z_][\w@]*\$(?!\w) | \$[A-Za-z_]\w*    # $NAME$ of Chrome
     | \\\(.{1,300}?\\\) | \\\[.{1,300}?\\\] | \$\$[^$]{1,300}\$\$    # formulas of TeX
@@ -50,8 +53,9 @@ _TEMPLATES = r"""
 _MARKUP = r"""
     (?::[\w+.-]{1,40}){1,3}:`[^`]{1,300}` | ``[^`]{1,300}(?:`[^`]{1,300}){0,9}``              # roles and code of reST
     | (?<![\w`])`[^`'\s](?:[^`'\n]{0,300}[^`'\s])?`(?:__?|(?!\w))
-    | \|[\w](?:[\w\ .-]{0,60}\w)?\| | \[[\w*\#.-]{1,60}\]_    # substitutions and notes of reST
+    | (?<!\w)\|[\w](?:[\w\ .-]{0,60}\w)?\|(?!\w) | \[[\w*\#.-]{1,60}\]_    # substitutions and notes of reST
     | (?<!\w)[BCEFILSXZ]<(?:[^<>\s]|E<\w+>)+> | (?<!\w)[CFLX]<[^<>]{1,300}>   # POD
+    | (?<!\w)[BCEFILSXZ]<<(?:[ ][^\n]{1,300}?[ ]|<[ ][^\n]{1,300}?[ ]>)>>(?!>)  # POD whose text has angle brackets
     | \\f(?:[A-Z0-9]|\([A-Z]{2}|\[\w*\]) | \\\*?\(\w\w | \\\*\w | \\\*\[\w+\] | \\[-&|] | \\e(?!\w)   # roff
     | </?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?> | </?\d{1,3}\s?/?>     # tags, also <0> of React
     | _x[0-9A-F]{4}_                                           # a character of Excel
@@ -62,12 +66,20 @@ _MARKUP = r"""
     | &[A-Za-z][\w.]*; | &\#\w+; | (?<!\w)&(?:amp|copy|[gl]t|nbsp|not|quot|reg)(?!\w)    # browsers take these, too
 """
 _NAMES = r"""
-    (?<![\w:/.@\\]):[a-z_][a-z0-9_]+:? (?![\w:])                 # :attribute :smile:
+    (?<![\w-])__[A-Za-z]\w{0,60}?__(?!\w) | (?<![\w\#&])\#[A-Za-z_][\w.-]{0,60}\#(?!\w)       # __name__ #name#
+    | (?<![\w~])~[A-Za-z_][\w.-]{0,60}~(?![\w~]) | \[X\d+X\]   # ~name~, and what Weblate puts for a placeholder
+    | (?<![\w:/.@\\]):[a-z_][a-z0-9_]+:? (?![\w:])                 # :attribute :smile:
     | (?<![\w@./])@(?:\.\w+)?:(?:\([\w.-]+\)|\w[\w.-]*(?<=\w))    # @:key of Vue
     | (?<![\w@./])@[A-Za-z_][\w-]*                              # @count
     | (?<![\w\#&;])\#(?![\w\#])                                  # the number in a plural of ICU
     | [\U0001f1e6-\U0001faff\u2600-\u27bf](?:[\ufe0f\u200d\U0001f1e6-\U0001faff\u2600-\u27bf])*   # signs in pictures
 """
+#: … and in the messages of a program, which a text for readers may have in another sense: [name] $1
+_MESSAGES = r"""
+    \[\$\d{1,2}(?=\s) | \[[A-Za-z_][\w.-]{0,60}\](?![(\[]) | (?<![\w$])\$\d{1,2}(?![\d.,]*\d)
+"""
+#: The flag of a message of a program.
+MESSAGE = "message"
 
 
 def _compiled(*families: str) -> re.Pattern[str]:
@@ -81,6 +93,7 @@ def _placeholders(flags: tuple[str, ...]) -> re.Pattern[str] | None:
     families = [_PYTHON] if "python" in said else []
     families += [_PRINTF] if said & _PERCENT else []
     families += [_BRACES] if said & _BRACED else []
+    families += [_PASCAL] if "object-pascal" in said else []
     return _compiled(*families) if families else None
 
 
@@ -90,7 +103,8 @@ def pattern(flags: tuple[str, ...]) -> re.Pattern[str]:
     declared = _placeholders(flags)
     own = () if declared is None else (declared.pattern,)
     plain = (_PERCENTS,) if declared is None else ()
-    return _compiled(_ADDRESSES, *own, *plain, _TEMPLATES, _MARKUP, _NAMES)
+    messages = (_MESSAGES,) if MESSAGE in flags else ()
+    return _compiled(_ADDRESSES, *own, *plain, _TEMPLATES, _MARKUP, *messages, _NAMES)
 
 
 def placeholders(text: str, flags: tuple[str, ...]) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from translate.storage import pypo
 
+from docnmt.apps.documents.placeholders import MESSAGE
 from docnmt.apps.documents.po_header import PoHeader
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
@@ -26,6 +27,10 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _SENTENCE_END = ".!?:;…"
+#: Messages and contexts of GNOME and KDE that stand for who has translated, which only they can say.
+_CREDITS = frozenset(
+    {"translator-credits", "translator_credits", "translators-credits", "NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,9 @@ class Po(Spliced):
         for number, (unit, forms) in enumerate(zip(units, places, strict=True)):
             if not forms:  # as with two strings in a line
                 left.append(f"message {number + 1}, whose msgstr is not found")
+            elif str(unit.source).strip() in _CREDITS or str(unit.getcontext()).strip() in _CREDITS:
+                if not str(unit.target):
+                    left.append(f"message {number + 1}, which stands for the names of the translators")
             elif not unit.isheader():
                 yield from self._message(unit, forms, ("0", str(number)))
 
@@ -69,7 +77,8 @@ class Po(Spliced):
     ) -> Iterator[_Message]:
         """A message's forms, as many as the file's language has."""
         sources, targets = _strings(unit.source), _strings(unit.target)
-        flags = tuple(flag.strip() for line in unit.typecomments for flag in line.lstrip("#,").split(","))
+        said = (flag.strip() for line in unit.typecomments for flag in line.lstrip("#,").split(","))
+        flags = (MESSAGE, *said)
         last = max(end for _, end in forms.values())
         wanted = sorted(forms)
         if len(sources) > 1 and self._header.text:

@@ -66,10 +66,12 @@ class DocumentFile(ABC):
         bilingual: whether source and translation both stand in the file, so that the source stays.
         left: what has text and is no segment, so that it stays as it is: the lines where it begins, as what in it is
             markup cannot be told, or the parts of a package, and what they are.
+        notes: what a reader of the translation that was written last is to know.
     """
 
     bilingual = False
     left: Sequence[int | str] = ()
+    notes: Sequence[str] = ()
     segments: Sequence[Segment]
 
     def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:

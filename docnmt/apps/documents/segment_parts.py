@@ -20,7 +20,7 @@ class SegmentPart:
     Attributes:
         number: the segment's. fixed: what does not change in it, in order. given: its translation, if there is one.
         text: the translation, None as long as there is none. placed: where `fixed` stands in it. pairs: characters that
-            belong together.
+            belong together. checked: whether a translation must have the same placeholders.
     """
 
     segment: Segment
@@ -32,6 +32,7 @@ class SegmentPart:
     placed: list[Span] = field(default_factory=list)
     pairs: list[Span] = field(default_factory=list)
     number: int = 0
+    checked: bool = True
 
     @property
     def source(self) -> str:
@@ -39,9 +40,9 @@ class SegmentPart:
         return self.segment.text[self.begin : self.end]
 
 
-def parts_of(segment: Segment, split: Split, split_target: Split) -> list[SegmentPart]:
-    """The sentences of a segment."""
-    whole = SegmentPart(segment, 0, len(segment.text), fixed_in(segment))
+def parts_of(segment: Segment, split: Split, split_target: Split, *, protect: bool = True) -> list[SegmentPart]:
+    """The sentences of a segment; with `protect` what is found to be code in them does not change."""
+    whole = SegmentPart(segment, 0, len(segment.text), fixed_in(segment, protect=protect))
     if segment.translation is not None:
         return _given(segment, split, split_target)
     if not segment.text.strip():
@@ -68,6 +69,7 @@ def parts_of(segment: Segment, split: Split, split_target: Split) -> list[Segmen
         line_begin += len(line) + 1
     for part in found:
         inside = whole.fixed[bisect_left(begins, part.begin) : bisect_left(begins, part.end)]
+        part.checked = protect
         part.fixed = [(b - part.begin, e - part.begin) for b, e in inside if e <= part.end]
         if not has_words(part.source, part.fixed):
             part.given = part.source
@@ -92,12 +94,13 @@ def _given(segment: Segment, split: Split, split_target: Split) -> list[SegmentP
     return parts
 
 
-def fixed_in(segment: Segment) -> list[Span]:
+def fixed_in(segment: Segment, *, protect: bool = True) -> list[Span]:
     """What does not change in a segment: what its format says, and what is found between."""
     marked = sorted({(m.begin, m.end) for m in segment.marks if m.fixed and m.begin < m.end})
     spans, place = [], 0
     for text, mark in zip(between(segment.text, marked), [*marked, None], strict=True):
-        spans += [(place + begin, place + end) for begin, end in fixed_spans(text, segment.flags)]
+        found = fixed_spans(text, segment.flags) if protect else []
+        spans += [(place + begin, place + end) for begin, end in found]
         if mark is not None:
             spans.append(mark)
             place = mark[1]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Literal
 
 import srt
 
@@ -14,16 +16,26 @@ from docnmt.apps.documents.tagged import balanced, read
 from docnmt.runtime.errors import UserError
 
 _CODES = r"\s*(?:(?:<(?!v[ .])[^<>]*>|\{[^{}]*\})[^\S\n]*)*"
+#: Begins a speaker, or three a topic, in captions of television.
+_SPEAKER = r"(?:>|&gt;){2,3}"
 _CAPITALS = "A-ZÀ-ÖØ-ÞΑ-ΩА-Я"
 #: A sound: `[door opens]`, `(SIGHS)`.
 _SOUND = rf"(?:\[[^\[\]\n]*\]|\([{_CAPITALS} ]+\))"
 #: A line that begins so is another speaker's (also `ANNA:`, and voices of WebVTT), a song or a sound.
-_ANOTHER = re.compile(rf"{_CODES}(?:[-–—♪♫#*•]|<v[ .]|{_SOUND}|[{_CAPITALS}][{_CAPITALS}\d .'’#&-]*:(?!\S))")
+_ANOTHER = re.compile(rf"{_CODES}(?:[-–—♪♫#*•]|{_SPEAKER}|<v[ .]|{_SOUND}|[{_CAPITALS}][{_CAPITALS}\d .'’#&-]*:(?!\S))")
 #: A line that is nothing but a sound.
 _SOUNDS = re.compile(rf"{_CODES}{_SOUND}{_CODES}\Z")
-#: What a line may begin with: tags, codes that say where it is shown, and a dash, if that is no sign of a number.
-_BEGIN = re.compile(r"^(?:<[^<>]*>|\{\\[^{}]*\}|[^\S\n])*(?:[-–—]+(?!\d)[^\S\n]*)?(?=\S)", re.MULTILINE)
-_LEAD = re.compile(r"<[^<>]*>|(\{\\[^{}]*\}|[-–—]+)[^\S\n]*")
+#: What a line may begin with: tags, codes that say where it is shown, and the sign of a speaker, also a dash, if it is
+#: no sign of a number.
+_BEGIN = re.compile(
+    rf"^(?:<[^<>]*>|\{{\\[^{{}}]*\}}|[^\S\n])*(?:(?:[-–—]+(?!\d)|{_SPEAKER})[^\S\n]*)?(?=\S)", re.MULTILINE
+)
+_LEAD = re.compile(rf"<[^<>]*>|(\{{\\[^{{}}]*\}}|[-–—]+|{_SPEAKER})[^\S\n]*")
+#: A sign that is none of a reference to a character; references to those that mean nothing else in subtitles.
+_BARE = re.compile(r"&(?!\w+;|#\w+;)")
+_REFERENCE = re.compile(r"&(?:amp;(?!\w+;|#\w+;)|quot;|apos;|#39;|nbsp;)")
+#: What a text has that does not mean a break of lines in the way of ASS.
+_PATHS = re.compile(r"[A-Za-z]:\\|\\\\")
 #: The expression of `srt` takes the square of such a number's length, and more.
 _DIGITS = 100
 _TEXT = re.compile(r"\S")
@@ -34,7 +46,13 @@ _LINE = 42
 
 
 class Subtitles(Spliced):
-    """Subtitles with their times, which stay."""
+    """Subtitles with their times, which stay.
+
+    Attributes:
+        references: whether characters may be written as references: always, or "used" where the file has some.
+    """
+
+    references: bool | Literal["used"] = "used"
 
     def _places(self) -> Iterator[SegmentPlace]:
         for number, (begin, end) in enumerate(self._texts()):
@@ -42,7 +60,8 @@ class Subtitles(Spliced):
             begin, end = begin + len(raw) - len(raw.lstrip()), end - (len(raw) - len(raw.rstrip()))
             if begin < end:
                 text = self._raw(begin, end)
-                inline = read(text, _hard, self._unseen(text))
+                coded = self.references and not _BARE.search(text)
+                inline = read(text, _hard, self._unseen(text), decoded=_decoded if coded else str)
                 yield SegmentPlace(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
 
     def _texts(self) -> Iterator[tuple[int, int]]:
@@ -50,8 +69,11 @@ class Subtitles(Spliced):
         return (match.span(5) for match in self._found())
 
     def _raw(self, begin: int, end: int) -> str:
-        """A text as it is written, with its lines."""
-        return self.source[begin:end]
+        """A text as it is written, with its lines; those that end as in ASS, too, without any change of length."""
+        raw = self.source[begin:end]
+        if "\\" not in raw or _PATHS.search(raw):
+            return raw
+        return raw.replace("\\N", " \n").replace("\\h", "\u00a0\u2060")  # the second sign of which is none
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         """What of a text a model does not see."""
@@ -83,8 +105,19 @@ class Subtitles(Spliced):
         soft = source.count("\n") - sum(raw.count("\n") for raw, _ in place.raws)
         if soft > 0 and len(text.text) > _LINE:
             text = balanced(text, soft + 1)
-        out = render(place, text, str)
+        used = self.references == "used" and "&amp;" not in self.source
+        coded = self.references and not used and not _BARE.search(source)
+        out = render(place, text, (lambda piece: _BARE.sub("&amp;", piece)) if coded else str)
+        whole = self.source[place.begin : place.end]
+        if "\n" not in whole:
+            out = re.sub(r"[ \t]*\n", r"\\N", out)
+        if "\\h" in whole:
+            out = out.replace("\u00a0\u2060", "\\h").replace("\u00a0", "\\h")
         return out.replace("\n", "\r\n") if "\r\n" in source and "\r\n" not in out else out
+
+
+def _decoded(text: str) -> str:
+    return _REFERENCE.sub(lambda reference: html.unescape(reference[0]), text)
 
 
 def _leads(text: str) -> Iterator[tuple[int, int]]:

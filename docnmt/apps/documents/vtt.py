@@ -16,11 +16,12 @@ _LANGUAGE = re.compile(r"\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n
 _STAYS = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
 #: Tags without an end: the time of what follows, and a voice that speaks to the end of the subtitle.
 _TIME, _ALONE = re.compile(r"<[\d:.]+>"), re.compile(r"<(?:[\d:.]+|v[ .][^<>]*)>")
-_BARE = re.compile(r"&(?!\w+;|#\w+;)")
 
 
 class WebVtt(Subtitles):
     """Subtitles of the web."""
+
+    references = True
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         head = re.match(r"\ufeff?WEBVTT(?![^\s])", self.source)
@@ -47,7 +48,4 @@ class WebVtt(Subtitles):
             yield *match.span(1), tag(self.languages[1])
 
     def _render(self, place: SegmentPlace, text: Translated) -> str:
-        out = super()._render(place, text)
-        if not _BARE.search(self._raw(place.begin, place.end)):  # else the file is not strict about it
-            out = _BARE.sub("&amp;", out)
-        return out.replace("-->", "--&gt;")
+        return super()._render(place, text).replace("-->", "--&gt;")

@@ -21,6 +21,8 @@ _BEGIN = {"bx": "id", "bpt": "id", "sc": "id"}
 _END = {"ex": "id", "ept": "id", "ec": "startRef"}
 #: What a file's languages are called in XLIFF 1.2 and 2.x.
 _LANGUAGES = (("source-language", "srcLang"), ("target-language", "trgLang"))
+#: How many characters a text of XLIFF 2 may have.
+_MOST = "{urn:oasis:names:tc:xliff:sizerestriction:2.0}sizeRestriction"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 #: What <x/> with such a type begins or ends.
 _LOOKS = ("bold", "italic", "underlined", "link")
@@ -84,11 +86,33 @@ class Xliff(Tree):
                 yield from _units(unit, source, ("0", str(number)))
 
     def _saved(self, parts: set[str]) -> bytes:
+        self.notes = list(_too_long(self._root))
         for element in self._root.iter("{*}file", "{*}xliff"):
             for source, target in zip(*_LANGUAGES, strict=True):
                 if element.get(source) and not element.get(target):
                     element.set(target, self.languages[1])
         return written(self._root, self.content)
+
+
+def _too_long(root: Element) -> Iterator[str]:
+    """The units whose targets have more characters than the file allows, and how many bounds are not in characters."""
+    others = 0
+    for unit in root.iter("{*}trans-unit", "{*}unit"):
+        targets = list(unit.iter("{*}target"))
+        around = [*targets[:1], unit, *unit.iterancestors()]
+        most = next((said for each in around if (said := each.get("maxwidth") or each.get(_MOST))), None)
+        if most is None or not targets:
+            continue
+        measure = next((said for each in around if (said := each.get("size-unit"))), "pixel")
+        bound = most.rpartition(",")[2].strip()
+        length = sum(len(text_in(target)) for target in targets)
+        if not bound.isdecimal() or (local(unit) == "trans-unit" and measure != "char"):
+            others += 1
+        elif length > int(bound):
+            name = unit.get("resname") or unit.get("name") or unit.get("id") or ""
+            yield f"unit '{name}' has {length:,} characters, its maxwidth is {int(bound):,}; shorten its translation"
+    if others:
+        yield f"{others:,} bound(s) of a target's width are not in characters and not checked (maxwidth)"
 
 
 def _units(unit: Element, source: Element, units: tuple[str, str]) -> Iterator[Unit]:

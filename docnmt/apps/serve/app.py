@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from docnmt.apps.commands.stdin_text import ProtectedText
 from docnmt.apps.serve import deepl, libretranslate, openai
 from docnmt.apps.serve.deepl import DeepL
 from docnmt.apps.serve.file_form import MULTIPART
@@ -87,8 +88,8 @@ class Translate:
 
     def _told(self, asked: Asked) -> dict[str, str]:
         """Return a header that reports the text that the model does not know; {} if there is none."""
-        found = UnknownText(self._service.task.source_tokenizer)
-        found.count(asked.corpus)
+        found, task = UnknownText(self._service.task.source_tokenizer), self._service.task
+        found.count(ProtectedText(asked.corpus, None, task, on=self._service.config.protect).changing())
         return {"docnmt-unknown": quote(found.message, safe=" ;:/(),")} if found.message else {}
 
     async def _body(self, request: Request) -> bytes:

@@ -45,6 +45,9 @@ class ServeConfig:
     splitter: Literal["rules", "sentencex"] = option(
         "rules", "what splits running text into sentences, as in docnmt-translate"
     )
+    protect: bool = option(
+        True, "placeholders, addresses, tags and the like come through as they are, as in docnmt-translate"
+    )
     max_body: int = option(8_000_000, "bytes of a request's body, at most", metavar="BYTES", between=(1, None))
     max_request_tokens: int = option(
         100_000,

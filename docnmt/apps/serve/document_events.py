@@ -42,7 +42,7 @@ async def document_events(
     """Translate a document of any kind, which a process of its own reads and writes, and yield events.
 
     The events are the sentences of the source, then each translation, and last the file as `content`, with the places
-    that stay `untranslated` (the document's `left`) and a message about `unknown` text, if there is any.
+    that stay `untranslated` (the document's `left` and `notes`), and a message about `unknown` text, if there is any.
 
     Args:
         client: who asks. receive: ASGI's, to notice that the client disconnects. whole: lines are not split.
@@ -63,7 +63,7 @@ async def document_events(
     request = FileRequest(client, deadline)
     rules = "" if whole else config.splitter
     most = config.max_request_tokens
-    task = Task(source, service.task.languages, rules, most, min(config.max_body, most * CHARACTERS))
+    task = Task(source, service.task.languages, rules, most, min(config.max_body, most * CHARACTERS), config.protect)
 
     def opened(texts: list[str]) -> None:
         unknown.count(ParallelCorpus.from_lines([texts], service.task.source_tokenizer))

@@ -70,7 +70,7 @@ class Task(msgspec.Struct, tag=True):
 
     Attributes:
         rules: the value of `--splitter`; "": lines are not split. subwords: the largest number of segments, sentences
-            and words. characters: the largest number of them.
+            and words. characters: the largest number of them. protect: the value of `--protect`.
     """
 
     source: FileSource | FragmentsSource
@@ -78,6 +78,7 @@ class Task(msgspec.Struct, tag=True):
     rules: str
     subwords: int
     characters: int
+    protect: bool
     answers: list[Answer] = []
 
 
@@ -426,8 +427,11 @@ def _reply(connection: Connection, task: Task) -> Written | Failed:
             splitter(task.rules, language) if task.rules else whole_lines() for language in task.languages
         )
         model = _Asking(connection, task, document)
-        texts = translated(document, model, split=split, split_target=split_target, align=model.align)
-        return Written(document.write(texts), list(document.left))
+        texts = translated(
+            document, model, split=split, split_target=split_target, align=model.align, protect=task.protect
+        )
+        content = document.write(texts)
+        return Written(content, [*document.left, *document.notes])
     except _TooLong as error:
         return Failed(413, "too_long", f"the file has {error}: send it in parts")
     except UserError as error:

@@ -69,8 +69,9 @@ class Order:
         given: known translations of sentences, or None. tell: called in the worker's thread with each event.
         deadline: by `time.monotonic`. explain: if explanations are wanted, each sentence's number in its document; when
             all sentences are translated, each is sent again with its explanation.
-        kept: encodings of the same document from earlier requests. found: the translations that were sent, by number of
-            the sentence. job: the sentences in the search. entered: True once the job has entered the search.
+        kept: encodings of the same document from earlier requests. fixed: the parts of each sentence in which the
+            glossary has no terms. found: the translations that were sent, by number of the sentence.
+        job: the sentences in the search. entered: True once the job has entered the search.
     """
 
     corpus: ParallelCorpus
@@ -80,6 +81,7 @@ class Order:
     explain: Sequence[int] | None = None
     wishes: Wishes = NO_WISHES
     kept: KeptEncoding | None = None
+    fixed: Sequence[Sequence[tuple[int, int]]] | None = None
     found: dict[int, Translation] = field(default_factory=dict, init=False)
     job: Job | None = field(default=None, init=False)
     entered: bool = field(default=False, init=False)

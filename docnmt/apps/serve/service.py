@@ -8,12 +8,15 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
 from starlette.requests import Request
 from starlette.types import Receive
 
+from docnmt.apps.commands.stdin_text import ProtectedText
 from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.counters import Metrics
 from docnmt.apps.serve.file_processes import FileProcesses
@@ -158,11 +161,58 @@ class Service:
     ) -> AsyncGenerator[tuple[int, Translation], None]:
         """Yield number and translation of each sentence to be translated, as soon as it is ready, in any order.
 
-        With `asked.explain`, each is yielded a second time with its explanation.
+        Placeholders and the like come through (`--protect`): sentences that lost some of them come last. With
+        `asked.explain`, each is yielded a second time with its explanation.
 
         Raises:
             Refused: the translation takes too long or fails, or the client has disconnected.
         """
+        task = asked.wishes.task or self.task
+        protected = await asyncio.to_thread(
+            partial(ProtectedText, asked.corpus, asked.given, task, on=self.config.protect)
+        )
+        for number in sorted(protected.whole):
+            yield number, protected.unchanged(number)
+        found: dict[int, Translation] = {number: protected.unchanged(number) for number in protected.whole}
+        lost, explained = set[int](), dict[int, Translation]()
+        searched = self._searched(asked, protected.given, protected.fixed, receive, deadline)
+        async with contextlib.aclosing(searched) as events:
+            async for number, translation in events:
+                again = number in found
+                found.setdefault(number, translation)
+                if again and number in lost:
+                    explained[number] = translation
+                elif again or protected.kept(number, translation):
+                    yield number, translation
+                else:
+                    lost.add(number)
+        if not lost:
+            return
+        part = AskedSentences()
+        part.corpus, part.given = await asyncio.to_thread(protected.again, sorted(lost), found)
+        part.numbers, part.wishes = range(part.corpus.num_sentences), asked.wishes
+        pieces = dict[int, Translation]()
+        async with contextlib.aclosing(self._searched(part, part.given, None, receive, deadline)) as events:
+            async for number, translation in events:
+                pieces[number] = translation
+        ordered = iter([pieces[number] for number in sorted(pieces)])
+        for number in sorted(lost):
+            whole = protected.joined(number, ordered)
+            yield number, whole
+            if number in explained:
+                yield number, replace(whole, explanation=explained[number].explanation)
+
+    async def _searched(
+        self,
+        asked: AskedSentences,
+        given: Sequence[str | None] | None,
+        fixed: Sequence[Sequence[tuple[int, int]]] | None,
+        receive: Receive,
+        deadline: float,
+    ) -> AsyncGenerator[tuple[int, Translation], None]:
+        """Yield what the search finds, as `translations` does; `given` and `fixed` are of each sentence."""
+        if given is not None and None not in given:
+            return  # there would never be an event
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[RequestEvent | str] = asyncio.Queue()
 
@@ -178,7 +228,7 @@ class Service:
             queue.put_nowait("gone")
 
         explain = asked.numbers if asked.explain else None
-        order = Order(asked.corpus, asked.given, tell, deadline, explain, asked.wishes, asked.kept)
+        order = Order(asked.corpus, given, tell, deadline, explain, asked.wishes, asked.kept, fixed)
         watching = asyncio.ensure_future(watch())
         try:
             await asyncio.to_thread(self.submit, order)

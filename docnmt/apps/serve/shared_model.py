@@ -55,7 +55,8 @@ class SharedModel:
             places = self._open(sentences)
         if all(sentence.given is not None for sentence in sentences):
             return  # there would never be an event
-        order = Order(corpus, given, self._events.put, self._deadline, wishes=self._wishes)
+        fixed = [sentence.fixed for sentence in sentences]
+        order = Order(corpus, given, self._events.put, self._deadline, wishes=self._wishes, fixed=fixed)
         self._service.submit(order)
         found: dict[int, Translation] = {}
         try:

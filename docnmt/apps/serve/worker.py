@@ -136,6 +136,7 @@ class Worker:
             models.search,
             finder=order.wishes.terms or self._terms,
             given=order.given,
+            fixed=order.fixed,
             memory=models.memory,
             window=models.window,
             deliver=deliver,

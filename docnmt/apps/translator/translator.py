@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, overload
 
 from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.stdin_text import ProtectedText
 from docnmt.apps.explain.attention_alignment import AlignedPiece, aligned, read
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.translator.model_texts import ModelTexts, ReadBeside, checked_window, opened_memory
 from docnmt.apps.translator.translator_options import search_options
+from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.formats.address import Formality
 from docnmt.core.formats.document import Document
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.in_memory import Documents, InMemory, OneDocument
 from docnmt.core.formats.split_sentences import splitter as sentence_splitter
 from docnmt.core.search.forced import token_log_probs
-from docnmt.core.search.translate_corpus import Translation, translate_corpus
+from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.registry.options.keywords import named_options
 from docnmt.runtime.errors import UserError
 
+Results = Iterator[SentenceResult]
 #: The translation of a sentence without text.
 EMPTY = Translation("", (), 0.0, ())
 
@@ -61,6 +64,7 @@ class Translator:
         formality: Formality | None = None,
         context_window: int | None = None,
         splitter: str = "rules",
+        protect: bool = True,
         source_lang: str | None = None,
         target_lang: str | None = None,
         **options: object,
@@ -78,6 +82,7 @@ class Translator:
         formality: Formality | None = None,
         context_window: int | None = None,
         splitter: str = "rules",
+        protect: bool = True,
         source_lang: str | None = None,
         target_lang: str | None = None,
         **options: object,
@@ -94,6 +99,7 @@ class Translator:
         formality: Formality | None = None,
         context_window: int | None = None,
         splitter: str = "rules",
+        protect: bool = True,
         source_lang: str | None = None,
         target_lang: str | None = None,
         **options: object,
@@ -116,6 +122,7 @@ class Translator:
                 translation before it. For models that were trained to be told one (docnmt-train `--formality-share`).
             context_window: the most sentences of the document that are read before and after a sentence.
             splitter: the sentence splitter: `rules` or `sentencex`.
+            protect: placeholders, addresses, tags and the like come through as they are (docnmt-translate `--protect`).
             source_lang, target_lang: source and target language, for models of several; None: the model's default.
             options: further options of docnmt-translate's groups generation and search, but for `--nbest`: `lenpen`,
                 `max_len_a`, `batch_size`, `generator` and that generator's own.
@@ -137,7 +144,17 @@ class Translator:
         texts = ModelTexts(models, asked)
         corpus = models.told(texts.corpus(), formality, beside["given"])
         terms = Glossary.of(glossary)
-        results = translate_corpus(models.models, models.task, corpus, generation, search, glossary=terms, **beside)
+        protected = ProtectedText(corpus, beside["given"], models.task, on=protect)
+
+        def searched(part: ParallelCorpus, known: Sequence[str | None] | None, *, whole: bool = False) -> Results:
+            read: ReadBeside = {**beside, "given": None if known is None else list(known)}
+            fixed = protected.fixed if whole else None
+            told = part if whole else models.told(part, formality, known)
+            return translate_corpus(
+                models.models, models.task, told, generation, search, glossary=terms, fixed=fixed, **read
+            )
+
+        results = protected.results(searched(corpus, protected.given, whole=True), searched)
         tokenizer = models.task.target_tokenizer
         found = {n: Translation.of_given(text, tokenizer) for n, text in enumerate(there) if text is not None}
         found |= {n: next(results).nbest[0] for n in asked.kept if there[n] is None}

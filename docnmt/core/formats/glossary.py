@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -84,12 +85,18 @@ class Glossary:
             parts.append(f"{_edge(term[0], '(?<!', ')')}({spelt}){_edge(term[-1], '(?!', ')')}")
         return re.compile("|".join(parts)) if parts else None
 
-    def found(self, sentence: str) -> list[str]:
-        """Return the target terms that apply to a source sentence, each once, in the order of the source."""
+    def found(self, sentence: str, fixed: Sequence[tuple[int, int]] = ()) -> list[str]:
+        """Return the target terms that apply to a source sentence, each once, in the order of the source.
+
+        Inside of its parts `fixed`, which are in order (code, placeholders, addresses), there are none.
+        """
         if self._pattern is None:
             return []
-        targets = []
+        targets, ends = [], [end for _, end in fixed]
         for match in self._pattern.finditer(sentence):
+            around = bisect_right(ends, match.start())
+            if around < len(fixed) and fixed[around][0] <= match.start() and match.end() <= ends[around]:
+                continue
             spelt = " ".join(match[0].split())
             assert match.lastindex is not None  # its group; `spelt.lower()` need not be a term: ſ and ı match s and i
             term = spelt if spelt in self.terms else self._longest_first[match.lastindex - 1]

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import collections
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 
 from docnmt.core.formats.structure import Blank, DocumentStart, Event, Facts, Sentence
 from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
+
+#: What other toolkits put between the sentences of a document, or around them, if a line is a whole document.
+_SEPARATOR = re.compile(r"(?i)(?<!\S)(?:_(?:eos|sep|brk)|<(?:sep|eos|brk|beg|end|/?s)>|\[(?:sep|eos)\])(?!\S)")
+
+
+def separator(line: str) -> str:
+    """Return the first sign of a line that separates sentences for other toolkits, "" if there is none."""
+    found = _SEPARATOR.search(line) if "_" in line or "<" in line or "[" in line else None
+    return found[0] if found else ""
+
+
+def note_separators(name: str, lines: int, first: str) -> str:
+    """Return the note on a text with separators in so many lines, of which `first` is one with its place."""
+    return (
+        f"{name}: {lines:,} lines have a sign between sentences ({first}): they look like whole documents, and are "
+        "read as one sentence each; give each sentence a line, and put an empty line between documents"
+    )
 
 
 def read_text(
@@ -29,6 +47,7 @@ def read_text(
     rows, documents = LevelRows(levels) if levels else None, _Documents(ids) if ids else None
     lockstep = _Lockstep([*sides, *(file for file in (levels, ids) if file)])
     seen, paragraph = set[str](), 0
+    separated, first = [0] * len(sides), [""] * len(sides)
     for number, lines in enumerate(lockstep, 1):
         place, texts = f"{sides[0].name}:{number}", lines[: len(sides)]
         kinds = {kind_of(text) for text in texts}
@@ -42,6 +61,10 @@ def read_text(
         if documents is not None and (mark := documents.begins(lines[-1], number)) is not None:
             yield mark
         if kind == "text":
+            for side, text in enumerate(texts):
+                if sign := separator(text):
+                    separated[side] += 1
+                    first[side] = first[side] or f"'{sign}' in line {number:,}"
             units, labels = rows.parse(lines[len(sides)], number) if rows else ((str(paragraph),), "")
             facts.labels = rows is not None and rows.columns > rows.units
             yield Sentence(tuple("" if is_blank(text) else text for text in texts), units, labels, place)
@@ -52,6 +75,9 @@ def read_text(
         if kind != "<p>":
             yield Blank() if kind == "" else DocumentStart()
     _describe(lockstep.files, facts)
+    for side, count in enumerate(separated):
+        if count:
+            facts.notes.append(note_separators(sides[side].name, count, first[side]))
     facts.levels |= rows is not None
 
 

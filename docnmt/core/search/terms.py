@@ -259,9 +259,9 @@ class TermFinder:
         joins = [piece[:1].isalnum() and not unspaced(piece[0]) for piece in tokenizer.vocabulary()]
         self._joins = torch.tensor(joins)
 
-    def of(self, sentences: Iterable[str]) -> CorpusTerms:
-        """Return the terms of a corpus with these source sentences."""
-        found = ((n, self._glossary.found(text)) for n, text in enumerate(sentences))
+    def of(self, sentences: Iterable[str], fixed: Sequence[Sequence[tuple[int, int]]] | None = None) -> CorpusTerms:
+        """Return the terms of a corpus with these source sentences, none inside of the `fixed` parts of each."""
+        found = ((n, self._glossary.found(text, fixed[n] if fixed else ())) for n, text in enumerate(sentences))
         wanted = {n: tuple(self._tokens[target] for target in targets) for n, targets in found if targets}
         return CorpusTerms(wanted, self._joins)
 

@@ -97,6 +97,7 @@ def translate_corpus(
     memory: TranslationMemory | None = None,
     context_window: int | None = None,
     glossary: Glossary | None = None,
+    fixed: Sequence[Sequence[tuple[int, int]]] | None = None,
     before: int = 0,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[SentenceResult]:
@@ -113,6 +114,7 @@ def translate_corpus(
         memory: sentences of other documents that are put before each document, with their translations as given.
         context_window: the most sentences of the document that are read before and after a sentence.
         glossary: terms that the translations of searched sentences must keep to; None: that of `options`.
+        fixed: for each sentence its parts in which no terms are looked for, in order.
         before: number of sentences of the same text translated before this corpus; random streams continue from there.
         progress: called with a number of source subwords (`</s>` included) of the corpus whenever they are done.
 
@@ -131,6 +133,7 @@ def translate_corpus(
         search,
         finder=finder,
         given=given,
+        fixed=fixed,
         memory=memory,
         window=context_window,
         before=before,
@@ -180,8 +183,9 @@ def _shared_out(
 def job_of(
     models: Sequence[AnyTranslationModel], task: TranslationTask, corpus: ParallelCorpus, options: GenerationConfig,
     search: SearchConfig, *, finder: TermFinder | None, given: Sequence[str | None] | None,
-    memory: TranslationMemory | None, window: int | None, before: int = 0,
-    progress: Callable[[int], object] | None = None, deliver: Callable[[int, list[Hypothesis]], object],
+    fixed: Sequence[Sequence[tuple[int, int]]] | None = None, memory: TranslationMemory | None, window: int | None,
+    before: int = 0, progress: Callable[[int], object] | None = None,
+    deliver: Callable[[int, list[Hypothesis]], object],
 ) -> tuple[Job, np.ndarray]:  # fmt: skip
     """Return the job that translates a corpus, with the memory's sentences before its documents.
 
@@ -196,7 +200,7 @@ def job_of(
         UserError: a document needs more memory than there is.
     """
     own_numbers = np.arange(corpus.num_sentences)
-    terms = None if finder is None else finder.of(corpus.source_text)
+    terms = None if finder is None else finder.of(corpus.source_text, fixed)
     if memory is not None:
         corpus, given, own_numbers = with_memory(corpus, given, memory)
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
