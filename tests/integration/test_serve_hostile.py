@@ -74,7 +74,7 @@ class Upper:
 
 
 def task(content: Content, kind: str = "txt") -> Task:
-    return Task(FileSource(content, kind, f"a.{kind}"), ("en", "de"), "rules", 1000, 10_000)
+    return Task(FileSource(content, kind, f"a.{kind}"), ("en", "de"), "rules", 1000, 10_000, True)
 
 
 def translate(files: FileProcesses, content: Content, kind: str = "txt", seconds: float = 60) -> Written | Failed | str:

@@ -168,7 +168,13 @@ def serve(
         UsageError: others could use the service, and neither `--token-file` nor `--open` is given; `--proxy` names no
             address. UserError: the models cannot be loaded, the address is taken, or the token's file is not valid.
     """
-    sys.stderr = lasting(sys.stderr)
+    with contextlib.redirect_stderr(lasting(sys.stderr)):
+        _serve(config, models, memory, options, search)
+
+
+def _serve(
+    config: ServeConfig, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig, search: SearchConfig
+) -> None:
     if config.token_file is None and not config.open and not is_own(config.host):
         raise UsageError(
             f"--host {config.host}: other machines could use the service without a secret; give --token-file FILE, or "
