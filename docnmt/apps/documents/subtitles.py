@@ -10,7 +10,7 @@ import srt
 
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
-from docnmt.apps.documents.tagged import balanced, read
+from docnmt.apps.documents.tagged import balanced, display_width, read
 from docnmt.runtime.errors import UserError
 
 _CODES = r"\s*(?:(?:<(?!v[ .])[^<>]*>|\{[^{}]*\})[^\S\n]*)*"
@@ -29,7 +29,7 @@ _DIGITS = 100
 _TEXT = re.compile(r"\S")
 _TIMES = re.compile(r"^[ \t]*-?\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*-->", re.MULTILINE)
 _LONG = re.compile(rf"[0-9]{{{_DIGITS + 1}}}")
-#: A shorter text is one line.
+#: A text of fewer columns is one line.
 _LINE = 42
 
 
@@ -81,7 +81,7 @@ class Subtitles(Spliced):
     def _render(self, place: SegmentPlace, text: Translated) -> str:
         source = self._raw(place.begin, place.end)
         soft = source.count("\n") - sum(raw.count("\n") for raw, _ in place.raws)
-        if soft > 0 and len(text.text) > _LINE:
+        if soft > 0 and display_width(text.text) > _LINE:
             text = balanced(text, soft + 1)
         out = render(place, text, str)
         return out.replace("\n", "\r\n") if "\r\n" in source and "\r\n" not in out else out

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
 
 from docnmt.apps.documents import icu
 from docnmt.apps.documents.begin_and_end import matched
 from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.segment import BREAK, Translated
 from docnmt.apps.documents.splice import Raw
+from docnmt.runtime.languages import unspaced
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*|\d{1,3})(?:\.[\w.-]+)?(?:\s[^<>]*)?(/?)>")
 _BEGIN = frozenset("-–—♪♫#*•")  # what would seem to begin something at the beginning of a line
+#: What begins no line, and what ends none, where lines end between characters (JIS X 4051, GB/T 15834).
+_NO_BEGIN = frozenset(
+    "!%),.:;?]}¢°·’”†‡›»℃∶、。〃々〉》」』】〕〗〙〞〟ぁぃぅぇぉっゃゅょゎゕゖ゛゜ゝゞァィゥェォッャュョヮヵヶ・ーヽヾ㈱！％），．：；？］｝～｡｣､･ｰ〜‥…"
+    "ะาำๅๆฯະາຳໆຯ។៕៖ៗ၊။"
+)
+_NO_END = frozenset("$#([{£¥‘“‹«〈《「『【〔〖〘〝＄（［｛｢￡￥เแโใไເແໂໃໄ")
 _SPACE = re.compile(r"\s+")
 
 
@@ -29,7 +38,7 @@ def add(
         elif match[0] == "  ":
             inline.wide()
         else:
-            inline.text(" ")
+            inline.text("\n" if "\n" in match[0] and inline.begun else " ")
         place = match.end()
     inline.text(source[place:end])
 
@@ -95,29 +104,62 @@ def _step(tag: re.Match[str]) -> tuple[int, str]:
     return -closes if closes else not alone, tag[2]
 
 
+def display_width(text: str) -> int:
+    """Columns that a text takes: wide characters two, combining and unseen ones none."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def wrapped(text: Translated, width: int) -> Translated:
-    """The same with lines of at most so many characters, where words allow it: spaces become line breaks."""
-    characters = list(text.text)
-    begin = 0
-    space: int | None = None  # the last one in this line
-    for place, character in enumerate(characters):
-        if character == BREAK:
-            if space is not None and place - begin > width:
-                characters[space] = BREAK
-            begin, space = place + 1, None
-        elif character == " " and text.text[place + 1 : place + 2] not in _BEGIN:
-            if space is not None and place - begin > width:
-                characters[space] = BREAK
-                begin = space + 1
-            space = place
-    if space is not None and len(characters) - begin > width:
-        characters[space] = BREAK
-    return Translated("".join(characters), text.spans)
+    """The same with lines of at most so many columns, where words and signs allow it.
+
+    Spaces become line breaks; in scripts without spaces, lines may end between characters.
+    """
+    columns = [*accumulate(map(_columns, text.text), initial=0)]
+    places, begin = list[int](), 0
+    last: int | None = None  # where this line may end
+    for place in _line_ends(text.text):
+        if last is not None and columns[place] - columns[begin] > width:
+            places.append(last)
+            begin = last + text.text.startswith(" ", last)
+        last = place
+        if text.text.startswith(BREAK, place):
+            begin, last = place + 1, None
+    cuts = [0, *places, len(text.text)]
+    lines = [text.text[a:b] for a, b in pairwise(cuts)]
+    lines[1:] = [line.removeprefix(" ") for line in lines[1:]]
+    added = [place for place in places if not text.text.startswith(" ", place)]
+    spans = [(begin + bisect_right(added, begin), end + bisect_left(added, end)) for begin, end in text.spans]
+    return Translated(BREAK.join(lines), tuple((begin, max(begin, end)) for begin, end in spans))
+
+
+def _line_ends(text: str) -> Iterator[int]:
+    """Where lines end or may end: at breaks, at spaces, between characters of a script without spaces, and at the end.
+
+    Words of South-east Asian scripts cannot be told, so that lines end at spaces there, if there are any.
+    """
+    bare = " " not in text
+    for place, character in enumerate(text):
+        before, behind = text[place - 1 : place], text[place + 1 : place + 2]
+        if character == BREAK or (character == " " and behind not in _BEGIN):
+            yield place
+        elif before and not before.isspace() and (unspaced(before, all=bare) or unspaced(character, all=bare)):
+            closes = character in _NO_BEGIN or unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf", "Pe", "Pf")
+            opens = before in _NO_END or unicodedata.category(before) in ("Ps", "Pi")
+            pair = before == character in "—…―"
+            if not (closes or opens or pair or character in _BEGIN or character.isspace()):
+                yield place
+    yield len(text)
 
 
 def balanced(text: Translated, lines: int) -> Translated:
     """The same in at most so many lines, the longest of which is as short as can be."""
-    there = text.text.count(BREAK)
-    widths = range(len(text.text) // lines, len(text.text))  # in wider lines there are never more of them
+    there, whole = text.text.count(BREAK), display_width(text.text)
+    widths = range(whole // lines, whole)  # in wider lines there are never more of them
     wide = bisect_left(widths, True, key=lambda width: wrapped(text, width).text.count(BREAK) - there < lines)
     return wrapped(text, widths.start + wide)
