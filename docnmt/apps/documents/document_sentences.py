@@ -203,7 +203,7 @@ def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -
         text = (part.text or "") if part.given is None else part.given
         between = segment.text[place : part.begin]
         if BREAK in between:
-            for k, character in enumerate(between):
+            for k in range(len(between)):
                 breaks[place + k, place + k + 1] = len(out) + k, len(out) + k + 1
             last = ""
         elif last and text:
