@@ -206,7 +206,7 @@ def test_what_was_changed_is_counted(tmp_path: Path) -> None:
     notes = [note.replace(str(tmp_path) + "/", "") for note in facts.notes[1:]]
     assert notes == [
         "1 rows are divided at their line breaks, which are equally many on all sides (the first: c.jsonl:1)",
-        "1 rows hold line breaks, not equally many on all sides, which become spaces (the first: c.jsonl:2)",
+        "1 rows hold line breaks, not equally many on all sides, which are joined (the first: c.jsonl:2)",
         "1 documents begin a second time, with others between, and are divided there (the first: c.jsonl:4)",
         "1 rows without text are left out (the first: c.jsonl:4)",
     ]

@@ -218,7 +218,7 @@ def _structure(sentences: Sequence[SegmentSentence], known: int) -> Structure:
     return builder.build()
 
 
-def translate_document(document: DocumentFile, model: SegmentTranslator, *, rules: str = "rules") -> bytes:
+def translate_document(document: DocumentFile, model: SegmentTranslator, *, rules: str = "auto") -> bytes:
     """Translate a document; return its content.
 
     Args:

@@ -32,8 +32,8 @@ class ServeConfig:
         metavar="NAME",
         basic=True,
     )
-    splitter: Literal["rules", "sentencex"] = option(
-        "rules", "what splits running text into sentences, as in docnmt-translate"
+    splitter: Literal["auto", "rules", "sentencex"] = option(
+        "auto", "what splits running text into sentences, as in docnmt-translate"
     )
     max_body: int = option(8_000_000, "bytes of a request's body, at most", metavar="BYTES", between=(1, None))
     max_request_tokens: int = option(

@@ -83,7 +83,7 @@ _GOES_ON = {
 _MORE_MARKS = {"el": ";", "hy": ":"}
 _FOLLOWING = re.compile(rf"[{_OPENING}\s]*(\S)")
 _DUTCH = re.compile(r"['’][stn]\s+[A-Z]")
-_TEXT = re.compile(r"\S")
+_TEXT, _SPACE = re.compile(r"\S"), re.compile(r"\s")
 _LAST_WORD = re.compile(r"[^\s(\[{\"'„“»«‚‘]*$")
 #: Languages that sentencex has rules of; of all others it knows the marks only.
 _SENTENCEX = (
@@ -135,19 +135,24 @@ def _say_once(note: str) -> None:
     print(note, file=sys.stderr)
 
 
-def _sentencex(code: str) -> Callable[[str], list[int]]:
-    """Return a function that finds the beginnings of sentences in a line by sentencex, window by window.
+def _sentencex(code: str) -> Callable[[str], list[int] | None]:
+    """Return a function that finds the beginnings of sentences in a line by sentencex; None: it cannot.
 
     Raises:
         ImportError: it is not installed.
     """
     from sentencex import get_sentence_boundaries
 
-    def boundaries(line: str) -> list[int]:
+    def boundaries(line: str) -> list[int] | None:
         places, begin = list[int](), 0
         while begin < len(line):
-            window = line[begin : begin + _WINDOW]
-            ends = [begin + int(each["end_index"]) for each in get_sentence_boundaries(code, window)]
+            window = _SPACE.sub(" ", line[begin : begin + _WINDOW])  # it stops at some wide spaces
+            try:
+                ends = [begin + int(each["end_index"]) for each in get_sentence_boundaries(code, window)]
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":  # a fault of its own in Rust
+                    raise
+                return None
             last = begin + len(window)
             if last < len(line):  # the last sentence may go on
                 ends = [end for end in ends if end < last]
@@ -200,13 +205,13 @@ def cut_long(sentence: str, longest: int) -> list[str]:
 
 
 def split_sentences(
-    line: str, language: str = "", boundaries: Callable[[str], Sequence[int]] | None = None
+    line: str, language: str = "", boundaries: Callable[[str], Sequence[int] | None] | None = None
 ) -> list[str]:
     """Return the sentences of one line, in order, without surrounding white space; none for a blank line.
 
     Args:
         language: its code (`en`, `de-AT`, `deu` …); unknown languages use the common rules.
-        boundaries: says where sentences begin, in rising order, where the rules are not sure; None: they always are.
+        boundaries: says where sentences begin, in rising order, where the rules are not sure; None: nothing does.
     """
     language = base(language)
     proposed = None if boundaries is None else boundaries(line)
