@@ -51,18 +51,20 @@ _SCRIPT_NAMES = {
     "latin": "latn", "chs": "hans", "cht": "hant", "kore": "hang",
 }  # fmt: skip
 
-_CJK = re.compile(
-    "[\u2e80-\u2fdf\u3005-\u3007\u3021-\u302d\u3031-\u303c\u3040-\u30fa\u30fc-\u312f\u31a0-\u31ff\u3400-\u4dbf"
+#: Characters of scripts without spaces between words, to stand in a class of an expression: letters of Chinese and
+#: Japanese, Thai with Lao, Burmese and Khmer, and signs of Chinese and Japanese, whose shape has white space in it.
+CJK = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u302d\u3031-\u303c\u3040-\u30fa\u30fc-\u312f\u31a0-\u31ff\u3400-\u4dbf"
     "\u4e00-\ua4cf\uf900-\ufaff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f\U00016fe0-\U00018fff"
-    "\U0001b000-\U0001b2ff\U00020000-\U0003ffff]"
+    "\U0001b000-\U0001b2ff\U00020000-\U0003ffff"
 )
-#: Thai, Lao, Burmese and Khmer.
-_SOUTHEAST = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f]")
-#: Signs of Chinese and Japanese, whose shape has white space in it.
-_WIDE_SIGN = re.compile(
-    "[\u3000-\u3004\u3008-\u3020\u3030\u303d-\u303f\u30fb\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20"
-    "\uff3b-\uff40\uff5b-\uff65\uffe0-\uffe6]"
+SOUTHEAST = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f"
+WIDE_SIGNS = (
+    "\u3000-\u3004\u3008-\u3020\u3030\u303d-\u303f\u30fb\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20"
+    "\uff3b-\uff40\uff5b-\uff65\uffe0-\uffe6"
 )
+_CJK, _SOUTHEAST, _WIDE_SIGN = (re.compile(f"[{characters}]") for characters in (CJK, SOUTHEAST, WIDE_SIGNS))
+_TIBETAN = re.compile("[\u0f00-\u0fff]")  # which has spaces between sentences
 _HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc]")
 #: Characters on each side of a seam that are looked at for one that tells the script.
 _NEAR = 20
@@ -180,7 +182,7 @@ def seam(before: str, after: str) -> str:
 def unspaced(character: str, *, all: bool = True) -> bool:
     """Return True for a character of a script without spaces between words, letter or sign; without `all`, of Chinese
     or Japanese."""
-    scripts = (_CJK, _WIDE_SIGN, _SOUTHEAST) if all else (_CJK, _WIDE_SIGN)
+    scripts = (_CJK, _WIDE_SIGN, _SOUTHEAST, _TIBETAN) if all else (_CJK, _WIDE_SIGN)
     return any(script.match(character) for script in scripts)
 
 
