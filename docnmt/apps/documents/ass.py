@@ -10,8 +10,10 @@ from docnmt.apps.documents.splice import SegmentPlace
 from docnmt.apps.documents.subtitles import Subtitles, besides
 
 _LINE = re.compile(r"[^\r\n]+")
-#: Codes that leave no text to translate as one: drawings, and karaoke, whose words have a time each.
-_DRAWING, _KARAOKE = re.compile(r"\\p[1-9]"), re.compile(r"\\[kK][fot]?\d")
+#: Codes that leave no text to translate as one: karaoke, whose words have a time each.
+_KARAOKE = re.compile(r"\\[kK][fot]?\d")
+#: A drawing, up to the code that ends it; any other code.
+_DRAWING = re.compile(r"\{[^{}]*\\p[1-9][^{}]*\}[^{}]*(?:\{(?![^{}]*\\p0)[^{}]*\}[^{}]*)*")
 _CODE = re.compile(r"\{[^{}]*\}")
 _FIELDS = 10
 
@@ -37,17 +39,20 @@ class Ass(Subtitles):
                 if _KARAOKE.search(codes):
                     number, counted = number + self.source.count("\n", counted, line.start()), line.start()
                     left.append(f"line {number}: karaoke, each syllable of which has a time")
-                elif not _DRAWING.search(codes):
+                elif _CODE.sub("", _DRAWING.sub("", found[-1])).strip():
                     yield line.end() - len(found[-1]), line.end()
         if not section:
             raise self._refused(0, "expected ASS, with sections such as [Events]")
 
     def _raw(self, begin: int, end: int) -> str:
         raw = self.source[begin:end].replace("\\N", " \n")  # of the same length, as places are those of the file
-        return raw.replace("\\n", "  ").replace("\\h", "  ")
+        return raw.replace("\\n", "  ").replace("\\h", "\u00a0\u2060")  # a model does not see the second one
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
-        return besides(super()._unseen(text), _CODE, text)
+        drawings = [match.span() for match in _DRAWING.finditer(text)]
+        outside = text if not drawings else _DRAWING.sub(lambda match: " " * len(match[0]), text)
+        return besides(sorted([*drawings, *super()._unseen(outside)]), _CODE, text)
 
     def _render(self, place: SegmentPlace, text: Translated) -> str:
-        return re.sub(r"[ \t]*\n", r"\\N", super()._render(place, text))
+        out = re.sub(r"[ \t]*\n", r"\\N", super()._render(place, text))
+        return out.replace("\u00a0", "\\h") if "\\h" in self.source[place.begin : place.end] else out

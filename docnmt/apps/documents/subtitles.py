@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 import srt
@@ -17,13 +19,23 @@ _CODES = r"\s*(?:(?:<(?!v[ .])[^<>]*>|\{[^{}]*\})[^\S\n]*)*"
 _CAPITALS = "A-ZÀ-ÖØ-ÞΑ-ΩА-Я"
 #: A sound: `[door opens]`, `(SIGHS)`.
 _SOUND = rf"(?:\[[^\[\]\n]*\]|\([{_CAPITALS} ]+\))"
+#: The sign of another speaker in captions.
+_SPEAKER = "(?:>{2,3}|(?:&gt;){2,3})"
 #: A line that begins so is another speaker's (also `ANNA:`, and voices of WebVTT), a song or a sound.
-_ANOTHER = re.compile(rf"{_CODES}(?:[-–—♪♫#*•]|<v[ .]|{_SOUND}|[{_CAPITALS}][{_CAPITALS}\d .'’#&-]*:(?!\S))")
+_ANOTHER = re.compile(rf"{_CODES}(?:[-–—♪♫#*•]|{_SPEAKER}|<v[ .]|{_SOUND}|[{_CAPITALS}][{_CAPITALS}\d .'’#&-]*:(?!\S))")
 #: A line that is nothing but a sound.
 _SOUNDS = re.compile(rf"{_CODES}{_SOUND}{_CODES}\Z")
-#: What a line may begin with: tags, codes that say where it is shown, and a dash, if that is no sign of a number.
-_BEGIN = re.compile(r"^(?:<[^<>]*>|\{\\[^{}]*\}|[^\S\n])*(?:[-–—]+(?!\d)[^\S\n]*)?(?=\S)", re.MULTILINE)
-_LEAD = re.compile(r"<[^<>]*>|(\{\\[^{}]*\}|[-–—]+)[^\S\n]*")
+#: What a line may begin with: tags, codes that say where it is shown, and the sign of a speaker or a dash, if that is no
+#: sign of a number.
+_BEGIN = re.compile(
+    rf"^(?:<[^<>]*>|\{{\\[^{{}}]*\}}|[^\S\n])*(?:(?:[-–—]+(?!\d)|{_SPEAKER})[^\S\n]*)?(?=\S)", re.MULTILINE
+)
+_LEAD = re.compile(rf"<[^<>]*>|(\{{\\[^{{}}]*\}}|[-–—]+|{_SPEAKER})[^\S\n]*")
+#: A line break in SRT as ASS writes it, and a path, in which it is none.
+_ASS_BREAK = re.compile(r"(?<!\S)[A-Za-z]:\\\S*|(\\N)")
+#: Characters that subtitles may write as entities.
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\u00a0": "&nbsp;"}
+_ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|quot|apos|#\d{1,7}|#x[0-9A-Fa-f]{1,6});")
 #: The expression of `srt` takes the square of such a number's length, and more.
 _DIGITS = 100
 _TEXT = re.compile(r"\S")
@@ -42,7 +54,7 @@ class Subtitles(Spliced):
             begin, end = begin + len(raw) - len(raw.lstrip()), end - (len(raw) - len(raw.rstrip()))
             if begin < end:
                 text = self._raw(begin, end)
-                inline = read(text, _hard, self._unseen(text))
+                inline = read(text, _hard, self._unseen(text), decode=_decoded)
                 yield SegmentPlace(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
 
     def _texts(self) -> Iterator[tuple[int, int]]:
@@ -50,8 +62,8 @@ class Subtitles(Spliced):
         return (match.span(5) for match in self._found())
 
     def _raw(self, begin: int, end: int) -> str:
-        """A text as it is written, with its lines."""
-        return self.source[begin:end]
+        """A text as it is written, with its lines, at the places of the file."""
+        return _ASS_BREAK.sub(lambda match: " \n" if match[1] else match[0], self.source[begin:end])
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         """What of a text a model does not see."""
@@ -83,8 +95,21 @@ class Subtitles(Spliced):
         soft = source.count("\n") - sum(raw.count("\n") for raw, _ in place.raws)
         if soft > 0 and display_width(text.text) > _LINE:
             text = balanced(text, soft + 1)
-        out = render(place, text, str)
+        written = self.source[place.begin : place.end]
+        out = render(place, text, partial(self._encode, written))
+        if "\n" not in written and "\n" in source:
+            return re.sub(r"[ \t]*\n", r"\\N", out)
         return out.replace("\n", "\r\n") if "\r\n" in source and "\r\n" not in out else out
+
+
+    def _encode(self, written: str, text: str) -> str:
+        """Text as the file writes it: with the entities that stand in this subtitle."""
+        return text.translate({ord(sign): entity for sign, entity in _ENTITIES.items() if entity in written})
+
+
+def _decoded(text: str) -> str:
+    """Text without entities."""
+    return _ENTITY.sub(lambda match: html.unescape(match[0]), text) if "&" in text else text
 
 
 def _leads(text: str) -> Iterator[tuple[int, int]]:

@@ -27,12 +27,13 @@ _SPACE = re.compile(r"\s+")
 
 
 def add(
-    inline: Inline[Raw], source: str, hard: Callable[[re.Match[str]], bool], place: int = 0, end: int | None = None
-) -> None:
-    """Adds `source[place:end]`, whose white space is a break where `hard` says so."""
+    inline: Inline[Raw], source: str, hard: Callable[[re.Match[str]], bool], place: int = 0, end: int | None = None,
+    decode: Callable[[str], str] = str,
+) -> None:  # fmt: skip
+    """Adds `source[place:end]`, whose white space is a break where `hard` says so, and whose words are decoded."""
     end = len(source) if end is None else end
     for match in _SPACE.finditer(source, place, end):
-        inline.text(source[place : match.start()])
+        inline.text(decode(source[place : match.start()]))
         if hard(match):
             inline.hard((match[0], ""))
         elif match[0] == "  ":
@@ -40,7 +41,7 @@ def add(
         else:
             inline.text("\n" if "\n" in match[0] and inline.begun else " ")
         place = match.end()
-    inline.text(source[place:end])
+    inline.text(decode(source[place:end]))
 
 
 def read(
@@ -48,6 +49,7 @@ def read(
     hard: Callable[[re.Match[str]], bool],
     fixed: Sequence[tuple[int, int]] = (),
     breaks: Sequence[tuple[int, int]] = (),
+    decode: Callable[[str], str] = str,
 ) -> Inline[Raw]:
     """The text and marks of a message: tags that open and close are formats, other tags are seen as they are; a model
     does not see what stands at `fixed`, and `breaks`, with the white space around them, part what it translates."""
@@ -61,7 +63,7 @@ def read(
     place = 0
     stops += [(begin, end, -1) for begin, end in fixed] + [(begin, end, -2) for begin, end in breaks]
     for begin, end, number in sorted(stops):
-        add(inline, source, hard, place, begin)
+        add(inline, source, hard, place, begin, decode)
         place = end
         if number == -1:
             inline.fixed((source[begin:end], ""))
@@ -71,7 +73,7 @@ def read(
             inline.open((source[begin:end], tags[ends[number]][0]))
         else:
             inline.close()
-    add(inline, source, hard, place)
+    add(inline, source, hard, place, decode=decode)
     return inline
 
 

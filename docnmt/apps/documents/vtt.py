@@ -46,8 +46,12 @@ class WebVtt(Subtitles):
         if match is not None and base(match[1]) == base(self.languages[0]):
             yield *match.span(1), tag(self.languages[1])
 
+    def _raw(self, begin: int, end: int) -> str:
+        return self.source[begin:end]
+
+    def _encode(self, written: str, text: str) -> str:
+        strict = not _BARE.search(written)  # else the file is not strict about it
+        return super()._encode(f"{written}&amp;&lt;" if strict else written, text)
+
     def _render(self, place: SegmentPlace, text: Translated) -> str:
-        out = super()._render(place, text)
-        if not _BARE.search(self._raw(place.begin, place.end)):  # else the file is not strict about it
-            out = _BARE.sub("&amp;", out)
-        return out.replace("-->", "--&gt;")
+        return super()._render(place, text).replace("-->", "--&gt;")

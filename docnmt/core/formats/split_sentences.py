@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.languages import base
+from docnmt.runtime.languages import CJK, base
 
 #: Abbreviations followed by a capital inside a sentence, without their full stop; compared case-insensitively.
 #: Those that often end sentences, too (etc., usw., Inc.), are left out.
@@ -70,7 +70,6 @@ _NOTE = r"[⁰¹²³⁴-⁹†‡]{1,6}|\d{1,3}|(?:\[[^\[\]]{1,24}\]){1,9}"
 #: Marks that end a sentence anywhere, and what closes behind them: `“` does not, as it opens in these scripts.
 _ANYWHERE = "。！？｡۔।॥።፧፨։။។៕؟᱾᱿꯫"
 _CLOSING_ANYWHERE = "”’」』）》〉】〕］｝｣\")\\]}»›"
-_EAST_ASIAN = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 #: What shows, directly behind such a mark, that the sentence goes on: a comma; behind a quotation also a dash, and
 #: words that belong to it.
 _COMMA = re.compile("[，、；：,;:]")
@@ -245,7 +244,7 @@ def _candidates(more: str) -> re.Pattern[str]:
     return re.compile(
         rf"(?<![{marks}])([{marks}]+)([{_CLOSING}]*(?:[ \u00a0\u202f]»[{_CLOSING}]*)?)({_NOTE})?\s+"
         rf"|[{_ANYWHERE}][{_ANYWHERE}.!?…{_CLOSING_ANYWHERE}]*(?:[⁰¹²³⁴-⁹†‡]{{1,6}}|(?:\[\d{{1,3}}\]){{1,9}})?"
-        rf"|(?<=[{_EAST_ASIAN}])[!?]+[”’」』）》〉】〕］｝｣)\]}}]*(?=[“‘「『《（【{_EAST_ASIAN}])"
+        rf"|(?<=[{CJK}])[!?]+[”’」』）》〉】〕］｝｣)\]}}]*(?=[“‘「『《（【{CJK}])"
     )
 
 
