@@ -25,8 +25,8 @@ _SPEAKER = "(?:>{2,3}|(?:&gt;){2,3})"
 _ANOTHER = re.compile(rf"{_CODES}(?:[-–—♪♫#*•]|{_SPEAKER}|<v[ .]|{_SOUND}|[{_CAPITALS}][{_CAPITALS}\d .'’#&-]*:(?!\S))")
 #: A line that is nothing but a sound.
 _SOUNDS = re.compile(rf"{_CODES}{_SOUND}{_CODES}\Z")
-#: What a line may begin with: tags, codes that say where it is shown, and the sign of a speaker or a dash, if that is no
-#: sign of a number.
+#: What a line may begin with: tags, codes that say where it is shown, and the sign of a speaker or a dash, unless that
+#: is the sign of a number.
 _BEGIN = re.compile(
     rf"^(?:<[^<>]*>|\{{\\[^{{}}]*\}}|[^\S\n])*(?:(?:[-–—]+(?!\d)|{_SPEAKER})[^\S\n]*)?(?=\S)", re.MULTILINE
 )
@@ -100,7 +100,6 @@ class Subtitles(Spliced):
         if "\n" not in written and "\n" in source:
             return re.sub(r"[ \t]*\n", r"\\N", out)
         return out.replace("\n", "\r\n") if "\r\n" in source and "\r\n" not in out else out
-
 
     def _encode(self, written: str, text: str) -> str:
         """Text as the file writes it: with the entities that stand in this subtitle."""

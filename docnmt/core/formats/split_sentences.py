@@ -69,7 +69,7 @@ _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
 _NOTE = r"[⁰¹²³⁴-⁹†‡]{1,6}|\d{1,3}|(?:\[[^\[\]]{1,24}\]){1,9}"
 #: Marks that end a sentence anywhere, and what closes behind them: `“` does not, as it opens in these scripts.
 _ANYWHERE = "。！？｡۔।॥።፧፨։။។៕؟᱾᱿꯫"
-_CLOSING_ANYWHERE = "”’」』）》〉】〕］｝｣\")\\]}»›"
+_CLOSING_ANYWHERE = '”’」』）》〉】〕］｝｣")\\]}»›'
 #: What shows, directly behind such a mark, that the sentence goes on: a comma; behind a quotation also a dash, and
 #: words that belong to it.
 _COMMA = re.compile("[，、；：,;:]")
@@ -268,7 +268,7 @@ def _anywhere(match: re.Match[str], quotes: _Quotes, language: str) -> tuple[int
     end = next(opening, end)
     if _COMMA.match(line, end) or (match[0] == "។" and line.startswith("ល។", end)):
         return end, False
-    quoted = line[end - 1] in "”’」』\"»›"
+    quoted = line[end - 1] in '”’」』"»›'
     return end, not (quoted and _GOES_ON.get(language, _GOES_ON[""]).match(line, end))
 
 
