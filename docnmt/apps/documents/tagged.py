@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 
 from docnmt.apps.documents import icu
 from docnmt.apps.documents.begin_and_end import matched
-from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.inline import SPACE, Inline
 from docnmt.apps.documents.segment import BREAK, Translated
 from docnmt.apps.documents.splice import Raw
 from docnmt.runtime.languages import unspaced
@@ -23,7 +23,7 @@ _NO_BEGIN = frozenset(
     "ะาำๅๆฯະາຳໆຯ។៕៖ៗ၊။"
 )
 _NO_END = frozenset("$#([{£¥‘“‹«〈《「『【〔〖〘〝＄（［｛｢￡￥เแโใไເແໂໃໄ")
-_SPACE = re.compile(r"\s+")
+_SPACE = re.compile(f"{SPACE}+")
 
 
 def add(
