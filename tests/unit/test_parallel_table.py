@@ -212,6 +212,13 @@ def test_what_was_changed_is_counted(tmp_path: Path) -> None:
     ]
 
 
+def test_lines_of_a_script_without_spaces_are_joined_by_nothing(tmp_path: Path) -> None:
+    rows = [{"src": "天气\n很好。", "tgt": "Fine."}, {"src": ["我们\n走"], "tgt": ["Go\nnow"]}]
+    assert read(jsonl(tmp_path / "a.jsonl", rows))[0] == [("天气很好。", "Fine."), ("我们走", "Go now")]
+    linked = {**HPLT, "src_doc": {"ids": ["s1", "s2", "s3", "s4"], "sentences": ["一。", "二。", "三。", "四。"]}}
+    assert read(jsonl(tmp_path / "b.jsonl", [linked]))[0] == [("一。", "eins"), ("二。", ""), ("三。四。", "drei")]
+
+
 @pytest.mark.parametrize("form", ["jsonl", "text", "xml"])
 def test_sentences_without_a_partner(tmp_path: Path, form: str) -> None:
     rows = [("a", "A"), ("b", ""), ("", "C"), ("d", "D")]
