@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from docnmt.apps.documents.segment import BREAK, Mark
 from docnmt.apps.documents.word_pairs import equal_and_near, words
+from docnmt.runtime.languages import unspaced
 
 Span = tuple[int, int]
 
@@ -58,12 +59,28 @@ class _Sides:
         if len(known - {-1}) < len(self.here):
             near = equal_and_near([source[b:e] for b, e in self.here], [target[b:e] for b, e in self.there])
             pairs |= {(i, j) for i, j in near if i not in known}
+        self._go_on(pairs)
         self.partners: dict[int, list[int]] = {}
         self.sources: dict[int, list[int]] = {}
         for i, j in sorted(pairs):
             if i >= 0 and j >= 0:
                 self.partners.setdefault(i, []).append(j)
                 self.sources.setdefault(j, []).append(i)
+
+    def _go_on(self, pairs: set[tuple[int, int]]) -> None:
+        """Characters of Chinese and Japanese that no pair names stand for what the one right before them stands for, as
+        only the first of a subword is named."""
+        for side, found in enumerate((self.here, self.there)):
+            partners: dict[int, set[int]] = {}
+            for pair in pairs:
+                partners.setdefault(pair[side], set()).add(pair[1 - side])
+            text = (self.source, self.target)[side]
+            for number in range(1, len(found)):
+                begin = found[number][0]
+                near = found[number - 1][1] == begin and unspaced(text[begin]) and text[begin].isalnum()
+                if near and number not in partners and number - 1 in partners and text[found[number - 1][0]].isalnum():
+                    partners[number] = partners[number - 1]
+                    pairs |= {(number, other) if not side else (other, number) for other in partners[number]}
 
     def part(self, mark: Mark) -> Span:
         """What a mark covers of the translation."""
