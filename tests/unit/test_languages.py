@@ -9,6 +9,7 @@ from sample_documents import Model, translate
 from translate.lang import data
 
 from docnmt.apps.documents import read
+from docnmt.apps.serve.offered_languages import same
 from docnmt.core.formats.split_sentences import splitter
 from docnmt.core.scoring.metrics import bleu_tokenizer
 from docnmt.runtime import languages
@@ -123,6 +124,14 @@ def test_a_memory_has_variants_of_each_script() -> None:
     assert out.count("一隻狗") == out.count("一只狗") == out.count("A DOG") == 1
     with pytest.raises(UserError, match="zh-CN"):
         read(content, "tmx", name="x", source_lang="ja", target_lang="en")
+
+
+def test_a_request_for_another_script_is_another_language() -> None:
+    """A code alone is any script of the language, as clients that know no scripts send it."""
+    for said, own in (("ZH", "zh-Hant"), ("zh", "zho_Hans"), ("de-AT", "deu"), ("ZH-TW", "zh-Hant"), ("EN-GB", "en")):
+        assert same(said, own)
+    for said, own in (("ZH-HANT", "zh-Hans"), ("zh-TW", "zh"), ("sr-Latn", "sr"), ("de", "en")):
+        assert not same(said, own)
 
 
 #: What stands between two texts: a space or nothing.

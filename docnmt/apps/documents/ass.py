@@ -12,8 +12,8 @@ from docnmt.apps.documents.subtitles import Subtitles, besides
 _LINE = re.compile(r"[^\r\n]+")
 #: Codes that leave no text to translate as one: karaoke, whose words have a time each.
 _KARAOKE = re.compile(r"\\[kK][fot]?\d")
-#: A drawing, up to the code that ends it; any other code.
-_DRAWING = re.compile(r"\{[^{}]*\\p[1-9][^{}]*\}[^{}]*(?:\{(?![^{}]*\\p0)[^{}]*\}[^{}]*)*")
+#: Whether what follows is a drawing.
+_SCALE = re.compile(r"\\p(\d)")
 _CODE = re.compile(r"\{[^{}]*\}")
 _FIELDS = 10
 
@@ -39,7 +39,7 @@ class Ass(Subtitles):
                 if _KARAOKE.search(codes):
                     number, counted = number + self.source.count("\n", counted, line.start()), line.start()
                     left.append(f"line {number}: karaoke, each syllable of which has a time")
-                elif _CODE.sub("", _DRAWING.sub("", found[-1])).strip():
+                elif _CODE.sub("", _without_drawings(found[-1])).strip():
                     yield line.end() - len(found[-1]), line.end()
         if not section:
             raise self._refused(0, "expected ASS, with sections such as [Events]")
@@ -49,10 +49,31 @@ class Ass(Subtitles):
         return raw.replace("\\n", "  ").replace("\\h", "\u00a0\u2060")  # a model does not see the second one
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
-        drawings = [match.span() for match in _DRAWING.finditer(text)]
-        outside = text if not drawings else _DRAWING.sub(lambda match: " " * len(match[0]), text)
-        return besides(sorted([*drawings, *super()._unseen(outside)]), _CODE, text)
+        leads = super()._unseen(_without_drawings(text))
+        return besides(sorted([*_drawings(text), *leads]), _CODE, text)
 
     def _render(self, place: SegmentPlace, text: Translated) -> str:
         out = re.sub(r"[ \t]*\n", r"\\N", super()._render(place, text))
         return out.replace("\u00a0", "\\h") if "\\h" in self.source[place.begin : place.end] else out
+
+
+def _drawings(text: str) -> Iterator[tuple[int, int]]:
+    """Where drawings stand, each with the code that begins it."""
+    begin: int | None = None
+    for code in _CODE.finditer(text):
+        scales = _SCALE.findall(code[0])
+        if scales and (begin is None) == (scales[-1] != "0"):
+            if begin is not None:
+                yield begin, code.start()
+            begin = code.start() if begin is None else None
+    if begin is not None:
+        yield begin, len(text)
+
+
+def _without_drawings(text: str) -> str:
+    """A text of the same length with spaces in place of its drawings."""
+    parts, place = list[str](), 0
+    for begin, end in _drawings(text):
+        parts += [text[place:begin], " " * (end - begin)]
+        place = end
+    return "".join([*parts, text[place:]])

@@ -62,6 +62,7 @@ class _Sides:
         self._go_on(pairs)
         self.partners: dict[int, list[int]] = {}
         self.sources: dict[int, list[int]] = {}
+        self._near: dict[int, tuple[int, int, int | None]] = {}
         for i, j in sorted(pairs):
             if i >= 0 and j >= 0:
                 self.partners.setdefault(i, []).append(j)
@@ -114,22 +115,28 @@ class _Sides:
 
     def _place(self, at: int, after: int) -> int:
         """Where something stands that stood at a place of the source, in or before the word `after`."""
-        if after < len(self.here) and self.here[after][0] < at:
-            for word in self.partners.get(after, ()):
-                if self._like(after, word):
-                    return self.there[word][0] + at - self.here[after][0]
+        if after < len(self.here) and self.here[after][0] < at and (like := self._partner(after)[2]) is not None:
+            return self.there[like][0] + at - self.here[after][0]
         if after == 0:
             return 0
         if after == len(self.here):
             return len(self.target)
         if self.source[at - 1] == BREAK:
             return self.lines[1][bisect_right(self.lines[0], at) - 1]  # the translation has as many
-        if self.source[at - 1].isspace():
-            found = [self.there[j][0] for j in self.partners.get(after, ())]
-            if found:
-                return min(found)
-        found = [self.there[j][1] for j in self.partners.get(after - 1, ())]
-        return max(found, default=round(at * len(self.target) / len(self.source)) if not self.there else 0)
+        if self.source[at - 1].isspace() and after in self.partners:
+            return self._partner(after)[0]
+        if after - 1 in self.partners:
+            return self._partner(after - 1)[1]
+        return round(at * len(self.target) / len(self.source)) if not self.there else 0
+
+    def _partner(self, word: int) -> tuple[int, int, int | None]:
+        """Where the partners of a word begin and end, and the first of them that is like it."""
+        if word not in self._near:
+            found = self.partners.get(word, ())
+            like = next((other for other in found if self._like(word, other)), None)
+            begin = min((self.there[j][0] for j in found), default=0)
+            self._near[word] = begin, max((self.there[j][1] for j in found), default=0), like
+        return self._near[word]
 
 
 def _word(found: Sequence[Span], place: int) -> int:
