@@ -108,7 +108,7 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
     if name not in ("auto", "rules", "sentencex"):
         raise UserError(f"splitter: expected auto, rules or sentencex, got {name!r}")
     code, boundaries, note = base(language), None, ""
-    if name == "sentencex" or (name == "auto" and code not in ("en", "de")):
+    if name == "sentencex" or (name == "auto" and code not in ("", "en", "de")):
         try:
             boundaries = _sentencex(code)
             note = f"note: sentences of '{language}' are found by sentencex"
@@ -117,7 +117,7 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
                 raise UserError("--splitter sentencex needs an extra: pip install 'docnmt[sentencex]'") from error
             note = f"note: sentences of '{language}' are found by docnmt's rules, made for English and German; for more"
             note += " languages: pip install 'docnmt[sentencex]'"
-        if name == "auto" and code not in f"{_SENTENCEX} {_PLAIN_MARKS}".split():
+        if name == "auto" and code and code not in f"en de {_SENTENCEX} {_PLAIN_MARKS}".split():
             note = f"note: neither docnmt nor sentencex has rules for '{language}'; common marks end its sentences"
 
     def split(line: str) -> list[str]:
