@@ -63,7 +63,7 @@ _LONGEST_WORD = 200
 #: quadratic in the length.
 LONGEST_SENTENCE = 1500
 
-_CLOSING = "\"'”’»›)\\]}“‘"
+_CLOSING = "\"'”’»›«‹)\\]}“‘"
 _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
 #: Numbers and signs of notes.
 _NOTE = r"[⁰¹²³⁴-⁹†‡]{1,6}|\d{1,3}|(?:\[[^\[\]]{1,24}\]){1,9}"
@@ -294,7 +294,7 @@ def _ends(before: str, match: re.Match[str], language: str) -> tuple[bool, bool]
     lower = following[1].islower() and not begins
     if lower and (marks != "." or closing):
         return False, True
-    if note and note.isdecimal() and not closing and not before[-1:].isalpha():
+    if note and note.isdecimal() and not closing and not before[-1:].isalpha() and before[-1:] not in tuple(")]”»"):
         return False, True
     if marks != "." or closing:
         return True, bool(closing or note)
