@@ -30,10 +30,10 @@ def script_of(code: str) -> str:
     Raises:
         UsageError: the code has a script that is not known here.
     """
-    found = script(code) or "Latn"
-    if found not in _WORDS:
-        raise UsageError(f"--languages {code}: the script '{found}' is not known; leave --languages out")
-    return found
+    code_of_script = script(code) or "Latn"
+    if code_of_script not in _WORDS:
+        raise UsageError(f"--languages {code}: the script '{code_of_script}' is not known; leave --languages out")
+    return code_of_script
 
 
 def readable(pieces: Collection[str], codes: Collection[str]) -> set[str]:

@@ -72,8 +72,8 @@ def _drawings(text: str) -> Iterator[tuple[int, int]]:
 
 def _without_drawings(text: str) -> str:
     """A text of the same length with spaces in place of its drawings."""
-    parts, place = list[str](), 0
+    parts, last = list[str](), 0
     for begin, end in _drawings(text):
-        parts += [text[place:begin], " " * (end - begin)]
-        place = end
-    return "".join([*parts, text[place:]])
+        parts += [text[last:begin], " " * (end - begin)]
+        last = end
+    return "".join([*parts, text[last:]])

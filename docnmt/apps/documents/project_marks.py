@@ -71,16 +71,16 @@ class _Sides:
     def _go_on(self, pairs: set[tuple[int, int]]) -> None:
         """Characters of Chinese and Japanese that no pair names stand for what the one right before them stands for, as
         only the first of a subword is named."""
-        for side, found in enumerate((self.here, self.there)):
+        for side, words_there in enumerate((self.here, self.there)):
             partners: dict[int, set[int]] = {}
             for pair in pairs:
                 partners.setdefault(pair[side], set()).add(pair[1 - side])
             text = (self.source, self.target)[side]
-            for number in range(1, len(found)):
-                begin = found[number][0]
-                near = found[number - 1][1] == begin and unspaced(text[begin]) and text[begin].isalnum()
-                if near and number not in partners and number - 1 in partners and text[found[number - 1][0]].isalnum():
-                    partners[number] = partners[number - 1]
+            for number in range(1, len(words_there)):
+                (first, last), (begin, _) = words_there[number - 1], words_there[number]
+                both = text[first].isalnum() and text[begin].isalnum()
+                if both and last == begin and unspaced(text[begin]) and number not in partners:
+                    partners[number] = partners.get(number - 1, set())
                     pairs |= {(number, other) if not side else (other, number) for other in partners[number]}
 
     def part(self, mark: Mark) -> Span:
@@ -132,10 +132,10 @@ class _Sides:
     def _partner(self, word: int) -> tuple[int, int, int | None]:
         """Where the partners of a word begin and end, and the first of them that is like it."""
         if word not in self._near:
-            found = self.partners.get(word, ())
-            like = next((other for other in found if self._like(word, other)), None)
-            begin = min((self.there[j][0] for j in found), default=0)
-            self._near[word] = begin, max((self.there[j][1] for j in found), default=0), like
+            others = self.partners.get(word, ())
+            like = next((other for other in others if self._like(word, other)), None)
+            begin = min((self.there[j][0] for j in others), default=0)
+            self._near[word] = begin, max((self.there[j][1] for j in others), default=0), like
         return self._near[word]
 
 

@@ -28,12 +28,12 @@ def without_soft_breaks(steps: Sequence[SegmentStep]) -> list[SegmentStep]:
     """The same without line breaks between characters of a script that has no spaces."""
     if not any(step.kind == "space" and "\n" in step.text for step in steps):
         return list(steps)
-    found = []
+    kept = []
     for step, (before, behind) in zip(steps, _sides(steps), strict=True):
         soft = step.kind == "space" and "\n" in step.text and before.kind in TEXT and behind.kind in TEXT
         if not soft or seam(before.text, behind.text):
-            found.append(step)
-    return found
+            kept.append(step)
+    return kept
 
 
 def with_placeholders(steps: Sequence[SegmentStep]) -> list[SegmentStep]:

@@ -123,19 +123,19 @@ def wrapped(text: Translated, width: int) -> Translated:
     Spaces become line breaks; in scripts without spaces, lines may end between characters.
     """
     columns = [*accumulate(map(_columns, text.text), initial=0)]
-    places, begin = list[int](), 0
+    ends, begin = list[int](), 0
     last: int | None = None  # where this line may end
-    for place in _line_ends(text.text):
-        if last is not None and columns[place] - columns[begin] > width:
-            places.append(last)
+    for at in _line_ends(text.text):
+        if last is not None and columns[at] - columns[begin] > width:
+            ends.append(last)
             begin = last + text.text.startswith(" ", last)
-        last = place
-        if text.text.startswith(BREAK, place):
-            begin, last = place + 1, None
-    cuts = [0, *places, len(text.text)]
+        last = at
+        if text.text.startswith(BREAK, at):
+            begin, last = at + 1, None
+    cuts = [0, *ends, len(text.text)]
     lines = [text.text[a:b] for a, b in pairwise(cuts)]
     lines[1:] = [line.removeprefix(" ") for line in lines[1:]]
-    added = [place for place in places if not text.text.startswith(" ", place)]
+    added = [at for at in ends if not text.text.startswith(" ", at)]
     spans = [(begin + bisect_right(added, begin), end + bisect_left(added, end)) for begin, end in text.spans]
     return Translated(BREAK.join(lines), tuple((begin, max(begin, end)) for begin, end in spans))
 
@@ -146,16 +146,16 @@ def _line_ends(text: str) -> Iterator[int]:
     Words of South-east Asian scripts cannot be told, so that lines end at spaces there, if there are any.
     """
     bare = " " not in text
-    for place, character in enumerate(text):
-        before, behind = text[place - 1 : place], text[place + 1 : place + 2]
+    for at, character in enumerate(text):
+        before, behind = text[at - 1 : at], text[at + 1 : at + 2]
         if character == BREAK or (character == " " and behind not in _BEGIN):
-            yield place
+            yield at
         elif before and not before.isspace() and (unspaced(before, all=bare) or unspaced(character, all=bare)):
             closes = character in _NO_BEGIN or unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf", "Pe", "Pf")
             opens = before in _NO_END or unicodedata.category(before) in ("Ps", "Pi")
             pair = before == character in "—…―"
             if not (closes or opens or pair or character in _BEGIN or character.isspace()):
-                yield place
+                yield at
     yield len(text)
 
 

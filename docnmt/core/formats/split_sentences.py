@@ -143,11 +143,11 @@ def _sentencex(code: str) -> Callable[[str], list[int] | None]:
     from sentencex import get_sentence_boundaries
 
     def boundaries(line: str) -> list[int] | None:
-        places, begin = list[int](), 0
+        begins, begin = list[int](), 0
         while begin < len(line):
             window = _SPACE.sub(" ", line[begin : begin + _WINDOW])  # it stops at some wide spaces
             try:
-                ends = [begin + int(each["end_index"]) for each in get_sentence_boundaries(code, window)]
+                ends = [begin + int(sentence["end_index"]) for sentence in get_sentence_boundaries(code, window)]
             except BaseException as error:
                 if type(error).__name__ != "PanicException":  # a fault of its own in Rust
                     raise
@@ -156,9 +156,9 @@ def _sentencex(code: str) -> Callable[[str], list[int] | None]:
             if last < len(line):  # the last sentence may go on
                 ends = [end for end in ends if end < last]
                 last = ends[-1] if ends else last
-            places += ends
+            begins += ends
             begin = last
-        return places
+        return begins
 
     return boundaries
 
@@ -249,22 +249,22 @@ def _candidates(more: str) -> re.Pattern[str]:
 
 
 class _Quotes:
-    """Counts straight quotes up to a place; places are asked from left to right."""
+    """Counts straight quotes up to a character; asked from left to right."""
 
     def __init__(self, line: str) -> None:
-        self._line, self._place, self._count = line, 0, 0
+        self._line, self._counted, self._count = line, 0, 0
 
-    def opens(self, place: int) -> bool:
-        """Return True if a quote at this place is the first of a pair."""
-        self._count += self._line.count('"', self._place, place)
-        self._place = place
+    def opens(self, at: int) -> bool:
+        """Return True if a quote at this character is the first of a pair."""
+        self._count += self._line.count('"', self._counted, at)
+        self._counted = at
         return self._count % 2 == 0
 
 
 def _anywhere(match: re.Match[str], quotes: _Quotes, language: str) -> tuple[int, bool]:
     """Return where a mark that ends sentences anywhere ends, with what closes behind it, and whether it ends one."""
     line, end = match.string, match.end()
-    opening = (place for place in range(match.start(), end) if line[place] == '"' and quotes.opens(place))
+    opening = (at for at in range(match.start(), end) if line[at] == '"' and quotes.opens(at))
     end = next(opening, end)
     if _COMMA.match(line, end) or (match[0] == "។" and line.startswith("ល។", end)):
         return end, False
@@ -272,13 +272,13 @@ def _anywhere(match: re.Match[str], quotes: _Quotes, language: str) -> tuple[int
     return end, not (quoted and _GOES_ON.get(language, _GOES_ON[""]).match(line, end))
 
 
-def _divides(line: str, place: int) -> bool:
+def _divides(line: str, at: int) -> bool:
     """Return True if a proposed boundary, at no mark that is known here, has white space or a sign of another script
     before what can begin a sentence."""
-    following = _FOLLOWING.match(line, place)
-    if following is None or following[1].islower() or place == 0:
+    following = _FOLLOWING.match(line, at)
+    if following is None or following[1].islower() or at == 0:
         return False
-    return line[place - 1].isspace() or line[place].isspace() or not line[place - 1].isascii()
+    return line[at - 1].isspace() or line[at].isspace() or not line[at - 1].isascii()
 
 
 def _ends(before: str, match: re.Match[str], language: str) -> tuple[bool, bool]:
