@@ -1,8 +1,9 @@
-"""Languages: codes of two and three letters, and scripts that are written from right to left."""
+"""Languages: codes of two and three letters, their scripts, and what stands between two texts of a script."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from docnmt.runtime.errors import UserError
 
@@ -29,6 +30,45 @@ _SHORT = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))
 #: Languages and scripts that are written from right to left.
 _RTL = "ar arc azb bal ckb dv fa glk he ks lrc mzn nqo pnb ps sd skr syr ug ur yi arab hebr thaa syrc nkoo adlm rohg"
 _FROM_THE_RIGHT = frozenset(_RTL.split())
+#: Languages of two letters that are not written in Latin letters, by their usual script (CLDR).
+_NOT_LATIN = {
+    "Arab": "ar ckb fa ks ps sd ug ur", "Armn": "hy", "Beng": "as bn", "Cans": "cr iu",
+    "Cyrl": "ab av ba be bg ce cu cv kk kv ky mk mn os ru sr tg tt uk", "Deva": "bh hi mr ne sa", "Ethi": "am ti",
+    "Geor": "ka", "Grek": "el", "Gujr": "gu", "Guru": "pa", "Hang": "ko", "Hans": "zh", "Hant": "yue", "Hebr": "he yi",
+    "Jpan": "ja", "Khmr": "km", "Knda": "kn", "Laoo": "lo", "Mlym": "ml", "Mymr": "my", "Orya": "or", "Sinh": "si",
+    "Taml": "ta", "Telu": "te", "Thaa": "dv", "Thai": "th", "Tibt": "bo dz", "Yiii": "ii",
+}  # fmt: skip
+_SCRIPTS = {code: name for name, codes in _NOT_LATIN.items() for code in codes.split()}
+#: Regions whose script is another than the language's usual one.
+_SCRIPTS |= {
+    "az-iq": "Arab", "az-ir": "Arab", "kk-cn": "Arab", "ky-cn": "Arab", "ky-tr": "Latn", "mn-cn": "Mong",
+    "ms-cc": "Arab", "pa-pk": "Arab", "sr-me": "Latn", "sr-ro": "Latn", "sr-tr": "Latn", "tg-pk": "Arab",
+    "ug-kz": "Cyrl", "uz-af": "Arab", "yue-cn": "Hans", "zh-hk": "Hant", "zh-mo": "Hant", "zh-tw": "Hant",
+}  # fmt: skip
+#: Other names of scripts: those of gettext and of Windows, and parts of a script that have a code of their own.
+_SCRIPT_NAMES = {
+    "arabic": "arab", "cyrillic": "cyrl", "devanagari": "deva", "ijekavianlatin": "latn", "iqtelif": "latn",
+    "latin": "latn", "chs": "hans", "cht": "hant", "kore": "hang",
+}  # fmt: skip
+
+#: Characters of scripts without spaces between words, to stand in a class of an expression: letters of Chinese and
+#: Japanese, Thai with Lao, Burmese and Khmer, and signs of Chinese and Japanese, whose shape has white space in it.
+CJK = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u302d\u3031-\u303c\u3040-\u30fa\u30fc-\u312f\u31a0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\ua4cf\uf900-\ufaff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f\U00016fe0-\U00018fff"
+    "\U0001b000-\U0001b2ff\U00020000-\U0003ffff"
+)
+SOUTHEAST = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f"
+WIDE_SIGNS = (
+    "\u3000-\u3004\u3008-\u3020\u3030\u303d-\u303f\u30fb\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20"
+    "\uff3b-\uff40\uff5b-\uff65\uffe0-\uffe6"
+)
+_CJK, _SOUTHEAST, _WIDE_SIGN = (re.compile(f"[{characters}]") for characters in (CJK, SOUTHEAST, WIDE_SIGNS))
+_TIBETAN = re.compile("[\u0f00-\u0fff]")  # which has spaces between sentences
+_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc]")
+#: Characters on each side of a seam that are looked at for one that tells the script.
+_NEAR = 20
+_LINES = re.compile("[\r\n\v\f\x85\u2028\u2029]+")
 #: The categories of plural forms in the order in which CLDR names them; every language has the last one.
 PLURALS = ("zero", "one", "two", "few", "many", "other")
 #: Beside `other`, by language (CLDR 46, cardinal numbers). Without `many` of Romance languages, which is for millions.
@@ -62,7 +102,7 @@ def base(language: str) -> str:
 
 
 def _parts(language: str) -> list[str]:
-    return re.split(r"[-_]", language.strip().lower())
+    return [_SCRIPT_NAMES.get(part, part) for part in re.split(r"[-_@]", language.strip().lower())]
 
 
 def tag(language: str) -> str:
@@ -74,15 +114,90 @@ def tag(language: str) -> str:
 
 def right_to_left(language: str) -> bool:
     """Return True if a language, in its given or usual script, is written from right to left."""
-    scripts = [part for part in _parts(language)[1:] if len(part) == 4 and part.isalpha()]
-    return (scripts[0] if scripts else base(language)) in _FROM_THE_RIGHT
+    named = _named_script(language)
+    return (named or base(language)) in _FROM_THE_RIGHT
+
+
+def script(language: str) -> str:
+    """Return the script of a language, by its code (ISO 15924): the one that is named (`zh-Hant`, `sr@latin`), the
+    region's (`zh_TW`) or the usual one; "" where it is not known."""
+    code, parts = base(language), _parts(language)[1:]
+    regional = (_SCRIPTS[f"{code}-{part}"] for part in parts if f"{code}-{part}" in _SCRIPTS)
+    usual = _SCRIPTS.get(code, "Latn" if len(code) == 2 else "")
+    return _named_script(language).title() or next(regional, usual)
+
+
+def _named_script(language: str) -> str:
+    return next((part for part in _parts(language)[1:] if len(part) == 4 and part.isalpha()), "")
+
+
+def same_language(one: str, other: str) -> bool:
+    """Return True if two codes are of one language in one script, as far as both scripts are known."""
+    scripts = {script(one), script(other)} - {""}
+    return base(one) == base(other) and len(scripts) < 2
 
 
 def check_language(said: str | None, language: str, *, file: str, what: str) -> None:
-    """Refuse a file in another language than the model's; one that names no language is accepted.
+    """Refuse a file in another language or script than the model's; one that names no language is accepted.
 
     Raises:
-        UserError: the languages differ.
+        UserError: the languages or their scripts differ.
     """
-    if said and base(said) != base(language):
-        raise UserError(f"{file}: its {what} is '{said}', and the model's is '{language}'; use another model")
+    if not said or same_language(said, language):
+        return
+    problem = f"{file}: its {what} is '{said}', and the model's is '{language}'"
+    if base(said) == base(language):
+        scripts = f"{script(said)} and {script(language)}"
+        raise UserError(f"{problem}: other scripts ({scripts}); use another model, or correct the file's {what}")
+    raise UserError(f"{problem}; use another model")
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Join texts, sentences or lines, to one: by spaces, and by nothing within a script that has none (`seam`)."""
+    parts: list[str] = []
+    for text in filter(None, texts):
+        parts += [seam(parts[-1], text), text] if parts else [text]
+    return "".join(parts)
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line, with single spaces; at line breaks, what `seam` says."""
+    return joined(" ".join(line.split()) for line in _LINES.split(text))
+
+
+def seam(before: str, after: str) -> str:
+    """Return what stands between two texts that follow each other: a space or nothing.
+
+    Nothing stands between two characters of scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) and
+    beside the wide signs of Chinese and Japanese; quotes, brackets and ASCII signs at the seam are looked through.
+    """
+    kinds = {_kind(before[: -_NEAR - 1 : -1]), _kind(after[:_NEAR])}
+    if "wide" in kinds:
+        return " " if "hangul" in kinds else ""
+    if "cjk" in kinds:
+        return " " if kinds & {"spaced", "hangul"} else ""
+    return "" if "southeast" in kinds and kinds <= {"southeast", ""} else " "
+
+
+def unspaced(character: str, *, all: bool = True) -> bool:
+    """Return True for a character of a script without spaces between words, letter or sign; without `all`, of Chinese
+    or Japanese."""
+    scripts = (_CJK, _WIDE_SIGN, _SOUTHEAST, _TIBETAN) if all else (_CJK, _WIDE_SIGN)
+    return any(script.match(character) for script in scripts)
+
+
+def _kind(characters: str) -> str:
+    """The first kind of script among characters, "" if they are signs of all scripts."""
+    for character in characters:
+        if character.isascii() or character.isspace():
+            if character.isalnum():
+                return "number" if character.isdigit() else "spaced"
+        elif _WIDE_SIGN.match(character):
+            return "wide"
+        elif _CJK.match(character):
+            return "cjk"
+        elif _SOUTHEAST.match(character):
+            return "southeast"
+        elif character.isalnum():
+            return "hangul" if _HANGUL.match(character) else "number" if character.isdigit() else "spaced"
+    return ""

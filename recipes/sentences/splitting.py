@@ -27,7 +27,10 @@ def splitters(language: str) -> dict[str, Split]:
     """What is installed, by name."""
     found: dict[str, Split] = {"docnmt": splitter("rules", language)}
     if importlib.util.find_spec("sentencex"):
-        found["sentencex"] = splitter("sentencex", language)
+        import sentencex
+
+        found["sentencex"] = partial(sentencex.segment, language)
+        found["sentencex, mended"] = splitter("sentencex", language)
     if importlib.util.find_spec("sentence_splitter"):
         from sentence_splitter import split_text_into_sentences
 

@@ -28,8 +28,12 @@ from docnmt.apps.serve.prompts import instructed, prompted
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.worker import Models
 from docnmt.cli.translate import main as translate_command
+from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.runtime.languages import unspaced
 
 TEXTS = ["The dog sees. A cat finds it.", "the old house.", "", "It walks\nin the river."]
 CONTEXT = "The cat sleeps. It walks."
@@ -448,6 +452,40 @@ def test_forms_of_address_are_asked_for_where_a_model_has_them() -> None:
         with pytest.raises(Refused) as caught:
             registers.register_of(formality, plain)
         assert caught.value.code == "no_formality"
+
+
+def test_sentences_of_a_script_without_spaces_are_joined_by_nothing_in_every_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of sentences, which translates each as if it stood alone; docnmt-translate joins them likewise."""
+    lines = ["你好世界。", "今天天气很好。", "我们走吧！", "“真的吗？”", "他说不去。", "世界很好吗？", "今天我们去吧。"]
+    tokenizer = Tokenizer.train(lines * 5, 34)
+    task = DocumentTranslation(DocumentTranslationConfig(), languages=("zh", "ja"), tokenizers=(tokenizer, tokenizer))
+    path = small_system.save(tmp_path / "m.safetensors", of=task)
+    model = small_system.model(of=task)
+    client = started(Models(LoadedModels((path,), (model,), task), GenerationConfig(), BeamSearchConfig(beam=2)))
+
+    def translated(text: str) -> list[str]:
+        """In each form of request; a stream of the last one, too."""
+        libre = client.post("/translate", json={"q": text, "source": "zh", "target": "ja"}).json()
+        deepl = client.post("/v2/translate", json={"text": [text], "target_lang": "JA", "split_sentences": "1"}).json()
+        chat = {"messages": [{"role": "user", "content": text}]}
+        openai = client.post("/v1/chat/completions", json=chat).json()
+        stream = client.post("/v1/chat/completions", json={**chat, "stream": True}).text
+        events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
+        parts = [event["choices"][0]["delta"].get("content", "") for event in events if event["choices"]]
+        return [
+            libre["translatedText"], deepl["translations"][0]["text"], openai["choices"][0]["message"]["content"],
+            "".join(parts),
+        ]  # fmt: skip
+
+    alone = [translated(line)[0] for line in lines[:3]]
+    assert all(unspaced(text[0]) and unspaced(text[-1]) for text in alone)
+    assert set(translated("".join(lines[:3]))) == {"".join(alone)}
+    assert command(path, "".join(lines[:3]), monkeypatch) == ["".join(alone)]
+    body = {"text": ["今天天\n气很好。我们走\n吧！"], "target_lang": "JA", "split_sentences": "nonewlines"}
+    assert client.post("/v2/translate", json=body).json()["translations"][0]["text"] == "".join(alone[1:])
+    client.service.worker.stop()
 
 
 def test_a_document_that_fails_says_why(service: Served) -> None:

@@ -286,7 +286,7 @@ def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None
             ({"context_window": wrong}, "context_window: must be a whole number of at")
             for wrong in (-1, "1", True, 1.5)
         ),
-        ({"splitter": "foo"}, "splitter: expected rules or sentencex, got 'foo'"),
+        ({"splitter": "foo"}, "splitter: expected auto, rules or sentencex, got 'foo'"),
         ({"glossary": {"lamp": 3}}, "glossary: expected text for a source and a target term, got 'lamp': 3"),
         ({"glossary": {" ": "Lampe"}}, "glossary: expected text for a source and a target term, got ' ': 'Lampe'"),
         ({"glossary": [("a", "b")]}, "glossary: expected a mapping, a Glossary or a file, got list"),

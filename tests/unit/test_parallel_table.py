@@ -206,10 +206,17 @@ def test_what_was_changed_is_counted(tmp_path: Path) -> None:
     notes = [note.replace(str(tmp_path) + "/", "") for note in facts.notes[1:]]
     assert notes == [
         "1 rows are divided at their line breaks, which are equally many on all sides (the first: c.jsonl:1)",
-        "1 rows hold line breaks, not equally many on all sides, which become spaces (the first: c.jsonl:2)",
+        "1 rows hold line breaks, not equally many on all sides, which are joined (the first: c.jsonl:2)",
         "1 documents begin a second time, with others between, and are divided there (the first: c.jsonl:4)",
         "1 rows without text are left out (the first: c.jsonl:4)",
     ]
+
+
+def test_lines_of_a_script_without_spaces_are_joined_by_nothing(tmp_path: Path) -> None:
+    rows = [{"src": "天气\n很好。", "tgt": "Fine."}, {"src": ["我们\n走"], "tgt": ["Go\nnow"]}]
+    assert read(jsonl(tmp_path / "a.jsonl", rows))[0] == [("天气很好。", "Fine."), ("我们走", "Go now")]
+    linked = {**HPLT, "src_doc": {"ids": ["s1", "s2", "s3", "s4"], "sentences": ["一。", "二。", "三。", "四。"]}}
+    assert read(jsonl(tmp_path / "b.jsonl", [linked]))[0] == [("一。", "eins"), ("二。", ""), ("三。四。", "drei")]
 
 
 @pytest.mark.parametrize("form", ["jsonl", "text", "xml"])

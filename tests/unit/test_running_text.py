@@ -14,7 +14,7 @@ import small_system
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docnmt.apps.commands.output import sentences_of_lines
+from docnmt.apps.commands.output import sentences_of_lines, write_lines
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.formats.columns import parse_columns
 from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
@@ -65,6 +65,18 @@ def test_a_row_a_line() -> None:
     text = RunningText.of([2, 0, 1])
     assert list(text.joined(iter(["IT RAINED.", "WE LEFT.", "BYE."]))) == ["IT RAINED. WE LEFT.", "", "BYE."]
     assert list(RunningText.of([]).joined(iter([]))) == []
+
+
+def test_lines_of_scripts_without_spaces_are_joined_by_nothing() -> None:
+    text = RunningText.of([3, 2, 2, 2])
+    found = ["下雨了。", "", "我们走吧！", "雨だ。", "Rain.", "Rain.", "雨だ。", "ฝนตก", "ไปกัน"]
+    assert list(text.joined(iter(found))) == ["下雨了。我们走吧！", "雨だ。Rain.", "Rain. 雨だ。", "ฝนตกไปกัน"]
+    rows = [{"source": "下雨了。\n我们走吧！"}]
+    out = [json.loads(line)["hypothesis"] for line in echoed(table(jsonl(rows), "jsonl"))]
+    assert out == ["下雨了。\n我们走吧！"]
+    written = io.StringIO()
+    write_lines([2, 1], iter(found[:1] + found[2:4]), written)
+    assert written.getvalue() == "下雨了。我们走吧！\n雨だ。\n"
 
 
 def test_whole_documents_a_line() -> None:

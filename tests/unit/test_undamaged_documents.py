@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import subprocess
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sample_documents import Model, document, translate
 
 from docnmt.apps.documents import DocumentFile, read
+from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.tagged import display_width, wrapped
 from docnmt.runtime.errors import UserError
 
 HEAD = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -379,3 +385,150 @@ def test_languages_and_directions_are_the_targets() -> None:
     assert 'w:val="ar"' in package.read("word/styles.xml").decode()
     page = read(b"<html lang=en><p>One.", "html", name="x.html", source_lang="en", target_lang="ar")
     assert translate(page, Model()) == b'<html dir="rtl" lang=ar><p>ONE.'
+
+
+#: English and its stand-in in Chinese, with a bold word, code and a placeholder.
+_CHINESE = {
+    "A dog sees.": "狗看到了。",
+    "Use x here.": "使用 x 吧。",
+    "A cat.": "一只猫。",
+    "See {n} files.": "见 {n} 个。",
+}
+
+
+def chinese(sentence: str) -> str:
+    """A translation without spaces."""
+    return _CHINESE.get(sentence, "句子。")
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "expected"),
+    [
+        ("txt", "A dog sees. A cat. Use x here.\nA cat.\n", "狗看到了。一只猫。使用 x 吧。\n一只猫。\n"),
+        ("md", "A dog sees. Use `x` here. A cat.\n", "狗看到了。使用 `x` 吧。一只猫。\n"),
+        ("html", "<p>A dog sees. A cat.<br>See {n} files. Go</p>", "<p>狗看到了。一只猫。<br>见 {n} 个。句子。</p>"),
+        ("json", '{"a": "A dog sees. See {n} files."}', '{"a": "狗看到了。见 {n} 个。"}'),
+        ("xlf", XLF.format(UNIT.format("A dog sees. A cat.")), "狗看到了。一只猫。</target>"),
+        ("po", entry("A dog sees. A cat."), 'msgstr "狗看到了。一只猫。"'),
+        ("docx", word(paragraph(text("A dog sees. A cat."))), "狗看到了。一只猫。"),
+    ],
+)
+def test_nothing_stands_between_sentences_of_a_script_without_spaces(
+    kind: str, source: str | bytes, expected: str
+) -> None:
+    out = translate(document(kind, source), Model(chinese))
+    if kind == "docx":
+        out = zipfile.ZipFile(io.BytesIO(out)).read("word/document.xml")
+    assert expected in out.decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("md", "你好今天\n天气很好。我们走\n吧。 hello\nworld\n"),
+        ("html", "<p>你好今天\n  天气很好。<b>我们\n</b>走\n吧。 hello\nworld</p>"),
+        ("xlf", XLF.format(UNIT.format("你好今天\n天气很好。我们走\n吧。 hello\nworld"))),
+    ],
+)
+def test_a_line_break_of_a_script_without_spaces_is_no_space(kind: str, source: str) -> None:
+    model = Model(lambda _: "Yes.")
+    document_of = read(source.replace("en", "zh", 1).encode(), kind, name="x", source_lang="zh", target_lang="de")
+    out = translate(document_of, model).decode()
+    asked = [sentence.text for sentence in model.asked[0]]
+    assert asked == ["你好今天天气很好。", "我们走吧。", "hello world"]
+    assert "Yes. Yes. Yes." in re.sub("</?b>", "", out)  # the target has spaces
+
+
+def test_a_message_goes_on_in_the_next_line_of_a_script_without_spaces() -> None:
+    model = Model()
+    translate(document("po", entry("请稍候，正在\\n其余的。\\n好的").replace("\\n", '\\n"\n"')), model)
+    assert [sentence.text for sentence in model.asked[0]] == ["请稍候，正在其余的。", "好的"]
+
+
+def test_words_beside_code_get_the_spaces_of_their_script() -> None:
+    """Where a model loses a placeholder, the pieces between them are translated."""
+    found = read(
+        '{"a": "共{count}个文件，见https://a.b/c页。"}'.encode(), "json", name="x", source_lang="zh", target_lang="en"
+    )
+    answers = {"共": "all", "个文件，见": "files, see", "页。": "page."}
+    out = translate(found, Model(lambda sentence: answers.get(sentence, "lost"))).decode()
+    assert out == '{"a": "all {count} files, see https://a.b/c page."}'
+
+
+@pytest.mark.parametrize("kept", ["%1", "%s", "{n}", "$NAME$", "https://a.b/c", "www.a.bc", "a.b@c.org", "x_y"])
+def test_what_is_kept_needs_no_space_in_a_script_without_spaces(kept: str) -> None:
+    """A model that writes it so has kept it: the sentence is not translated in pieces."""
+    code = kept == "x_y"
+    model = Model(lambda sentence: f"见{kept}页")
+    out = translate(document("md" if code else "txt", f"See a `{kept}` now." if code else f"See a {kept} now."), model)
+    assert len(model.asked) == 1
+    assert out.decode() == (f"见`{kept}`页" if code else f"见{kept}页")
+
+
+def subtitle(*lines: str) -> str:
+    """A subtitle of SRT."""
+    return "1\n00:00:01,000 --> 00:00:03,000\n{}\n".format("\n".join(lines))
+
+
+def test_a_subtitle_of_chinese_is_divided_by_width_and_not_before_closing_marks() -> None:
+    source = subtitle("A dog sees the big house today and", "goes on and on and on.")
+    translation = "今天我们在城里看到一只很大的狗正往家走去，它非常高兴地跑着。"
+    lines = translate(document("srt", source), Model(lambda _: translation)).decode().splitlines()[2:]
+    assert lines == ["今天我们在城里看到一只很大的狗", "正往家走去，它非常高兴地跑着。"]
+    translation = "一二三四五六七八九十一二三四五，一二三四五六七八九十一二三四"
+    lines = translate(document("srt", source), Model(lambda _: translation)).decode().splitlines()[2:]
+    assert lines == ["一二三四五六七八九十一二三四五，", "一二三四五六七八九十一二三四"]
+    lines = translate(document("srt", source), Model(lambda _: "一二三四五六七八九十" * 2)).decode().splitlines()[2:]
+    assert lines == ["一二三四五六七八九十" * 2]  # 40 columns
+
+
+@given(
+    st.lists(st.text(alphabet="今天我们。，！「」“”（）AB12—…ーっ", min_size=1, max_size=12), max_size=8),
+    st.integers(4, 40),
+)
+def test_lines_end_where_a_script_without_spaces_allows_it(words: list[str], width: int) -> None:
+    whole = " ".join(words)
+    places = tuple((n, n + 1) for n in range(len(whole)))
+    found = wrapped(Translated(whole, places), width)
+    lines = found.text.split("\n")
+    assert "".join(found.text.split()) == "".join(whole.split())
+    for (begin, end), (at, _) in zip(found.spans, places, strict=True):  # marks stay at their characters
+        assert whole[at].isspace() or found.text[begin:end] == whole[at]
+    begins, ends = {word[0] for word in whole.split()}, {word[-1] for word in whole.split()}
+    for before, after in pairwise(lines):
+        assert after[:1] not in "。，！」”）ーっ" or after[0] in begins  # a space was there
+        assert before[-1:] not in "「“（" or before[-1] in ends
+    alone = "今天" * 30
+    assert max(map(display_width, wrapped(Translated(alone), width).text.split("\n"))) in (width, width - 1)
+
+
+def test_captions() -> None:
+    source = subtitle(">> Good evening to all.", "&gt;&gt; MARY: Tom &amp; Anna go.", ">>> Now a", "dog.")
+    model = Model()
+    out = translate(document("srt", source), model).decode()
+    asked = [sentence.text for sentence in model.asked[0]]
+    assert asked == ["Good evening to all.", "MARY: Tom & Anna go.", "Now a dog."]
+    assert ">> GOOD EVENING TO ALL.\n&gt;&gt; MARY: TOM &amp; ANNA GO.\n>>> NOW A DOG.\n" in out
+    vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\nTom &amp; Anna: 1 &lt; 2\n\n00:03.000 --> 00:04.000\nTom & I\n"
+    model = Model()
+    out = translate(document("vtt", vtt), model).decode()
+    assert [sentence.text for sentence in model.asked[0]] == ["Tom & Anna: 1 < 2", "Tom & I"]
+    assert out == vtt.upper().replace("&AMP;", "&amp;").replace("&LT;", "&lt;")
+    model = Model()
+    assert (
+        translate(document("srt", subtitle("One of two.\\NTwo of two.")), model)
+        .decode()
+        .endswith("ONE OF TWO. TWO OF TWO.\n")
+    )
+    assert [sentence.text for sentence in model.asked[0]] == ["One of two.", "Two of two."]
+
+
+def test_subtitles_of_aegisub_have_hard_spaces_and_text_behind_drawings() -> None:
+    head = "[Events]\nFormat: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n"
+    cue = "Dialogue: 0,0:00:02.00,0:00:03.00,Default,,0,0,0,,"
+    texts = [r"{\pos(1,1)\p1}m 0 0 l 1 1{\p0}Label on", r"{\p1}m 0 0 l 1 1", r"Go 10\h000 km"]
+    model = Model()
+    out = translate(document("ass", head + "".join(f"{cue}{each}\n" for each in texts)), model).decode()
+    assert [sentence.text for sentence in model.asked[0]] == ["Label on", "Go 10\u00a0000 km"]
+    found = [line.removeprefix(cue) for line in out.splitlines()[2:]]
+    assert found == [texts[0].replace("Label on", "LABEL ON"), texts[1], r"GO 10\h000 KM"]

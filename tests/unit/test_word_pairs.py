@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from docnmt.apps.commands.print_alignment import aligned_lines, pharaoh
+from docnmt.apps.documents.project_marks import project
+from docnmt.apps.documents.segment import Mark
 from docnmt.apps.explain.attention_alignment import AlignedPiece, word_pairs
 from docnmt.core.search.translate_corpus import SentenceResult, Translation
 
@@ -29,3 +31,13 @@ def test_words_of_a_line_are_counted_through_its_sentences() -> None:
     sources = ["A dog.", "…", "sleeps it", "Yes."]
     found = aligned_lines([3, 0, 1], sources, zip(results, pairs, strict=True))
     assert list(found) == ["Ein Hund. Er schläft. ||| 0-0 1-1 4-2 3-3", "", "Ja. ||| 0-0"]
+
+
+def test_a_format_covers_characters_of_chinese_and_not_the_whole_clause() -> None:
+    """A model names the first character of each subword; those behind it belong to it."""
+    source, target = "A big dog runs away.", "一只大狗跑步了。"
+    subwords = [(0, 0), (2, 2), (6, 2), (10, 4), (15, 4), (19, 7)]
+    ((begin, end),) = project([Mark(2, 9)], source, target, subwords)
+    assert target[begin:end] == "大狗"
+    ((begin, end),) = project([Mark(2, 4)], target, source, [(j, i) for i, j in subwords])
+    assert source[begin:end] == "big dog"

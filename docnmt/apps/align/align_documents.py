@@ -16,6 +16,7 @@ from docnmt.apps.commands.config import ModelsConfig
 from docnmt.core.formats.split_sentences import splitter
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_new
+from docnmt.runtime.languages import joined
 
 #: A function that aligns two sides.
 Aligner = Callable[[AlignedSide, AlignedSide], list[Bead]]
@@ -90,9 +91,9 @@ def aligner_of(
 
 
 def _pairs(source: AlignedSide, target: AlignedSide, beads: Sequence[Bead]) -> list[tuple[str, str]]:
-    """Return the texts of beads that have both sides; several sentences are joined by a space."""
+    """Return the texts of beads that have both sides; several sentences are joined."""
     return [
-        (" ".join(source.texts[n] for n in bead.source), " ".join(target.texts[n] for n in bead.target))
+        (joined(source.texts[n] for n in bead.source), joined(target.texts[n] for n in bead.target))
         for bead in beads
         if bead.source and bead.target
     ]

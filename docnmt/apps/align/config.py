@@ -46,8 +46,8 @@ class AlignConfig:
     device: str = option(
         "auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME", needs="path"
     )
-    splitter: Literal["rules", "sentencex"] = option(
-        "rules", "what splits paragraphs of documents into sentences, as in docnmt-translate"
+    splitter: Literal["auto", "rules", "sentencex"] = option(
+        "auto", "what splits paragraphs of documents into sentences, as in docnmt-translate"
     )
     overwrite: bool = option(False, "replace what stands at --output", basic=True)
 

@@ -217,10 +217,10 @@ class TranslateConfig:
         metavar="ROLE=NAME",
         needs=Needs("input_format", ("jsonl", "tsv")),
     )
-    splitter: Literal["rules", "sentencex"] = option(
-        "rules",
-        "what splits lines into sentences: docnmt's rules, made for English and German, or the package "
-        "sentencex, for many languages (docnmt[sentencex])",
+    splitter: Literal["auto", "rules", "sentencex"] = option(
+        "auto",
+        "what splits lines into sentences: docnmt's rules, made for English and German; the package sentencex "
+        "(docnmt[sentencex]), mended by these rules; auto: sentencex for all other languages",
         needs=Needs("input_format", Except(("corpus",))),
     )
     protect: bool = option(

@@ -9,6 +9,7 @@ from typing import TextIO
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.job import source_lengths
 from docnmt.core.search.translate_corpus import SentenceResult
+from docnmt.runtime.languages import joined
 from docnmt.runtime.progress import Progress
 
 
@@ -40,9 +41,9 @@ def sentences_of_lines(corpus: ParallelCorpus) -> list[int]:
 
 
 def write_lines(counts: Sequence[int], texts: Iterator[str], out: TextIO) -> None:
-    """Write a line for each of `counts`: that many of the next `texts`, joined by spaces, as soon as they are ready."""
+    """Write a line for each of `counts`: that many of the next `texts`, joined, as soon as they are ready."""
     for count in counts:
-        print(" ".join(filter(None, (next(texts) for _ in range(count)))), file=out, flush=True)
+        print(joined(next(texts) for _ in range(count)), file=out, flush=True)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.translate_corpus import SentenceResult, Translation
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import one_line
 
 STDIN = "stdin"
 
@@ -222,7 +223,7 @@ def read_document(
         else:
             parts = split_target(translation)
             if len(parts) != len(found):
-                found, parts = [" ".join(line.split())], [" ".join(translation.split())]
+                found, parts = [one_line(line)], [one_line(translation)]
             texts += parts
             printed += [translation, *[""] * (len(found) - 1)]
         sentences += found

@@ -221,7 +221,7 @@ def _structure(sentences: Sequence[SegmentSentence], known: int) -> Structure:
 
 
 def translate_document(
-    document: DocumentFile, model: SegmentTranslator, *, rules: str = "rules", protect: bool = True
+    document: DocumentFile, model: SegmentTranslator, *, rules: str = "auto", protect: bool = True
 ) -> bytes:
     """Translate a document; return its content.
 

@@ -7,11 +7,11 @@ punctuation, signs, scripts of no model's language) are kept.
 from __future__ import annotations
 
 import functools
-import re
 import unicodedata
 from collections.abc import Collection
 
 from docnmt.runtime.errors import UsageError
+from docnmt.runtime.languages import script
 
 #: Code of a script → first words of the Unicode names of its letters.
 _WORDS = {
@@ -22,14 +22,6 @@ _WORDS = {
     "Sinh": "SINHALA", "Taml": "TAMIL", "Telu": "TELUGU", "Tfng": "TIFINAGH", "Thai": "THAI", "Tibt": "TIBETAN",
 }  # fmt: skip
 _ALL = frozenset(word for words in _WORDS.values() for word in words.split())
-#: The scripts of languages whose codes do not contain one; all other languages are written in Latin letters.
-_OF_LANGUAGES = {
-    "am": "Ethi", "ar": "Arab", "ba": "Cyrl", "be": "Cyrl", "bg": "Cyrl", "bn": "Beng", "el": "Grek", "fa": "Arab",
-    "gu": "Gujr", "he": "Hebr", "hi": "Deva", "hy": "Armn", "ja": "Jpan", "ka": "Geor", "kk": "Cyrl", "km": "Khmr",
-    "kn": "Knda", "ko": "Hang", "lo": "Laoo", "mk": "Cyrl", "ml": "Mlym", "mn": "Cyrl", "mr": "Deva", "my": "Mymr",
-    "ne": "Deva", "or": "Orya", "pa": "Guru", "ps": "Arab", "ru": "Cyrl", "sd": "Arab", "si": "Sinh", "sr": "Cyrl",
-    "ta": "Taml", "te": "Telu", "th": "Thai", "uk": "Cyrl", "ur": "Arab", "yi": "Hebr", "zh": "Hans",
-}  # fmt: skip
 
 
 def script_of(code: str) -> str:
@@ -38,11 +30,10 @@ def script_of(code: str) -> str:
     Raises:
         UsageError: the code has a script that is not known here.
     """
-    named = re.search(r"_([A-Z][a-z]{3})$", code)
-    script = named[1] if named else _OF_LANGUAGES.get(code[:2] if code[2:3] == "_" else code, "Latn")
-    if script not in _WORDS:
-        raise UsageError(f"--languages {code}: the script '{script}' is not known; leave --languages out")
-    return script
+    code_of_script = script(code) or "Latn"
+    if code_of_script not in _WORDS:
+        raise UsageError(f"--languages {code}: the script '{code_of_script}' is not known; leave --languages out")
+    return code_of_script
 
 
 def readable(pieces: Collection[str], codes: Collection[str]) -> set[str]:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 
+from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.splice import SegmentPlace
 from docnmt.apps.documents.subtitles import Subtitles, besides
 
 _LINE = re.compile(r"[^\r\n]+")
-#: Codes between which no text stands: drawings, which begin and end; and karaoke, whose words have a time each.
-_DRAWING, _KARAOKE = re.compile(r"\\p(\d)"), re.compile(r"\\[kK][fot]?\d")
+#: Codes that leave no text to translate as one: karaoke, whose words have a time each.
+_KARAOKE = re.compile(r"\\[kK][fot]?\d")
+#: Whether what follows is a drawing.
+_SCALE = re.compile(r"\\p(\d)")
 _CODE = re.compile(r"\{[^{}]*\}")
 _FIELDS = 10
 
 
-def _inside(span: tuple[int, int], others: list[tuple[int, int]], begins: list[int]) -> bool:
-    place = bisect_right(begins, span[0]) - 1
-    return place >= 0 and span[0] < others[place][1]
-
-
 class Ass(Subtitles):
     """Subtitles with styles, whose lines end in `\\N`."""
-
-    references = False
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         section, fields = "", _FIELDS
@@ -43,25 +39,41 @@ class Ass(Subtitles):
                 if _KARAOKE.search(codes):
                     number, counted = number + self.source.count("\n", counted, line.start()), line.start()
                     left.append(f"line {number}: karaoke, each syllable of which has a time")
-                else:
+                elif _CODE.sub("", _without_drawings(found[-1])).strip():
                     yield line.end() - len(found[-1]), line.end()
         if not section:
             raise self._refused(0, "expected ASS, with sections such as [Events]")
 
     def _raw(self, begin: int, end: int) -> str:
         raw = self.source[begin:end].replace("\\N", " \n")  # of the same length, as places are those of the file
-        return raw.replace("\\n", "  ").replace("\\h", "\u00a0\u2060")
+        return raw.replace("\\n", "  ").replace("\\h", "\u00a0\u2060")  # a model does not see the second one
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
-        drawn, begin = list[tuple[int, int]](), -1
-        for code in _CODE.finditer(text):
-            ends = [sign[1] != "0" for sign in _DRAWING.finditer(code[0])][-1:]  # the last one counts
-            if ends == [True] and begin < 0:
-                begin = code.start()
-            elif ends == [False] and begin >= 0:
-                drawn.append((begin, code.end()))
-                begin = -1
-        drawn += [(begin, len(text))] if begin >= 0 else []
-        begins = [span[0] for span in drawn]
-        leads = [lead for lead in super()._unseen(text) if not _inside(lead, drawn, begins)]
-        return besides(sorted([*drawn, *leads]), _CODE, text)
+        leads = super()._unseen(_without_drawings(text))
+        return besides(sorted([*_drawings(text), *leads]), _CODE, text)
+
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
+        out = re.sub(r"[ \t]*\n", r"\\N", super()._render(place, text))
+        return out.replace("\u00a0", "\\h") if "\\h" in self.source[place.begin : place.end] else out
+
+
+def _drawings(text: str) -> Iterator[tuple[int, int]]:
+    """Where drawings stand, each with the code that begins it."""
+    begin: int | None = None
+    for code in _CODE.finditer(text):
+        scales = _SCALE.findall(code[0])
+        if scales and (begin is None) == (scales[-1] != "0"):
+            if begin is not None:
+                yield begin, code.start()
+            begin = code.start() if begin is None else None
+    if begin is not None:
+        yield begin, len(text)
+
+
+def _without_drawings(text: str) -> str:
+    """A text of the same length with spaces in place of its drawings."""
+    parts, last = list[str](), 0
+    for begin, end in _drawings(text):
+        parts += [text[last:begin], " " * (end - begin)]
+        last = end
+    return "".join([*parts, text[last:]])

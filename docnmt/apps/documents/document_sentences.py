@@ -18,6 +18,7 @@ from docnmt.apps.documents.segment_parts import SegmentPart, Split, parts_of
 from docnmt.apps.documents.spaces import no_break
 from docnmt.apps.documents.untranslatable import between, has_words, places_of
 from docnmt.apps.documents.word_pairs import equal_and_near, words
+from docnmt.runtime.languages import seam, unspaced
 
 #: A sentence with more different things that are fixed is translated between them; to find each everywhere takes long.
 MOST = 200
@@ -172,6 +173,10 @@ def piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
             found = no_break(bare, next(answers).replace(BREAK, " ").strip())
             found = without_placeholders(found, part.segment.flags)
             before, behind = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+            if not before and place and _parted(bare[0], found[:1]):
+                before = " "
+            if not behind and span is not None and _parted(bare[-1], found[-1:]):
+                behind = " "
             at, begin = place + len(before), len(out) + len(before)
             part.pairs += [(at + i, begin + j) for i, j in _pairs(bare, found, (), ())]
             out += before + found + behind
@@ -187,20 +192,32 @@ def piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
     part.text = out
 
 
+def _parted(source: str, target: str) -> bool:
+    """Whether a word of the translation needs a space where the source, in another script, has none."""
+    return unspaced(source) and target.isalnum() and not unspaced(target)
+
+
 def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -> Translated:
     """A segment's translation from those of its sentences."""
     segment = document.segments[number]
     if all(part.given is not None for part in parts):
         return document.unchanged(number)
-    out, place = "", 0
+    out, place, last = "", 0, ""  # the last translation that is not empty
     pairs: list[Span] = []
     places: dict[Span, Span] = {}  # what is fixed → where it is now
     breaks: dict[Span, Span] = {}  # likewise what stands between sentences
     for part in [*parts, SegmentPart(segment, len(segment.text), len(segment.text), given="")]:
-        for k in range(place, part.begin):
-            breaks[k, k + 1] = len(out) + k - place, len(out) + k - place + 1
-        out += segment.text[place : part.begin]
         text = (part.text or "") if part.given is None else part.given
+        between = segment.text[place : part.begin]
+        if BREAK in between:
+            for k in range(len(between)):
+                breaks[place + k, place + k + 1] = len(out) + k, len(out) + k + 1
+            last = ""
+        elif last and text:
+            spaced = between or seam(segment.text[max(0, place - 9) : place], segment.text[place : place + 9])
+            between = seam(last, text) and (between if spaced else " ")
+        out += between
+        last = text or last
         given = [(k, k) for k in range(len(text))] if part.given is not None else part.pairs
         pairs += [(part.begin + i, len(out) + j) for i, j in given]
         placed = part.placed if part.given is None else part.fixed

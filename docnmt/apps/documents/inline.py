@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from docnmt.apps.documents.segment import BREAK, Mark, Segment, Translated
-from docnmt.apps.documents.steps import TEXT, Build, SegmentStep, with_placeholders
+from docnmt.apps.documents.steps import TEXT, Build, SegmentStep, with_placeholders, without_soft_breaks
 from docnmt.runtime.errors import UserError
 
 P = TypeVar("P")
@@ -85,7 +85,8 @@ def reading(name: str) -> Iterator[None]:
 class Inline(Generic[P]):
     """Builds a segment's text and marks; each mark has a `payload`, by which its format writes it again.
 
-    White space becomes single spaces, which do not begin or end a line. With `sign`, the payload of a few characters,
+    White space becomes single spaces, which do not begin or end a line, and a line break between characters of a script
+    without spaces nothing. With `sign`, the payload of a few characters,
     the segment keeps white space at its ends, and directional marks, as marks that cover nothing.
     """
 
@@ -187,7 +188,7 @@ class Inline(Generic[P]):
             self.close()
         if self._sign is not None and self._steps and self._steps[-1].kind == "space":
             self.sign(self._steps.pop().text)
-        text, marks = Build(with_placeholders(self._steps), self._parents).found()
+        text, marks = Build(with_placeholders(without_soft_breaks(self._steps)), self._parents).found()
         return Segment(text, marks, translation, units, flags)
 
     def _add(self, kind: str, payload: P, text: str = "", seen: str = "", parent: int | None = None) -> int:

@@ -137,7 +137,7 @@ class _Reader:
         elif child.type == "softbreak" and self._apart():
             self.inline.hard((self._break(number), ""))
         elif child.type == "softbreak":
-            self.inline.text(" ")
+            self.inline.text("\n")
         elif child.type == "hardbreak":
             self.inline.hard((self._break(number), ""))
         elif child.type == "code_inline":

@@ -5,6 +5,12 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from docnmt.runtime.languages import CJK, SOUTHEAST, WIDE_SIGNS
+
+#: A letter or digit of a script that parts words by spaces.
+SPACED = rf"[^\W{CJK}{SOUTHEAST}]"
+#: What ends an address: a wide sign, or a letter without a space before it, as in 见https://a.b/c页.
+_NO_ADDRESS = rf"(?![{WIDE_SIGNS}]|(?<=[A-Za-z0-9}}])[{CJK}{SOUTHEAST}])"
 #: Placeholders by what a file calls them (the flags of a PO entry): what a checker of the format takes for one.
 _PRINTF = (
     r"%(?:\d+\$)?[-+\ \#0'I]*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*)?)?(?:hh|ll|[hlLqjzt])?"
@@ -19,16 +25,16 @@ _PERCENT = frozenset(
 _BRACED = frozenset({"python-brace", "csharp", "perl-brace", "rust"})
 #: … and where nobody says it, what hardly is anything else; longer forms first, as the first that matches is taken.
 _ADDRESSES = r"""
-    (?:https?|ftp)://(?:\{\{[^{}\n]*\}\}|[^\s<>"'”»])*           # with templates, but
-        (?:\{\{[^{}\n]*\}\}|[^\s<>"'”».,;:!?)\]}])              # without the full stop behind them
-    | \bwww\.[\w-]+\.[^\s<>"'”»]*[^\s<>"'”».,;:!?)\]}]
-    | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+
+    (?:https?|ftp)://(?:\{\{[^{}\n]*\}\}|ENDS[^\s<>"'”»])*   # with templates, but
+        (?:\{\{[^{}\n]*\}\}|ENDS[^\s<>"'”».,;:!?)\]}])      # without the full stop behind them
+    | (?<!\w)www\.[\w-]+\.(?:ENDS[^\s<>"'”»])*ENDS[^\s<>"'”».,;:!?)\]}]
+    | (?<!SPACED)(?<![.+-])(?:SPACED|[.+-])+@(?:SPACED|-)+(?:\.(?:SPACED|-)+)+
     | (?<![\w.\-/\\])(?:[A-Za-z]:\\|~/|\.{1,2}/|/(?=[\w.-]{1,80}/))[\w.\-/\\]*\w      # /usr/bin/env C:\temp
     | (?<![\w.\-/\\])(?:[\w.-]{1,80}[/\\]){0,20}[\w-][\w.-]{0,80}\.                  # images/logo.png
         (?:png|jpe?g|gif|svg|webp|ico|mp[34]|pdf|docx?|xlsx?|pptx?|txt|md|csv|html?|css|jsx?|tsx?|json|ya?ml|toml|xml
         |ini|cfg|conf|log|py|java|sh|exe|dll|zip|gz|tar)(?![\w-])
     | (?<![\w&\#])\#(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{6}|(?=[A-Fa-f]*\d)[0-9A-Fa-f]{3})(?!\w)   # a colour
-"""
+""".replace("ENDS", _NO_ADDRESS).replace("SPACED", SPACED)
 _PERCENTS = r"""
     %%[A-Za-z_]\w*%%                                            # %%VAR%%
     | %%(?:[dfsx](?![^\W_]))?                                     # %%s: a %s that another format will read
@@ -83,7 +89,11 @@ MESSAGE = "message"
 
 
 def _compiled(*families: str) -> re.Pattern[str]:
-    return re.compile("|".join(families), re.VERBOSE)
+    """An expression in which letters of scripts without spaces are no part of the word beside them."""
+    whole = "|".join(families)
+    for edge in ("(?!", "(?<!"):
+        whole = whole.replace(rf"{edge}\w)", f"{edge}{SPACED})").replace(rf"{edge}[\w", f"{edge}{SPACED}){edge}[")
+    return re.compile(whole.replace(r"(?![^\W_])", rf"(?![^\W_{CJK}{SOUTHEAST}])"), re.VERBOSE)
 
 
 @cache

@@ -16,17 +16,17 @@ from docnmt.apps.documents.placeholders import MESSAGE
 from docnmt.apps.documents.po_header import PoHeader
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
-from docnmt.apps.documents.tagged import branches, read, wrapped
+from docnmt.apps.documents.tagged import branches, display_width, read, wrapped
 from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.languages import check_language
+from docnmt.runtime.languages import check_language, seam
 
 _CHARSET = re.compile(rb"""Content-Type:[^"\n]*(?:"\s*")?[^"\n]*?charset=([\w.:-]+)""")
 _LINE = re.compile(
     r'^\ufeff?(?:(msgid|msgctxt)[ \t]*(?=")|msgstr(?:\[(\d{1,9})\])?[ \t]*(?="))?[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*\r?$',
     re.MULTILINE,
 )
-_SENTENCE_END = ".!?:;…"
+_SENTENCE_END = ".!?:;…。！？：；"
 #: Messages and contexts of GNOME and KDE that stand for who has translated, which only they can say.
 _CREDITS = frozenset(
     {"translator-credits", "translator_credits", "translators-credits", "NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
@@ -95,7 +95,7 @@ class Po(Spliced):
             translation = read(targets[form] if form < len(targets) else "", _hard).segment().text
             segment = inline.segment(translation=translation or None, units=units, flags=flags)
             soft = source.count("\n") - sum(raw.count("\n") for raw, _ in inline.payloads)
-            width = max(map(len, source.split("\n"))) if soft > 0 else 0
+            width = max(map(display_width, source.split("\n"))) if soft > 0 else 0
             yield _Message(segment, begin, end, inline.payloads, width, before)
 
     def _units(self) -> list[pypo.pounit]:
@@ -169,4 +169,5 @@ def _hard(space: re.Match[str]) -> bool:
         return True
     if "\n" not in space[0]:
         return len(space[0]) > 2
-    return not (space[0] == "\n" and text[begin - 1] not in _SENTENCE_END and text[end].islower())
+    goes_on = text[end].islower() or not seam(text[max(0, begin - 9) : begin], text[end : end + 9])
+    return not (space[0] == "\n" and text[begin - 1] not in _SENTENCE_END and goes_on)

@@ -28,7 +28,7 @@ class PoHeader:
     @property
     def language(self) -> str | None:
         """The language that it says."""
-        said = re.search(r"^Language: *(\w+)", self.text, re.MULTILINE)
+        said = re.search(r"^Language: *([\w@.-]+)", self.text, re.MULTILINE)
         return said and said[1]
 
     @cached_property

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from docnmt.apps.documents.segment import BREAK, Mark
 from docnmt.apps.documents.word_pairs import equal_and_near, words
+from docnmt.runtime.languages import unspaced
 
 Span = tuple[int, int]
 
@@ -58,12 +59,29 @@ class _Sides:
         if len(known - {-1}) < len(self.here):
             near = equal_and_near([source[b:e] for b, e in self.here], [target[b:e] for b, e in self.there])
             pairs |= {(i, j) for i, j in near if i not in known}
+        self._go_on(pairs)
         self.partners: dict[int, list[int]] = {}
         self.sources: dict[int, list[int]] = {}
+        self._near: dict[int, tuple[int, int, int | None]] = {}
         for i, j in sorted(pairs):
             if i >= 0 and j >= 0:
                 self.partners.setdefault(i, []).append(j)
                 self.sources.setdefault(j, []).append(i)
+
+    def _go_on(self, pairs: set[tuple[int, int]]) -> None:
+        """Characters of Chinese and Japanese that no pair names stand for what the one right before them stands for, as
+        only the first of a subword is named."""
+        for side, words_there in enumerate((self.here, self.there)):
+            partners: dict[int, set[int]] = {}
+            for pair in pairs:
+                partners.setdefault(pair[side], set()).add(pair[1 - side])
+            text = (self.source, self.target)[side]
+            for number in range(1, len(words_there)):
+                (first, last), (begin, _) = words_there[number - 1], words_there[number]
+                both = text[first].isalnum() and text[begin].isalnum()
+                if both and last == begin and unspaced(text[begin]) and number not in partners:
+                    partners[number] = partners.get(number - 1, set())
+                    pairs |= {(number, other) if not side else (other, number) for other in partners[number]}
 
     def part(self, mark: Mark) -> Span:
         """What a mark covers of the translation."""
@@ -97,22 +115,28 @@ class _Sides:
 
     def _place(self, at: int, after: int) -> int:
         """Where something stands that stood at a place of the source, in or before the word `after`."""
-        if after < len(self.here) and self.here[after][0] < at:
-            for word in self.partners.get(after, ()):
-                if self._like(after, word):
-                    return self.there[word][0] + at - self.here[after][0]
+        if after < len(self.here) and self.here[after][0] < at and (like := self._partner(after)[2]) is not None:
+            return self.there[like][0] + at - self.here[after][0]
         if after == 0:
             return 0
         if after == len(self.here):
             return len(self.target)
         if self.source[at - 1] == BREAK:
             return self.lines[1][bisect_right(self.lines[0], at) - 1]  # the translation has as many
-        if self.source[at - 1].isspace():
-            found = [self.there[j][0] for j in self.partners.get(after, ())]
-            if found:
-                return min(found)
-        found = [self.there[j][1] for j in self.partners.get(after - 1, ())]
-        return max(found, default=round(at * len(self.target) / len(self.source)) if not self.there else 0)
+        if self.source[at - 1].isspace() and after in self.partners:
+            return self._partner(after)[0]
+        if after - 1 in self.partners:
+            return self._partner(after - 1)[1]
+        return round(at * len(self.target) / len(self.source)) if not self.there else 0
+
+    def _partner(self, word: int) -> tuple[int, int, int | None]:
+        """Where the partners of a word begin and end, and the first of them that is like it."""
+        if word not in self._near:
+            others = self.partners.get(word, ())
+            like = next((other for other in others if self._like(word, other)), None)
+            begin = min((self.there[j][0] for j in others), default=0)
+            self._near[word] = begin, max((self.there[j][1] for j in others), default=0), like
+        return self._near[word]
 
 
 def _word(found: Sequence[Span], place: int) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from docnmt.apps.documents.project_marks import Span
 from docnmt.apps.documents.segment import BREAK, Segment
 from docnmt.apps.documents.untranslatable import between, fixed_spans, has_words
+from docnmt.runtime.languages import one_line
 
 Split = Callable[[str], list[str]]
 
@@ -48,7 +49,7 @@ def parts_of(segment: Segment, split: Split, split_target: Split, *, protect: bo
     if not segment.text.strip():
         return []
     if not has_words(segment.text, whole.fixed):
-        line = " ".join(segment.text.split())
+        line = one_line(segment.text)
         return [SegmentPart(Segment(line, units=segment.units), 0, len(line), given=line)]
     found: list[SegmentPart] = []
     begins = [begin for begin, _ in whole.fixed]
@@ -86,7 +87,7 @@ def _given(segment: Segment, split: Split, split_target: Split) -> list[SegmentP
     if not sources or not targets:
         return []
     if len(sources) != len(targets):
-        sources, targets = [" ".join(segment.text.split())], [" ".join(target.split())]
+        sources, targets = [one_line(segment.text)], [one_line(target)]
     parts = []
     for source, given in zip(sources, targets, strict=True):
         alone = Segment(source, units=segment.units)

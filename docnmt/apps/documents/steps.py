@@ -8,6 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 from docnmt.apps.documents.segment import BREAK, Mark
+from docnmt.runtime.languages import seam
 
 #: Steps that are text.
 TEXT = ("word", "shown")
@@ -21,6 +22,18 @@ class SegmentStep(NamedTuple):
     text: str = ""
     number: int = -1
     seen: str = ""
+
+
+def without_soft_breaks(steps: Sequence[SegmentStep]) -> list[SegmentStep]:
+    """The same without line breaks between characters of a script that has no spaces."""
+    if not any(step.kind == "space" and "\n" in step.text for step in steps):
+        return list(steps)
+    kept = []
+    for step, (before, behind) in zip(steps, _sides(steps), strict=True):
+        soft = step.kind == "space" and "\n" in step.text and before.kind in TEXT and behind.kind in TEXT
+        if not soft or seam(before.text, behind.text):
+            kept.append(step)
+    return kept
 
 
 def with_placeholders(steps: Sequence[SegmentStep]) -> list[SegmentStep]:

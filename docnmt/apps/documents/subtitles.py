@@ -5,54 +5,48 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
-from typing import Literal
 
 import srt
 
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
-from docnmt.apps.documents.tagged import balanced, read
+from docnmt.apps.documents.tagged import balanced, display_width, read
 from docnmt.runtime.errors import UserError
 
 _CODES = r"\s*(?:(?:<(?!v[ .])[^<>]*>|\{[^{}]*\})[^\S\n]*)*"
-#: Begins a speaker, or three a topic, in captions of television.
-_SPEAKER = r"(?:>|&gt;){2,3}"
 _CAPITALS = "A-ZÀ-ÖØ-ÞΑ-ΩА-Я"
 #: A sound: `[door opens]`, `(SIGHS)`.
 _SOUND = rf"(?:\[[^\[\]\n]*\]|\([{_CAPITALS} ]+\))"
+#: The sign of another speaker in captions.
+_SPEAKER = "(?:>{2,3}|(?:&gt;){2,3})"
 #: A line that begins so is another speaker's (also `ANNA:`, and voices of WebVTT), a song or a sound.
 _ANOTHER = re.compile(rf"{_CODES}(?:[-–—♪♫#*•]|{_SPEAKER}|<v[ .]|{_SOUND}|[{_CAPITALS}][{_CAPITALS}\d .'’#&-]*:(?!\S))")
 #: A line that is nothing but a sound.
 _SOUNDS = re.compile(rf"{_CODES}{_SOUND}{_CODES}\Z")
-#: What a line may begin with: tags, codes that say where it is shown, and the sign of a speaker, also a dash, if it is
-#: no sign of a number.
+#: What a line may begin with: tags, codes that say where it is shown, and the sign of a speaker or a dash, unless that
+#: is the sign of a number.
 _BEGIN = re.compile(
     rf"^(?:<[^<>]*>|\{{\\[^{{}}]*\}}|[^\S\n])*(?:(?:[-–—]+(?!\d)|{_SPEAKER})[^\S\n]*)?(?=\S)", re.MULTILINE
 )
 _LEAD = re.compile(rf"<[^<>]*>|(\{{\\[^{{}}]*\}}|[-–—]+|{_SPEAKER})[^\S\n]*")
-#: A sign that is none of a reference to a character; references to those that mean nothing else in subtitles.
-_BARE = re.compile(r"&(?!\w+;|#\w+;)")
-_REFERENCE = re.compile(r"&(?:amp;(?!\w+;|#\w+;)|quot;|apos;|#39;|nbsp;)")
-#: What a text has that does not mean a break of lines in the way of ASS.
-_PATHS = re.compile(r"[A-Za-z]:\\|\\\\")
+#: A line break in SRT as ASS writes it, and a path, in which it is none.
+_ASS_BREAK = re.compile(r"(?<!\S)[A-Za-z]:\\\S*|(\\N)")
+#: Characters that subtitles may write as entities.
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\u00a0": "&nbsp;"}
+_ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|quot|apos|#\d{1,7}|#x[0-9A-Fa-f]{1,6});")
 #: The expression of `srt` takes the square of such a number's length, and more.
 _DIGITS = 100
 _TEXT = re.compile(r"\S")
 _TIMES = re.compile(r"^[ \t]*-?\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*-->", re.MULTILINE)
 _LONG = re.compile(rf"[0-9]{{{_DIGITS + 1}}}")
-#: A shorter text is one line.
+#: A text of fewer columns is one line.
 _LINE = 42
 
 
 class Subtitles(Spliced):
-    """Subtitles with their times, which stay.
-
-    Attributes:
-        references: whether characters may be written as references: always, or "used" where the file has some.
-    """
-
-    references: bool | Literal["used"] = "used"
+    """Subtitles with their times, which stay."""
 
     def _places(self) -> Iterator[SegmentPlace]:
         for number, (begin, end) in enumerate(self._texts()):
@@ -60,8 +54,7 @@ class Subtitles(Spliced):
             begin, end = begin + len(raw) - len(raw.lstrip()), end - (len(raw) - len(raw.rstrip()))
             if begin < end:
                 text = self._raw(begin, end)
-                coded = self.references and not _BARE.search(text)
-                inline = read(text, _hard, self._unseen(text), decoded=_decoded if coded else str)
+                inline = read(text, _hard, self._unseen(text), decode=_decoded)
                 yield SegmentPlace(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
 
     def _texts(self) -> Iterator[tuple[int, int]]:
@@ -69,11 +62,8 @@ class Subtitles(Spliced):
         return (match.span(5) for match in self._found())
 
     def _raw(self, begin: int, end: int) -> str:
-        """A text as it is written, with its lines; those that end as in ASS, too, without any change of length."""
-        raw = self.source[begin:end]
-        if "\\" not in raw or _PATHS.search(raw):
-            return raw
-        return raw.replace("\\N", " \n").replace("\\h", "\u00a0\u2060")  # the second sign of which is none
+        """A text as it is written, with its lines, at the places of the file."""
+        return _ASS_BREAK.sub(lambda match: " \n" if match[1] else match[0], self.source[begin:end])
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         """What of a text a model does not see."""
@@ -103,21 +93,22 @@ class Subtitles(Spliced):
     def _render(self, place: SegmentPlace, text: Translated) -> str:
         source = self._raw(place.begin, place.end)
         soft = source.count("\n") - sum(raw.count("\n") for raw, _ in place.raws)
-        if soft > 0 and len(text.text) > _LINE:
+        if soft > 0 and display_width(text.text) > _LINE:
             text = balanced(text, soft + 1)
-        used = self.references == "used" and "&amp;" not in self.source
-        coded = self.references and not used and not _BARE.search(source)
-        out = render(place, text, (lambda piece: _BARE.sub("&amp;", piece)) if coded else str)
-        whole = self.source[place.begin : place.end]
-        if "\n" not in whole:
-            out = re.sub(r"[ \t]*\n", r"\\N", out)
-        if "\\h" in whole:
-            out = out.replace("\u00a0\u2060", "\\h").replace("\u00a0", "\\h")
+        written = self.source[place.begin : place.end]
+        out = render(place, text, partial(self._encode, written))
+        if "\n" not in written and "\n" in source:
+            return re.sub(r"[ \t]*\n", r"\\N", out)
         return out.replace("\n", "\r\n") if "\r\n" in source and "\r\n" not in out else out
+
+    def _encode(self, written: str, text: str) -> str:
+        """Text as the file writes it: with the entities that stand in this subtitle."""
+        return text.translate({ord(sign): entity for sign, entity in _ENTITIES.items() if entity in written})
 
 
 def _decoded(text: str) -> str:
-    return _REFERENCE.sub(lambda reference: html.unescape(reference[0]), text)
+    """Text without entities."""
+    return _ENTITY.sub(lambda match: html.unescape(match[0]), text) if "&" in text else text
 
 
 def _leads(text: str) -> Iterator[tuple[int, int]]:

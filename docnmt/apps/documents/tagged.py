@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
 
 from docnmt.apps.documents import icu
 from docnmt.apps.documents.begin_and_end import matched
@@ -14,10 +15,17 @@ from docnmt.apps.documents.placeholders import MESSAGE
 from docnmt.apps.documents.segment import BREAK, Translated
 from docnmt.apps.documents.splice import Raw
 from docnmt.apps.documents.untranslatable import fixed_spans
+from docnmt.runtime.languages import unspaced
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*|\d{1,3})(?:\.[\w.-]+)?(?:\s[^<>]*)?(/?)>")
 _BEGIN = frozenset("-–—♪♫#*•>")  # what would seem to begin something at the beginning of a line
-_SPACE = re.compile(rf"{SPACE}+")
+#: What begins no line, and what ends none, where lines end between characters (JIS X 4051, GB/T 15834).
+_NO_BEGIN = frozenset(
+    "!%),.:;?]}¢°·’”†‡›»℃∶、。〃々〉》」』】〕〗〙〞〟ぁぃぅぇぉっゃゅょゎゕゖ゛゜ゝゞァィゥェォッャュョヮヵヶ・ーヽヾ㈱！％），．：；？］｝～｡｣､･ｰ〜‥…"
+    "ะาำๅๆฯະາຳໆຯ។៕៖ៗ၊။"
+)
+_NO_END = frozenset("$#([{£¥‘“‹«〈《「『【〔〖〘〝＄（［｛｢￡￥เแโใไເແໂໃໄ")
+_SPACE = re.compile(f"{SPACE}+")
 #: A link of Markdown whose text has no other marks.
 _LINK = re.compile(r"(?<![\\!\]])\[([^\[\]<>()|\n]+)\]\([^()\s<>]+\)")
 #: What stands between pieces of text, beside tags, which have numbers.
@@ -28,20 +36,20 @@ _CHOSEN, _PIPE = re.compile(_CHOICE), re.compile(rf"(?<!\|)\|(?!\|)(?:\s?{_CHOIC
 
 def add(
     inline: Inline[Raw], source: str, hard: Callable[[re.Match[str]], bool], place: int = 0, end: int | None = None,
-    decoded: Callable[[str], str] = str,
+    decode: Callable[[str], str] = str,
 ) -> None:  # fmt: skip
-    """Adds `source[place:end]`, whose white space is a break where `hard` says so; `decoded` says what text means."""
+    """Adds `source[place:end]`, whose white space is a break where `hard` says so, and whose words are decoded."""
     end = len(source) if end is None else end
     for match in _SPACE.finditer(source, place, end):
-        inline.text(decoded(source[place : match.start()]))
+        inline.text(decode(source[place : match.start()]))
         if hard(match):
             inline.hard((match[0], ""))
         elif match[0] == "  ":
             inline.wide()
         else:
-            inline.text(" ")
+            inline.text("\n" if "\n" in match[0] and inline.begun else " ")
         place = match.end()
-    inline.text(decoded(source[place:end]))
+    inline.text(decode(source[place:end]))
 
 
 def read(
@@ -49,7 +57,7 @@ def read(
     hard: Callable[[re.Match[str]], bool],
     fixed: Sequence[tuple[int, int]] = (),
     breaks: Sequence[tuple[int, int]] = (),
-    decoded: Callable[[str], str] = str,
+    decode: Callable[[str], str] = str,
 ) -> Inline[Raw]:
     """The text and marks of a message: tags that open and close are formats, and so are links of Markdown; other tags
     are seen as they are. A model does not see what stands at `fixed`, and `breaks`, with the white space around them,
@@ -67,7 +75,7 @@ def read(
     place = 0
     stops += [(begin, end, _FIXED) for begin, end in fixed] + [(begin, end, _BREAKS) for begin, end in breaks]
     for begin, end, number in sorted(stops):
-        add(inline, source, hard, place, begin, decoded)
+        add(inline, source, hard, place, begin, decode)
         place = end
         if number == _FIXED:
             inline.fixed((source[begin:end], ""))
@@ -79,7 +87,7 @@ def read(
             inline.open((source[begin:end], tags[ends[number]][0]))
         else:
             inline.close()
-    add(inline, source, hard, place, decoded=decoded)
+    add(inline, source, hard, place, decode=decode)
     return inline
 
 
@@ -138,29 +146,62 @@ def _step(tag: re.Match[str]) -> tuple[int, str]:
     return -closes if closes else not alone, tag[2]
 
 
+def display_width(text: str) -> int:
+    """Columns that a text takes: wide characters two, combining and unseen ones none."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def wrapped(text: Translated, width: int) -> Translated:
-    """The same with lines of at most so many characters, where words allow it: spaces become line breaks."""
-    characters = list(text.text)
-    begin = 0
-    space: int | None = None  # the last one in this line
-    for place, character in enumerate(characters):
-        if character == BREAK:
-            if space is not None and place - begin > width:
-                characters[space] = BREAK
-            begin, space = place + 1, None
-        elif character == " " and text.text[place + 1 : place + 2] not in _BEGIN:
-            if space is not None and place - begin > width:
-                characters[space] = BREAK
-                begin = space + 1
-            space = place
-    if space is not None and len(characters) - begin > width:
-        characters[space] = BREAK
-    return Translated("".join(characters), text.spans)
+    """The same with lines of at most so many columns, where words and signs allow it.
+
+    Spaces become line breaks; in scripts without spaces, lines may end between characters.
+    """
+    columns = [*accumulate(map(_columns, text.text), initial=0)]
+    ends, begin = list[int](), 0
+    last: int | None = None  # where this line may end
+    for at in _line_ends(text.text):
+        if last is not None and columns[at] - columns[begin] > width:
+            ends.append(last)
+            begin = last + text.text.startswith(" ", last)
+        last = at
+        if text.text.startswith(BREAK, at):
+            begin, last = at + 1, None
+    cuts = [0, *ends, len(text.text)]
+    lines = [text.text[a:b] for a, b in pairwise(cuts)]
+    lines[1:] = [line.removeprefix(" ") for line in lines[1:]]
+    added = [at for at in ends if not text.text.startswith(" ", at)]
+    spans = [(begin + bisect_right(added, begin), end + bisect_left(added, end)) for begin, end in text.spans]
+    return Translated(BREAK.join(lines), tuple((begin, max(begin, end)) for begin, end in spans))
+
+
+def _line_ends(text: str) -> Iterator[int]:
+    """Where lines end or may end: at breaks, at spaces, between characters of a script without spaces, and at the end.
+
+    Words of South-east Asian scripts cannot be told, so that lines end at spaces there, if there are any.
+    """
+    bare = " " not in text
+    for at, character in enumerate(text):
+        before, behind = text[at - 1 : at], text[at + 1 : at + 2]
+        if character == BREAK or (character == " " and behind not in _BEGIN):
+            yield at
+        elif before and not before.isspace() and (unspaced(before, all=bare) or unspaced(character, all=bare)):
+            closes = character in _NO_BEGIN or unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf", "Pe", "Pf")
+            opens = before in _NO_END or unicodedata.category(before) in ("Ps", "Pi")
+            pair = before == character in "—…―"
+            if not (closes or opens or pair or character in _BEGIN or character.isspace()):
+                yield at
+    yield len(text)
 
 
 def balanced(text: Translated, lines: int) -> Translated:
     """The same in at most so many lines, the longest of which is as short as can be."""
-    there = text.text.count(BREAK)
-    widths = range(len(text.text) // lines, len(text.text))  # in wider lines there are never more of them
+    there, whole = text.text.count(BREAK), display_width(text.text)
+    widths = range(whole // lines, whole)  # in wider lines there are never more of them
     wide = bisect_left(widths, True, key=lambda width: wrapped(text, width).text.count(BREAK) - there < lines)
     return wrapped(text, widths.start + wide)

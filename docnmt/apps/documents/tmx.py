@@ -14,7 +14,7 @@ from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, parse, text_in, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.languages import base
+from docnmt.runtime.languages import same_language
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
@@ -40,14 +40,17 @@ class Tmx(Tree):
             raise UserError(f"{self.name}: expected TMX, whose first element is <tmx>, got <{local(self._root)}>")
         found = set()
         for number, unit in enumerate(self._root.iter("{*}tu")):
-            variants = {base(_language(variant)): variant for variant in reversed(unit.findall("{*}tuv"))}
-            found |= set(variants)
-            source = variants.get(base(self.languages[0]))
+            variants = unit.findall("{*}tuv")
+            found |= set(map(_language, variants))
+            source, target = (
+                next((variant for variant in variants if same_language(_language(variant), language)), None)
+                for language in self.languages
+            )
             if next(unit.iterancestors("{*}seg"), None) is not None:
                 continue  # it is a part of a text
             if source is not None and source.find("{*}seg") is not None:
-                yield self._unit(unit, source, variants.get(base(self.languages[1])), ("0", str(number)))
-        if found and base(self.languages[0]) not in found:
+                yield self._unit(unit, source, target, ("0", str(number)))
+        if found and not any(same_language(language, self.languages[0]) for language in found):
             there = ", ".join(sorted(found))
             raise UserError(f"{self.name}: has {there}, and the model translates from {self.languages[0]}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from docnmt.apps.documents.placeholders import pattern
+from docnmt.apps.documents.placeholders import SPACED, pattern
 
 #: One of these stands in all that is looked for.
 _ANY = re.compile(r"[@/\\#%<>{}$`\[\]|&~_\u2600-\u27bf\U0001f1e6-\U0001faff]|(?<!\w)[-:]|:\w|\.\w")
@@ -42,6 +42,6 @@ def places_of(wanted: Collection[str], text: str) -> list[tuple[int, int]]:
 
 
 def _whole(text: str) -> str:
-    begin = r"(?<!\w)" if text[0].isalnum() else ""
+    begin = rf"(?<!{SPACED})" if text[0].isalnum() else ""
     ends = text[-1].isalnum() and text[0] not in "%\\"  # %d may stand before a letter
-    return begin + re.escape(text) + (r"(?!\w)" if ends else "")
+    return begin + re.escape(text) + (rf"(?!{SPACED})" if ends else "")

@@ -16,12 +16,11 @@ _LANGUAGE = re.compile(r"\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n
 _STAYS = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
 #: Tags without an end: the time of what follows, and a voice that speaks to the end of the subtitle.
 _TIME, _ALONE = re.compile(r"<[\d:.]+>"), re.compile(r"<(?:[\d:.]+|v[ .][^<>]*)>")
+_BARE = re.compile(r"&(?!\w+;|#\w+;)")
 
 
 class WebVtt(Subtitles):
     """Subtitles of the web."""
-
-    references = True
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         head = re.match(r"\ufeff?WEBVTT(?![^\s])", self.source)
@@ -46,6 +45,13 @@ class WebVtt(Subtitles):
         match = _LANGUAGE.match(self.source)
         if match is not None and base(match[1]) == base(self.languages[0]):
             yield *match.span(1), tag(self.languages[1])
+
+    def _raw(self, begin: int, end: int) -> str:
+        return self.source[begin:end]
+
+    def _encode(self, written: str, text: str) -> str:
+        strict = not _BARE.search(written)  # else the file is not strict about it
+        return super()._encode(f"{written}&amp;&lt;" if strict else written, text)
 
     def _render(self, place: SegmentPlace, text: Translated) -> str:
         return super()._render(place, text).replace("-->", "--&gt;")

@@ -8,7 +8,10 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+from docnmt.runtime.languages import CJK
+
+#: In Chinese and Japanese, where nothing parts words, each character is one.
+_WORD = re.compile(rf"[{CJK}]|[^\W{CJK}]+|[^\w\s]")
 
 
 def words(text: str, whole: Collection[tuple[int, int]] = ()) -> list[tuple[int, int]]:

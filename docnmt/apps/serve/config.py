@@ -42,8 +42,8 @@ class ServeConfig:
         metavar="NAME",
         basic=True,
     )
-    splitter: Literal["rules", "sentencex"] = option(
-        "rules", "what splits running text into sentences, as in docnmt-translate"
+    splitter: Literal["auto", "rules", "sentencex"] = option(
+        "auto", "what splits running text into sentences, as in docnmt-translate"
     )
     protect: bool = option(
         True, "placeholders, addresses, tags and the like come through as they are, as in docnmt-translate"

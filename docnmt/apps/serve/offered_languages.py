@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docnmt.runtime.languages import base
+from docnmt.runtime.languages import base, same_language
 
 _NAMES = """
 af Afrikaans|am Amharic|ar Arabic|az Azerbaijani|be Belarusian|bg Bulgarian|bn Bengali|bs Bosnian|ca Catalan|cs Czech
@@ -37,5 +37,5 @@ def code_of(said: str) -> str | None:
 
 
 def same(said: str, own: str) -> bool:
-    """Return True if two codes name the same language; the country is ignored."""
-    return base(said) == base(own)
+    """Return True if two codes name the same language; the country is ignored, unless it says a script."""
+    return base(said) == base(own) if said.isalpha() else same_language(said, own)

@@ -28,6 +28,7 @@ from docnmt.apps.serve.request_body import read_request
 from docnmt.apps.serve.request_texts import AskedTexts, Passage, RequestTexts, asked_texts, translations
 from docnmt.apps.serve.service import Service
 from docnmt.core.search.translate_corpus import Translation
+from docnmt.runtime.languages import seam
 
 #: Statuses that differ from this service's own: OpenAI's clients expect this one for a full queue.
 STATUSES = {"queue_full": 429}
@@ -208,6 +209,7 @@ class Answer:
     def __init__(self, model: str, asked: AskedTexts) -> None:
         self.found: dict[int, Translation] = {}
         self._asked, self._waiting = asked, deque(asked.parts())
+        self._last = ""  # the last translation that is not empty
         self._head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
 
     def ready(self) -> Iterator[str]:
@@ -218,7 +220,10 @@ class Answer:
                 return
             self._waiting.popleft()
             text = "" if number is None else self.found[number].text
-            if before.strip(" ") or text:  # no space before an empty translation
+            if before == " ":
+                before = seam(self._last, text) if text else ""  # no space before an empty translation
+            self._last = text or self._last
+            if before or text:
                 yield before + text
 
     def whole(self, text: str) -> dict[str, Any]:

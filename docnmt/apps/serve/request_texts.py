@@ -28,6 +28,7 @@ from docnmt.apps.serve.service import Service
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import joined, one_line
 
 #: A line break; in answers it is `\n`.
 BREAK = re.compile(r"\r\n?|\n")
@@ -129,10 +130,13 @@ class AskedTexts(AskedSentences):
     def text(self, place: int, found: Mapping[int, Translation]) -> str:
         """Return the translation of one wanted text, by its number among them."""
         lines = self._texts[place]
-        return "\n".join(" ".join(filter(None, (found[number].text for number in line))) for line in lines)
+        return "\n".join(joined(found[number].text for number in line) for line in lines)
 
     def parts(self) -> Iterator[tuple[str, int | None]]:
-        """Yield the white space before each sentence of the wanted texts, in order, and its number; None at the end."""
+        """Yield what is before each sentence of the wanted texts, in order, and its number; None at the end.
+
+        It is line breaks, or a space where sentences of a line are joined.
+        """
         before = ""
         for number, line in enumerate(line for text in self._texts for line in text):
             before += "\n" if number else ""
@@ -231,6 +235,6 @@ def _lines(passage: Passage, splits: Splits) -> list[tuple[str, str]]:
     """
     lines, given = (BREAK.split(text) for text in (passage.source, passage.translation or ""))
     if splits != "lines" or (passage.translation and len(given) != len(lines)):
-        lines, given = [" ".join(passage.source.split())], [" ".join((passage.translation or "").split())]
+        lines, given = [one_line(passage.source)], [one_line(passage.translation or "")]
     given = given if passage.translation else [""] * len(lines)
     return [(line, "" if is_blank(line) else own) for line, own in zip(lines, given, strict=True)]

@@ -63,7 +63,7 @@ class Translator:
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         formality: Formality | None = None,
         context_window: int | None = None,
-        splitter: str = "rules",
+        splitter: str = "auto",
         protect: bool = True,
         source_lang: str | None = None,
         target_lang: str | None = None,
@@ -81,7 +81,7 @@ class Translator:
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         formality: Formality | None = None,
         context_window: int | None = None,
-        splitter: str = "rules",
+        splitter: str = "auto",
         protect: bool = True,
         source_lang: str | None = None,
         target_lang: str | None = None,
@@ -98,7 +98,7 @@ class Translator:
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         formality: Formality | None = None,
         context_window: int | None = None,
-        splitter: str = "rules",
+        splitter: str = "auto",
         protect: bool = True,
         source_lang: str | None = None,
         target_lang: str | None = None,
@@ -121,7 +121,7 @@ class Translator:
             formality: the form of address of every sentence, `formal` or `informal`; or `given`: that of the last given
                 translation before it. For models that were trained to be told one (docnmt-train `--formality-share`).
             context_window: the most sentences of the document that are read before and after a sentence.
-            splitter: the sentence splitter: `rules` or `sentencex`.
+            splitter: the sentence splitter: `auto`, `rules` or `sentencex` (docnmt-translate `--splitter`).
             protect: placeholders, addresses, tags and the like come through as they are (docnmt-translate `--protect`).
             source_lang, target_lang: source and target language, for models of several; None: the model's default.
             options: further options of docnmt-translate's groups generation and search, but for `--nbest`: `lenpen`,

@@ -19,7 +19,7 @@ def side_lines(path: Path, given: Columns, role: str) -> Iterable[str | Document
     """Return the lines of a text file; or column `role` of a table, one line per row, with a mark before each document.
 
     A list of texts gives one line each, and a document if the table names none; a table without either has no marks.
-    Line breaks become spaces.
+    Lines in a cell are joined.
 
     Raises:
         UserError: the file is damaged, or lacks the column.

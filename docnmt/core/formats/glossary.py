@@ -12,9 +12,7 @@ from pathlib import Path
 
 from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
-
-#: Scripts that are written without spaces: a term may begin and end anywhere in them.
-_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+from docnmt.runtime.languages import unspaced
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,3 @@ def _edge(character: str, opening: str, closing: str) -> str:
     """Return a pattern that forbids a letter or digit next to a term that begins or ends in one."""
     inside = character.isalnum() or character == "_"
     return rf"{opening}\w{closing}" if inside and not unspaced(character) else ""
-
-
-def unspaced(character: str) -> bool:
-    """Return True for a character of a script that is written without spaces."""
-    return unicodedata.name(character, "").startswith(_UNSPACED)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import joined
 
 
 def linked(source: object, target: object, links: object, place: str, *, backwards: bool) -> Iterator[tuple[str, str]]:
     """Yield sentence pairs in the order of the source, then target sentences without a source; "" means no partner.
 
-    Several sentences of one link are joined by spaces.
+    Several sentences of one link are joined.
 
     Args:
         source, target: objects with the lists `ids` and `sentences`.
@@ -34,7 +35,7 @@ def linked(source: object, target: object, links: object, place: str, *, backwar
             if not left.issuperset(numbers):
                 raise UserError(f"{place}: a sentence stands in two links of the alignment, expected one at most")
             left.difference_update(numbers)
-        one, other = (" ".join(texts[n] for n in numbers) for numbers, (_, texts) in zip(found, sides, strict=True))
+        one, other = (joined(texts[n] for n in numbers) for numbers, (_, texts) in zip(found, sides, strict=True))
         rows.append((found[0][0], one, other))
     rows += [(n, sides[0][1][n], "") for n in free[0]]
     yield from ((one, other) for _, one, other in sorted(rows, key=lambda row: row[0]))

@@ -12,7 +12,9 @@ from docnmt.core.formats.linked_documents import linked
 from docnmt.core.formats.structure import Blank, DocumentStart, Event, Facts, Sentence
 from docnmt.core.formats.table_rows import Table, open_table
 from docnmt.core.formats.text_lines import half_character
+from docnmt.runtime import languages
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import joined
 
 #: The line breaks in a cell.
 BREAKS = re.compile(r"\r\n|\r|\n")
@@ -140,8 +142,8 @@ class _Reader:
         if len(counts) == 1 and (most := max(counts)) > 1:
             self._count("rows are divided at their line breaks, which are equally many on all sides", place)
             return list(zip(*(side or [""] * most for side in lines), strict=True))
-        self._count("rows hold line breaks, not equally many on all sides, which become spaces", place)
-        return [tuple(" ".join(side) for side in lines)]
+        self._count("rows hold line breaks, not equally many on all sides, which are joined", place)
+        return [tuple(map(joined, lines))]
 
     def _count(self, what: str, place: str) -> None:
         number, first = self._counts.get(what, (0, place))
@@ -179,5 +181,5 @@ def text_of(value: object, place: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a list's sentence as one line: line breaks become spaces, and white space alone becomes ""."""
-    return " ".join(text.split()) if BREAKS.search(text) else text if text.strip() else ""
+    """Return a list's sentence as one line: lines are joined, and white space alone becomes ""."""
+    return languages.one_line(text) if BREAKS.search(text) else text if text.strip() else ""

@@ -16,6 +16,7 @@ from docnmt.core.formats.structure import Blank, Facts, Sentence
 from docnmt.core.formats.table_rows import JsonlTable, TsvTable
 from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import joined
 
 #: The notation of a line break inside a line.
 BREAK = "\\n"
@@ -61,12 +62,11 @@ class RunningText:
         return len(self.rows) + sum(len(text) for document in self.documents for text in document.sentences)
 
     def joined(self, translations: Iterator[str]) -> Iterator[str]:
-        """Yield the lines of output: the translations of a line's sentences are joined by spaces."""
+        """Yield the lines of output: the translations of a line's sentences are joined (`languages.joined`)."""
         if self.head is not None:
             yield self.head
         for counts, frame in zip(self.rows, self.frames, strict=True):
-            lines = (" ".join(filter(None, itertools.islice(translations, count))) for count in counts)
-            yield frame("\n".join(lines))
+            yield frame("\n".join(joined(itertools.islice(translations, count)) for count in counts))
 
 
 class _Open:

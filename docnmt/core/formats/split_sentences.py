@@ -1,42 +1,59 @@
-"""Division of raw text into sentences, by rules: good enough for running text and a model trained on sentences.
+"""Division of raw text into sentences: by our own rules, or by the package sentencex, whose faults the rules mend.
 
-A sentence ends at `.`, `!`, `?` or `…` and the closing quotes and brackets after it, if white space follows and
-then a character that can begin a sentence; `。`, `！` and `？` end one anywhere. A full stop ends none after a known
-abbreviation, an initial, a dotted abbreviation (`e.g.`, `U.S.`, `z. B.`) or, in languages that write ordinals with a
-full stop (German and others), a number of one or two digits. Nothing is ever lost: the sentences of a line, joined by
-single spaces, are the line up to white space.
+A sentence ends at `.`, `!`, `?` or `…`, the closing quotes and brackets and the number of a note after it, if white
+space follows and then a character that can begin a sentence. Marks of other scripts (`。`, `।`, `؟`, `።` …) end one
+anywhere, with the quotes and brackets that close behind them. A full stop ends none after a known abbreviation, an
+initial, a dotted abbreviation (`e.g.`, `U.S.`, `z. B.`) or, in languages that write ordinals with a full stop (German
+and others), a number of one or two digits. Nothing is ever lost: the sentences of a line, joined by
+`languages.joined`, are the line up to white space.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
-from collections.abc import Callable
-from functools import partial
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.languages import base
+from docnmt.runtime.languages import CJK, base
 
 #: Abbreviations followed by a capital inside a sentence, without their full stop; compared case-insensitively.
 #: Those that often end sentences, too (etc., usw., Inc.), are left out.
 _GENERAL = "dr prof st vs al ca cf op ed vol chr"
-_ENGLISH = (
-    "mr mrs ms messrs jr sr rev hon gov sen rep gen col lt capt cmdr maj sgt adm pres supt insp mt ft "
-    "jan feb mar apr aug sept oct nov dec mon tue wed thu fri sat sun approx viz dept univ assn bros"
-)
-_GERMAN = (
-    "hr hrn fr frl dipl ing med phil jur rer nat habil bzw evtl ggf inkl exkl zzgl abzgl vgl sog bspw allg "
+_ABBREVIATIONS = {
+    "": "",
+    "en": "mr mrs ms messrs jr sr rev hon gov sen rep gen col lt capt cmdr maj sgt adm pres supt insp mt ft "
+    "jan feb mar apr aug sept oct nov dec mon tue wed thu fri sat sun approx viz dept univ assn bros",
+    "de": "hr hrn fr frl dipl ing med phil jur rer nat habil bzw evtl ggf inkl exkl zzgl abzgl vgl sog bspw allg "
     "insb bes urspr geb gest verh gegr hl str pl tel abt abb abs abschn anm bd bde jh jhd jan feb apr jun jul aug sept "
-    "okt nov dez mo di mi do fr sa so mio mrd tsd min max mind höchst zz zt hrsg übers"
-)
+    "okt nov dez mo di mi do fr sa so mio mrd tsd min max mind höchst zz zt hrsg übers",
+    "es": "sr sra srta sres sras srtas dra dres dras dn dña profa lic lcda lcdo ing arq mtro mtra mons pbro rvdo rvda "
+    "excmo excma ilmo ilma hno hna gral cnel cap tte sgto cmdte sto sta ud uds vd vds ee núm art avda cía",
+    "it": "sig sigg dott dottssa dottor profssa ing avv arch geom rag on sen cav comm mons fra ill egr spett gent preg "
+    "gen col cap magg ten pres min ss",
+    "nl": "dhr mevr mw mej drs ir ing mr bc ds em jhr jkvr bijv resp kol lt gen sgt burg",
+    "pt": "sr sra srs sras srta dra drs dras eng engª enga profª profa arq exmo exma exa ilmo ilma rev pe sto sta cel "
+    "cap ten sgt gen maj av",
+    "cs": "ing mgr bc mudr judr phdr rndr mvdr pharmdr thdr paeddr mddr phmr doc arch akad plk gen kpt por mjr npor "
+    "prap sv ul nám např tzv mj popř resp tř",
+    "pl": "hab inż mgr lic ks bp abp kard gen płk ppłk mjr kpt por ppor sierż św im ul al pl os np tzw tj red m.in",
+    "fr": "mr mm mme mmes mlle mlles dre pr me mgr mgrs ste sgt cdt gén lt bd boul env chap art tél réf éd c.-à-d",
+    "ru": "гг проф акад доц инж им ул пл пр просп пер наб корп стр тов чл св ср рис табл напр обл ген полк адм еп "
+    "архиеп митр зам зав ред изд англ нем лат гр г-н г-жа о-в",
+    "uk": "гг проф акад доц інж ім вул пл просп пров бул св див рис табл напр обл ген ред англ",
+}
+_ABBREVIATIONS["sk"] = f"{_ABBREVIATIONS['cs']} napr tzn pplk"
 ABBREVIATIONS: dict[str, frozenset[str]] = {
-    "": frozenset(_GENERAL.split()),
-    "en": frozenset(f"{_GENERAL} {_ENGLISH}".split()),
-    "de": frozenset(f"{_GENERAL} {_GERMAN}".split()),
+    language: frozenset(f"{_GENERAL} {words}".split()) for language, words in _ABBREVIATIONS.items()
 }
 #: Abbreviations before numbers: they end no sentence before a digit.
-_NUMBERED = "no nr nos nrn fig figs p pp s sec ch chap art abs kap eq bd ziff rn vv"
+_NUMBERED = "no nr nos nrn fig figs p pp s sec ch chap art abs kap eq bd ziff rn vv núm pág págs nº č čís str рис табл"
 _BEFORE_NUMBERS = frozenset(_NUMBERED.split())
+#: Words of one letter that end sentences as others do.
+_ONE_LETTER = {"": "I", "en": "I", "ru": "я", "it": "è", "pt": "é"}
 #: Languages that write ordinals with a full stop, like `3. Mai`.
 _ORDINALS = "de da nn no fi et lv cs sk sl hr sr bs hu tr is"
 _ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
@@ -46,38 +63,104 @@ _LONGEST_WORD = 200
 #: quadratic in the length.
 LONGEST_SENTENCE = 1500
 
-_CLOSING = "\"'”’»›)\\]}“‘"
+_CLOSING = "\"'”’»›«‹)\\]}“‘"
 _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
-#: A run of marks is matched only at its beginning, so that each is scanned once.
-_CANDIDATE = re.compile(rf"(?<![.!?…])([.!?…]+)([{_CLOSING}]*)(\s+)|[。！？]+[{_CLOSING}」』）]*")
+#: Numbers and signs of notes.
+_NOTE = r"[⁰¹²³⁴-⁹†‡]{1,6}|\d{1,3}|(?:\[[^\[\]]{1,24}\]){1,9}"
+#: Marks that end a sentence anywhere, and what closes behind them: `“` does not, as it opens in these scripts.
+_ANYWHERE = "。！？｡۔।॥።፧፨։။។៕؟᱾᱿꯫"
+_CLOSING_ANYWHERE = '”’」』）》〉】〕］｝｣")\\]}»›'
+#: What shows, directly behind such a mark, that the sentence goes on: a comma; behind a quotation also a dash, and
+#: words that belong to it.
+_COMMA = re.compile("[，、；：,;:]")
+_GOES_ON = {
+    "": re.compile("[—–―-]"),
+    "ja": re.compile("[—–―]|と|って|という|は(?!い)|が|を|の|など"),
+    "zh": re.compile("[—–―]|的"),
+}
+#: Languages in which another mark ends sentences, too.
+_MORE_MARKS = {"el": ";", "hy": ":"}
 _FOLLOWING = re.compile(rf"[{_OPENING}\s]*(\S)")
-_TEXT = re.compile(r"\S")
+_DUTCH = re.compile(r"['’][stn]\s+[A-Z]")
+_TEXT, _SPACE = re.compile(r"\S"), re.compile(r"\s")
 _LAST_WORD = re.compile(r"[^\s(\[{\"'„“»«‚‘]*$")
+#: Languages that sentencex has rules of; of all others it knows the marks only.
+_SENTENCEX = (
+    "ab am an ar arz ast av ba bg bn ca ce co cs cv da el es ext fi fr fur gl gn gu hi ht hy it ja kk kn lb li lmo ln "
+    "mai mg ml mr my nap nl oc os pa pl pms pt qu rm ru sa scn sk sg szl ta te tt ty uk vec wa wo zea"
+)
+#: Languages whose marks end sentences and nothing else.
+_PLAIN_MARKS = "as bh fa km ks mni ne or ps sat sd ti ug ur yue zh"
+#: Characters that sentencex gets at once: its time is quadratic where quotes are not closed.
+_WINDOW = 2000
 
 
 def splitter(name: str, language: str) -> Callable[[str], list[str]]:
-    """Return a function that divides a line into sentences: `rules` (`split_sentences`), or the package `sentencex`.
+    """Return a function that divides a line into sentences.
 
+    `rules` are our own; `sentencex` is the package, mended by them; `auto` are the rules for English and German and
+    sentencex for other languages, if it is installed. On stderr it is said once which one it is.
     Sentences of more than `LONGEST_SENTENCE` characters are cut (`cut_long`), with one warning on stderr.
 
     Raises:
-        UserError: there is no such splitter, or the package is not installed.
+        UserError: there is no such splitter, or `sentencex` is requested and not installed.
     """
-    if name not in ("rules", "sentencex"):
-        raise UserError(f"splitter: expected rules or sentencex, got {name!r}")
-    if name == "rules":
-        return _cutting(partial(split_sentences, language=language))
-    try:
-        import sentencex
-    except ImportError as error:
-        raise UserError("--splitter sentencex needs an extra: pip install 'docnmt[sentencex]'") from error
-    code = base(language)
+    if name not in ("auto", "rules", "sentencex"):
+        raise UserError(f"splitter: expected auto, rules or sentencex, got {name!r}")
+    code, boundaries, note = base(language), None, ""
+    if name == "sentencex" or (name == "auto" and code not in ("", "en", "de")):
+        try:
+            boundaries = _sentencex(code)
+            note = f"note: sentences of '{language}' are found by sentencex"
+        except ImportError as error:
+            if name == "sentencex":
+                raise UserError("--splitter sentencex needs an extra: pip install 'docnmt[sentencex]'") from error
+            note = f"note: sentences of '{language}' are found by docnmt's rules, made for English and German; for more"
+            note += " languages: pip install 'docnmt[sentencex]'"
+        if name == "auto" and code and code not in f"en de {_SENTENCEX} {_PLAIN_MARKS}".split():
+            note = f"note: neither docnmt nor sentencex has rules for '{language}'; common marks end its sentences"
 
     def split(line: str) -> list[str]:
         """Return the sentences of one line."""
-        return [" ".join(sentence.split()) for sentence in sentencex.segment(code, line) if sentence.strip()]
+        if name == "auto" and note:
+            _say_once(note)
+        return split_sentences(line, code, boundaries)
 
     return _cutting(split)
+
+
+@functools.cache
+def _say_once(note: str) -> None:
+    print(note, file=sys.stderr)
+
+
+def _sentencex(code: str) -> Callable[[str], list[int] | None]:
+    """Return a function that finds the beginnings of sentences in a line by sentencex; None: it cannot.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    from sentencex import get_sentence_boundaries
+
+    def boundaries(line: str) -> list[int] | None:
+        begins, begin = list[int](), 0
+        while begin < len(line):
+            window = _SPACE.sub(" ", line[begin : begin + _WINDOW])  # it stops at some wide spaces
+            try:
+                ends = [begin + int(sentence["end_index"]) for sentence in get_sentence_boundaries(code, window)]
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":  # a fault of its own in Rust
+                    raise
+                return None
+            last = begin + len(window)
+            if last < len(line):  # the last sentence may go on
+                ends = [end for end in ends if end < last]
+                last = ends[-1] if ends else last
+            begins += ends
+            begin = last
+        return begins
+
+    return boundaries
 
 
 def whole_lines() -> Callable[[str], list[str]]:
@@ -120,41 +203,115 @@ def cut_long(sentence: str, longest: int) -> list[str]:
     return [*pieces, sentence[begin:]] if begin < len(sentence) else pieces
 
 
-def split_sentences(line: str, language: str = "") -> list[str]:
+def split_sentences(
+    line: str, language: str = "", boundaries: Callable[[str], Sequence[int] | None] | None = None
+) -> list[str]:
     """Return the sentences of one line, in order, without surrounding white space; none for a blank line.
 
     Args:
         language: its code (`en`, `de-AT`, `deu` …); unknown languages use the common rules.
+        boundaries: says where sentences begin, in rising order, where the rules are not sure; None: nothing does.
     """
     language = base(language)
-    sentences, begin = [], 0
-    for match in _CANDIDATE.finditer(line):
-        following = _FOLLOWING.match(line, match.end())
-        before = line[max(begin, match.start() - _LONGEST_WORD) : match.start()]
-        if match[1] is None or (following is not None and _ends(before, match, following[1], language)):
-            sentences.append(line[begin : match.end()])
-            begin = match.end()
-    sentences.append(line[begin:])
+    proposed = None if boundaries is None else boundaries(line)
+    begin, ends, free = 0, list[int](), 0
+    quotes = _Quotes(line)
+    for match in _candidates(_MORE_MARKS.get(language, "")).finditer(line):
+        sure = match[1] is None
+        if sure:
+            end, divides = _anywhere(match, quotes, language)
+        else:
+            before = line[max(begin, match.start() - _LONGEST_WORD) : match.start()]
+            end, (divides, sure) = match.end(), _ends(before, match, language)
+        if proposed is not None:
+            first, last = bisect_left(proposed, match.start()), bisect_right(proposed, match.end())
+            ends += filter(functools.partial(_divides, line), proposed[free:first])
+            divides, free = divides if sure else first < last, last
+        if divides:
+            ends.append(end)
+            begin = end
+    if proposed is not None:
+        ends += filter(functools.partial(_divides, line), proposed[free:])
+    sentences = (line[a:b] for a, b in pairwise([0, *ends, len(line)]))
     return [" ".join(sentence.split()) for sentence in sentences if sentence.strip()]
 
 
-def _ends(before: str, match: re.Match[str], following: str, language: str) -> bool:
-    """Return True if a sentence ends at a candidate; `before` is the text before its mark, `following` the first
-    character after it that can begin a sentence."""
-    marks, closing = match[1], match[2]
-    if following.islower():
+@functools.cache
+def _candidates(more: str) -> re.Pattern[str]:
+    """Places where sentences may end; groups: the marks, what closes, a note. A run of marks is matched only at its
+    beginning, so that each is scanned once."""
+    marks = f".!?…\u037e{more}"
+    return re.compile(
+        rf"(?<![{marks}])([{marks}]+)([{_CLOSING}]*(?:[ \u00a0\u202f]»[{_CLOSING}]*)?)({_NOTE})?\s+"
+        rf"|[{_ANYWHERE}][{_ANYWHERE}.!?…{_CLOSING_ANYWHERE}]*(?:[⁰¹²³⁴-⁹†‡]{{1,6}}|(?:\[\d{{1,3}}\]){{1,9}})?"
+        rf"|(?<=[{CJK}])[!?]+[”’」』）》〉】〕］｝｣)\]}}]*(?=[“‘「『《（【{CJK}])"
+    )
+
+
+class _Quotes:
+    """Counts straight quotes up to a character; asked from left to right."""
+
+    def __init__(self, line: str) -> None:
+        self._line, self._counted, self._count = line, 0, 0
+
+    def opens(self, at: int) -> bool:
+        """Return True if a quote at this character is the first of a pair."""
+        self._count += self._line.count('"', self._counted, at)
+        self._counted = at
+        return self._count % 2 == 0
+
+
+def _anywhere(match: re.Match[str], quotes: _Quotes, language: str) -> tuple[int, bool]:
+    """Return where a mark that ends sentences anywhere ends, with what closes behind it, and whether it ends one."""
+    line, end = match.string, match.end()
+    opening = (at for at in range(match.start(), end) if line[at] == '"' and quotes.opens(at))
+    end = next(opening, end)
+    if _COMMA.match(line, end) or (match[0] == "។" and line.startswith("ល។", end)):
+        return end, False
+    quoted = line[end - 1] in '”’」』"»›'
+    return end, not (quoted and _GOES_ON.get(language, _GOES_ON[""]).match(line, end))
+
+
+def _divides(line: str, at: int) -> bool:
+    """Return True if a proposed boundary, at no mark that is known here, has white space or a sign of another script
+    before what can begin a sentence."""
+    following = _FOLLOWING.match(line, at)
+    if following is None or following[1].islower() or at == 0:
         return False
+    return line[at - 1].isspace() or line[at].isspace() or not line[at - 1].isascii()
+
+
+def _ends(before: str, match: re.Match[str], language: str) -> tuple[bool, bool]:
+    """Return whether a sentence ends at a candidate, and whether this is sure: a splitter may know better.
+
+    `before` is the text before its mark.
+    """
+    marks, closing, note = match[1], match[2], match[3]
+    following = _FOLLOWING.match(match.string, match.end())
+    if following is None or following[1] in ".!?…":  # `. . .`
+        return False, True
+    begins = language == "nl" and _DUTCH.match(match.string, match.end()) is not None
+    lower = following[1].islower() and not begins
+    if lower and (marks != "." or closing):
+        return False, True
+    if note and note.isdecimal() and not closing and not before[-1:].isalpha() and before[-1:] not in tuple(")]”»"):
+        return False, True
     if marks != "." or closing:
-        return True
+        return True, bool(closing or note)
     last = _LAST_WORD.search(before)
     word = last[0] if last else ""
     if word.isdigit():
         counted = re.search(r"\.\s+\d+$", before) is not None  # `S. 5.` is no ordinal
-        return counted or len(word) > 2 or language not in _ORDINAL_LANGUAGES
+        ordinal = not counted and len(word) <= 2 and language in _ORDINAL_LANGUAGES
+        return not lower and not ordinal, ordinal or lower
     if len(word) == 1 and word.isalpha():
-        return word == "I"
+        year = language in ("ru", "uk") and re.search(r"\d\s+\S$", before) is not None  # `1990 г.`
+        divides = not lower and (year or word == _ONE_LETTER.get(language))
+        return divides, not divides
     folded = word.lower()
-    if following.isdigit() and folded in _BEFORE_NUMBERS:
-        return False
+    if (following[1].isdigit() or note) and folded in _BEFORE_NUMBERS:
+        return False, True
     dotted = "." in word and all(len(part) <= 1 for part in word.split("."))
-    return not dotted and folded not in ABBREVIATIONS.get(language, ABBREVIATIONS[""])
+    if dotted or folded in ABBREVIATIONS.get(language, ABBREVIATIONS[""]):
+        return False, True
+    return not lower, begins or (bool(note) and not lower)

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 from docnmt.core.formats.file_blocks import blocks
 from docnmt.core.formats.structure import DocumentStart, Event, Facts, Sentence
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.languages import base
+from docnmt.runtime.languages import base, joined
 
 _LINE_BREAKS = re.compile(r"\s*[\n\r]+\s*")
 
@@ -39,7 +39,7 @@ def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None 
             yield DocumentStart(name)
         for rows in zip(*sides, strict=True):
             (paragraph, number), _ = rows[0]
-            texts = tuple(_LINE_BREAKS.sub(" ", text).strip() for _, text in rows)
+            texts = tuple(joined(line.strip() for line in _LINE_BREAKS.split(text)) for _, text in rows)
             if not any(texts):
                 raise UserError(f"{where}, seg {number}: empty; every segment needs text")
             folded += sum(_LINE_BREAKS.search(text.strip()) is not None for _, text in rows)
@@ -49,7 +49,7 @@ def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None 
         raise UserError(f"{path}: holds no <doc> with <src> segments")
     facts.levels = True
     if folded:
-        facts.notes.append(f"{path}: {folded:,} segments hold line breaks, which become spaces")
+        facts.notes.append(f"{path}: {folded:,} segments hold line breaks, which are joined")
 
 
 def _documents(path: Path, facts: Facts, progress: Callable[[int], object] | None = None) -> Iterator[Element]:

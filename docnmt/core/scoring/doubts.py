@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from docnmt.runtime.languages import CJK, SOUTHEAST
+
 _TAG = re.compile(r"\s*</?(?:refset|srcset|tstset|doc|hl|p|seg)\b[^<>]*>", re.IGNORECASE)
-_NO_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")
+_NO_SPACES = re.compile(f"[{CJK}{SOUTHEAST}]")
 _LETTER = re.compile(r"[^\W\d_]")
 #: Number of lines that are examined.
 _MOST = 1000

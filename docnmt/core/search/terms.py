@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from docnmt.core.data.tokenizer import BRK, EOS, UNK, Tokenizer, tag_of
-from docnmt.core.formats.glossary import Glossary, unspaced
+from docnmt.core.formats.glossary import Glossary
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.hypothesis import Slot
 from docnmt.registry.registry import GENERATORS
 from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.languages import unspaced
 
 Term = tuple[int, ...]
 

@@ -97,7 +97,15 @@ function finish(end, unknown) {
   shown.complete = true;
 }
 
-const translated = () => shown.target.map((line) => line.filter((part) => part).join(" ")).join("\n");
+// What stands between two sentences, as docnmt.runtime.languages.seam says it for the text of an answer.
+const wide = /[\u3000-\u3020\u30fb\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]/u;
+const unspaced = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}\u30fc]/u;
+const joined = (texts) => texts.filter((part) => part).reduce((text, part) => {
+  const ends = [text.trimEnd().replace(/["'”’»)\]!?.…]+$/u, "").slice(-1), part.replace(/^["'“‘«(\[]+/u, "").slice(0, 1)];
+  const tight = ends.some((sign) => wide.test(sign)) || ends.every((sign) => unspaced.test(sign));
+  return text + (!text || tight ? "" : " ") + part;
+}, "");
+const translated = () => shown.target.map(joined).join("\n");
 
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
