@@ -14,7 +14,7 @@ from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConf
 from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models
-from docnmt.apps.commands.output import lines, progress_of, write_lines
+from docnmt.apps.commands.output import Limited, lines, progress_of, write_lines
 from docnmt.apps.commands.print_alignment import Aligned, pharaoh, with_alignments
 from docnmt.apps.commands.speed import Speed
 from docnmt.apps.commands.untranslated import Rest
@@ -180,9 +180,11 @@ def _translate(
 ) -> tuple[list[Aligned], Speed]:
     """Translate and print; return all translations, and the speed."""
     kept: list[Aligned] = []
+    limited = Limited()
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
         found = translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read)
+        found = limited.counted(found, lambda number: f"H-{number}")
         asked = config.print_alignment and not ranks.rank()  # the others print nothing
         for result, aligned in with_alignments(loaded, corpus, found, wanted=asked):
             kept.append((result, aligned))
@@ -190,6 +192,8 @@ def _translate(
                 reference = corpus.references[0][result.number] if corpus.references else ""
                 words = [pharaoh(pairs) for pairs in aligned]
                 print(*lines(result, corpus.source_text[result.number], reference or None, words), sep="\n", file=out)
+    if not ranks.rank():
+        limited.note()
     tokens = sum(len(result.nbest[0].pieces) + 1 for result, _ in kept)
     return kept, Speed(time.perf_counter() - start, len(kept), tokens)
 

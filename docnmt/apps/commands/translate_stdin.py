@@ -13,7 +13,7 @@ from docnmt.apps.commands.explain_output import check_explain, explained, write_
 from docnmt.apps.commands.live_input import TOGETHER, Arriving, Gathered
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, load_models
-from docnmt.apps.commands.output import stream_progress
+from docnmt.apps.commands.output import Limited, beginning, stream_progress
 from docnmt.apps.commands.print_alignment import aligned_lines, with_alignments
 from docnmt.apps.commands.stdin_text import STDIN, StdinText, beside, read_corpus, read_document
 from docnmt.core.batching.formality import note_formless
@@ -86,6 +86,7 @@ def translate_stream(
             whole = recalled is not None and recalled.foreign
             _translate_arriving(source, config, translating, loaded.task, most=None if whole else TOGETHER)
         translating.unknown.warn()
+        translating.limited.note()
     if config.explain is not None:
         write_explained(config.explain, loaded, translating.pages)
 
@@ -94,7 +95,7 @@ class _Translating:
     """Translates the parts of a stream, one after the other.
 
     Attributes:
-        unknown: text that the models do not know. pages: documents for `--explain`.
+        unknown: text that the models do not know. limited: translations that end at the length limit. pages: documents for `--explain`.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class _Translating:
         self._glossary = opened_glossary(options)
         self._sentences = self._subwords = 0
         self.unknown = UnknownText(loaded.task.source_tokenizer)
+        self.limited = Limited()
         self.pages: list[list[ExplainedSentence]] = []
 
     def translate(self, text: StdinText, *, ends: bool, share: float | None = None) -> None:
@@ -141,6 +143,7 @@ class _Translating:
             progress=None if self._progress is None else self._progress.update,
             **read,
         )
+        found = self.limited.counted(found, lambda number: beginning(corpus.source_text[number]))
         for line in self._lines(text, kept(found)):
             print(line, file=self._out, flush=True)
         self._sentences += corpus.num_sentences
