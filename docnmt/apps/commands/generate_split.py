@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+import msgspec
 import numpy as np
 
 from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
@@ -20,6 +21,7 @@ from docnmt.apps.commands.speed import Speed
 from docnmt.apps.commands.untranslated import Rest
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.scoring.config import ReportConfig
+from docnmt.core.scoring.doubts import HYPOTHESES, SCORES, records_beside, training_doubt
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.scoring.score_report import TranslationReport, check_wanted, report_on
 from docnmt.core.search.config import GenerationConfig, SearchConfig
@@ -30,9 +32,6 @@ from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_folder, check_new, replacing_folder, write_json
 from docnmt.runtime.progress import how_many
-
-#: The file that identifies a results folder of docnmt.
-SCORES = "scores.json"
 
 
 def generate(
@@ -104,6 +103,7 @@ def _content(
         **({} if report is None else report.to_dict()),
         **{name: value for name, value in of.items() if value},
         "speed": speed.to_dict(),
+        "models": msgspec.to_builtins(loaded.records),
         "settings": {**settings, **parts},
     }
 
@@ -158,6 +158,7 @@ def _scoring(
         check_new(Path(wanted.plot), overwrite=config.overwrite)
     layout = rest.layout(Path(config.data) / config.gen_subset)
     other = None if wanted.paired is None else layout.align(Path(wanted.paired))
+    doubt = None if wanted.paired is None else training_doubt(loaded.records, records_beside(Path(wanted.paired)))
     return lambda texts: report_on(
         layout,
         texts,
@@ -166,6 +167,7 @@ def _scoring(
         tokenize=tokenize,
         wanted=wanted,
         consistency=config.lexical_consistency,
+        doubt=doubt,
     )
 
 
@@ -222,7 +224,7 @@ def _write(
 
     If this is not the whole split, its source and references are written, too, because no other file has these lines.
     """
-    files = {"hypotheses.txt": texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
+    files = {HYPOTHESES: texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
     if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:
         files["source.txt"] = rest.texts(rest.corpus.source_text)
         files |= {f"reference{n or ''}.txt": rest.texts(each) for n, each in enumerate(rest.corpus.references)}

@@ -95,7 +95,8 @@ class _Translating:
     """Translates the parts of a stream, one after the other.
 
     Attributes:
-        unknown: text that the models do not know. limited: translations that end at the length limit. pages: documents for `--explain`.
+        unknown: text that the models do not know. limited: translations that end at the length limit.
+        pages: documents for `--explain`.
     """
 
     def __init__(

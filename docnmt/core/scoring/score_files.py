@@ -9,7 +9,7 @@ from pathlib import Path
 from docnmt.core.formats.columns import Columns, parse_columns
 from docnmt.core.scoring.align_lines import LineLayout, read_layout
 from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
-from docnmt.core.scoring.doubts import doubts
+from docnmt.core.scoring.doubts import doubts, records_beside, training_doubt
 from docnmt.core.scoring.resegment import resegment
 from docnmt.core.scoring.score_report import TranslationReport, check_wanted, report_on
 from docnmt.registry.options import same_path
@@ -54,6 +54,9 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
     hypotheses = read(config.sys)
     if config.resegmented is not None:
         write_text(Path(config.resegmented), layout.written(hypotheses))
+    doubt = None
+    if wanted.paired is not None:
+        doubt = training_doubt(records_beside(Path(config.sys)), records_beside(Path(wanted.paired)))
     return report_on(
         layout,
         hypotheses,
@@ -64,6 +67,7 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         consistency=config.src is not None,
         samples=SAMPLES if config.samples is None else config.samples,
         seed=SEED if config.seed is None else config.seed,
+        doubt=doubt,
     )
 
 

@@ -32,6 +32,7 @@ class TranslationReport:
         comparisons: with the other system, by `samples` bootstrap samples.
         parts: scores of parts of the text, for both systems.
         address: the forms of address.
+        doubt: what makes the comparison doubtful, besides its size.
         unscored: number of sentences left out because a reference or the source lacks them.
     """
 
@@ -44,6 +45,7 @@ class TranslationReport:
     parts: PartScores | None = None
     address: Address | None = None
     unscored: int = 0
+    doubt: str | None = None
 
     def __str__(self) -> str:
         pieces = [str(self.scores)]
@@ -54,6 +56,7 @@ class TranslationReport:
             pieces.append(str(self.address))
         if self.comparisons:
             pieces.append(format_comparisons(self.comparisons, self.scores.documents, self.samples))
+            pieces += [f"note: {self.doubt}"] if self.doubt else []
         if self.parts is not None:
             pieces.append(str(self.parts))
         return "\n".join([*pieces, *_table("document", self.documents), *_table("sentence", self.sentences)])
@@ -69,6 +72,7 @@ class TranslationReport:
             content["address"] = self.address.to_dict()
         if self.comparisons:
             metrics, said = [asdict(each) for each in self.comparisons], reservations(self.scores.documents)
+            said += [self.doubt] if self.doubt else []
             content["paired"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
         if self.parts is not None:
             content["of_parts"] = self.parts.to_dict()
@@ -111,6 +115,7 @@ def report_on(
     consistency: bool = False,
     samples: int = SAMPLES,
     seed: int = SEED,
+    doubt: str | None = None,
 ) -> TranslationReport:
     """Score a translation, and add the other requested parts of the report.
 
@@ -122,6 +127,7 @@ def report_on(
         tokenize: sacreBLEU's tokenizer for BLEU.
         consistency: lexical consistency, which needs the source, as COMET does.
         samples, seed: of the bootstrap, if there is another system.
+        doubt: see `TranslationReport`.
 
     Raises:
         UserError: see `check_wanted`; or COMET's model is not available, or no sentence has a reference.
@@ -156,6 +162,7 @@ def report_on(
         _of_parts(wanted, systems),
         addresses[0] if addresses else None,
         len(hypotheses) - len(kept),
+        doubt,
     )
 
 

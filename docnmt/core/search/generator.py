@@ -206,7 +206,5 @@ def continuations(tokens: Sequence[int], size: int) -> set[int]:
     """Return the tokens after which the last `size` tokens would occur a second time."""
     last = tokens[len(tokens) - size + 1 :]
     return {
-        tokens[place + size - 1]
-        for place in range(len(tokens) - size + 1)
-        if tokens[place : place + size - 1] == last
+        tokens[place + size - 1] for place in range(len(tokens) - size + 1) if tokens[place : place + size - 1] == last
     }
