@@ -1,5 +1,6 @@
 """Scores of translations: sacreBLEU called directly is the second route to every number."""
 
+import json
 import math
 import random
 import sys
@@ -152,6 +153,85 @@ def test_bootstrap_equals_scoring_the_drawn_documents():
     assert chrf.high == pytest.approx(ours - theirs)
 
 
+def test_seeds_are_compared_by_their_means_on_the_same_documents():
+    """The sampled difference is of sacreBLEU's means over seeds on the texts drawn; one seed thrice is one seed."""
+    _, reference, offsets = corpus(6)
+    seeds = [[corpus(n)[0] for n in numbers] for numbers in ((6, 10, 11), (7, 12))]
+    systems = [[evaluate(h, [reference], offsets) for h in group] for group in seeds]
+    results = paired_bootstrap(*systems, samples=1, seed=3)
+    drawn = np.random.default_rng(3).multinomial(8, np.full(8, 1 / 8), size=1)[0]
+    lines = [i for d, times in enumerate(drawn) for _ in range(times) for i in range(offsets[d], offsets[d + 1])]
+
+    def mean(group, lines):
+        right = [[reference[i] for i in lines]]
+        return np.mean([CHRF().corpus_score([side[i] for i in lines], right).score for side in group])
+
+    chrf = next(r for r in results if r.metric == "chrF")
+    assert chrf.low == chrf.high == pytest.approx(mean(seeds[0], lines) - mean(seeds[1], lines))
+    every = range(len(reference))
+    assert (chrf.system, chrf.other) == pytest.approx((mean(seeds[0], every), mean(seeds[1], every)))
+    assert chrf.system_seeds == pytest.approx([mean([side], every) for side in seeds[0]])
+    content = chrf.to_dict()["seeds"]["other"]
+    assert (content["least"], content["most"]) == (min(content["scores"]), max(content["scores"]))
+    single = paired_bootstrap(systems[0][0], systems[1][0], samples=50)
+    thrice = paired_bootstrap(systems[0][:1] * 3, systems[1][:1] * 2, samples=50)
+    for one, three in zip(single, thrice, strict=True):
+        assert (one.difference, one.low, one.high) == pytest.approx((three.difference, three.low, three.high))
+        assert one.p_value == three.p_value
+    assert not single[0].several
+    assert "seeds" not in single[0].to_dict()
+
+
+def test_the_command_compares_seeds_and_foreign_contexts(tmp_path, capsys):
+    """A foreign file is compared as another system is; the order of seeds changes nothing."""
+    _, reference, offsets = corpus(6)
+
+    def file(number):
+        lines = corpus(number)[0] if number >= 0 else reference
+        path = tmp_path / str(number)
+        path.write_text("\n\n".join("\n".join(lines[a:b]) for a, b in pairwise(offsets)) + "\n")
+        return str(path)
+
+    def said(*options):
+        samples = ["--samples", "30"] if {"--paired", "--foreign"} & {*options} else []
+        assert command.main(["--ref", file(-1), *samples, "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    both = said("--sys", file(6), "--paired", file(7), "--foreign", file(8))
+    assert both["paired"] == said("--sys", file(6), "--paired", file(7))["paired"]
+    assert both["foreign"] == said("--sys", file(6), "--paired", file(8))["paired"] == said(
+        "--sys", file(6), "--foreign", file(8)
+    )["foreign"]
+    row = both["foreign"]["metrics"][0]
+    assert row["difference"] == pytest.approx(row["system"] - row["other"])
+    assert row["low"] <= row["high"]
+    assert 0 < row["p_value"] <= 1
+    same = said("--sys", file(6), "--foreign", file(6))["foreign"]["metrics"]
+    assert {(each["difference"], each["low"], each["high"], each["p_value"]) for each in same} == {(0, 0, 0, 1)}
+    seeds = said("--sys", file(6), file(9), file(10), "--paired", file(7), file(11), file(12))
+    assert seeds["chrF"] == pytest.approx(np.mean(seeds["seeds"]["chrF"]["scores"]))
+    assert seeds["seeds"]["chrF"]["scores"] == [said("--sys", file(n))["chrF"] for n in (6, 9, 10)]
+    other = said("--sys", file(10), file(6), file(9), "--paired", file(12), file(7), file(11))
+    for one, two in zip(seeds["paired"]["metrics"], other["paired"]["metrics"], strict=True):
+        assert [one[name] for name in ("system", "difference", "low", "high", "p_value")] == pytest.approx(
+            [two[name] for name in ("system", "difference", "low", "high", "p_value")]
+        )
+        assert one["seeds"]["system"]["most"] == max(one["seeds"]["system"]["scores"])
+    text = ["--ref", file(-1), "--sys", file(6), file(9), "--paired", file(7), "--foreign", file(8), file(10)]
+    assert command.main(text) == 0
+    printed = capsys.readouterr().out
+    assert f"{seeds['seeds']['s-BLEU']['scores'][1]:.2f}" in printed
+    for options, name in (
+        (["--sys", file(6), file(9), "--foreign", file(8)], "--foreign"),
+        (["--sys", file(6), file(9), "--per-document"], "--per-document"),
+        (["--sys", file(6), "--paired", file(7), file(8), "--by", "position"], "--by"),
+        (["--sys", file(6), file(9), "--resegment", "--resegmented", str(tmp_path / "x")], "--resegmented"),
+    ):
+        assert command.main(["--ref", file(-1), *options]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert name in line
+
+
 def test_bootstrap_tells_better_from_equal():
     hypothesis, reference, offsets = corpus(8, sentences=200, documents=40)
     worse = [" ".join(s.split()[:-2]) for s in hypothesis]
@@ -299,7 +379,7 @@ def test_command_prints_scores_and_json(tmp_path, capsys):
     assert "paired bootstrap over 2 documents" in printed
     assert "document\ts-BLEU" in printed
     assert command.main(["--ref", str(ref), str(ref), "--sys", str(sys_), *more, "--json"]) == 0
-    content = __import__("json").loads(capsys.readouterr().out)
+    content = json.loads(capsys.readouterr().out)
     assert content["signatures"]["chrF"].startswith("nrefs:2|")
     assert len(content["of_documents"]) == 2
     assert content["lexical_consistency"]["reference"] == {"ratio": 100.0, "pairs": 1, "terms": 1}

@@ -23,7 +23,7 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.scoring.doubts import HYPOTHESES, SCORES, records_beside, training_doubt
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
-from docnmt.core.scoring.score_report import TranslationReport, check_wanted, report_on
+from docnmt.core.scoring.score_report import TranslationReport, check_wanted, problems_of_seeds, report_on
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.given_translations import first_of_documents
 from docnmt.core.search.translate_corpus import translate_corpus
@@ -137,6 +137,7 @@ def _scoring(
             )
         options = {
             "--paired": wanted.paired,
+            "--foreign": wanted.foreign,
             "--by": wanted.by,
             "--per-document": wanted.per_document,
             "--per-sentence": wanted.per_sentence,
@@ -157,13 +158,16 @@ def _scoring(
     if wanted.plot is not None:
         check_new(Path(wanted.plot), overwrite=config.overwrite)
     layout = rest.layout(Path(config.data) / config.gen_subset)
-    other = None if wanted.paired is None else layout.align(Path(wanted.paired))
-    doubt = None if wanted.paired is None else training_doubt(loaded.records, records_beside(Path(wanted.paired)))
+    if problems := problems_of_seeds(1, wanted):
+        raise UsageError(problems)
+    others, foreign = ([layout.align(Path(path)) for path in paths] for paths in (wanted.paired, wanted.foreign))
+    doubt = training_doubt(loaded.records, records_beside(wanted.paired))
     return lambda texts: report_on(
         layout,
-        texts,
+        [texts],
         references,
-        other,
+        others,
+        foreign,
         tokenize=tokenize,
         wanted=wanted,
         consistency=config.lexical_consistency,

@@ -25,8 +25,16 @@ COLUMNS_HELP = (
 class ReportConfig:
     """Options for what is reported on a translation besides its scores."""
 
-    paired: str | None = option(
-        None, "another system's translation to compare with, by document bootstrap", metavar="FILE", basic=True
+    paired: tuple[str, ...] = option(
+        (),
+        "another system's translation to compare with, by document bootstrap; several: of its seeds",
+        metavar="FILE",
+        basic=True,
+    )
+    foreign: tuple[str, ...] = option(
+        (),
+        "the same system's translation with another document's context: also how much is lost by it (true - foreign)",
+        metavar="FILE",
     )
     by: Literal["position", "document-length", "sentence-length"] | None = option(
         None,
@@ -80,14 +88,19 @@ class ScoreConfig:
         "--src also a table (.tsv, .jsonl or .parquet)",
         metavar="FILE",
     )
-    sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
+    sys: tuple[str, ...] = option(
+        dataclasses.MISSING,
+        "the translation: the reference's lines, line by line; several: of a system's seeds, of which mean, least and "
+        "most are given",
+        metavar="FILE",
+    )
     src: str | None = option(
         None, "the source, for lexical consistency, --address and --comet", metavar="FILE", basic=True
     )
     resegment: bool = option(
         False,
-        "--sys (and --paired) has each document in as many or few lines as it likes, an empty line between documents "
-        "unless each is one line: find the reference's sentences in it; needs the extra docnmt[evaluation]",
+        "--sys (and --paired, --foreign) has each document in as many or few lines as it likes, an empty line between "
+        "documents unless each is one line: find the reference's sentences in it; needs the extra docnmt[evaluation]",
         basic=True,
     )
     resegmented: str | None = option(
@@ -105,7 +118,8 @@ class ScoreConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        return parse_columns(self.columns)[1]
+        several = len(self.sys) > 1 and self.resegmented is not None
+        return parse_columns(self.columns)[1] + ["--resegmented has no effect with several --sys"] * several
 
 
 @dataclass(frozen=True)

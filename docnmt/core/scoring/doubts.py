@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -61,12 +61,14 @@ class _Results(OpenObject):
     models: tuple[ModelRecord, ...] = ()
 
 
-def records_beside(hypotheses: Path) -> Sequence[ModelRecord]:
-    """Return the records of the models that wrote `hypotheses`, if it lies in a results folder that has them."""
-    if hypotheses.name == HYPOTHESES and (hypotheses.parent / SCORES).is_file():
-        with contextlib.suppress(UserError):  # another's file
-            return read_json(hypotheses.parent / SCORES, _Results).models
-    return ()
+def records_beside(paths: Iterable[str]) -> list[ModelRecord]:
+    """Return the records of the models that wrote these files, as far as they lie in results folders that have them."""
+    found: list[ModelRecord] = []
+    for path in map(Path, paths):
+        if path.name == HYPOTHESES and (path.parent / SCORES).is_file():
+            with contextlib.suppress(UserError):  # another's file
+                found += read_json(path.parent / SCORES, _Results).models
+    return found
 
 
 def training_doubt(system: Sequence[ModelRecord], other: Sequence[ModelRecord]) -> str | None:
