@@ -16,9 +16,14 @@ from docnmt.cli import score as command
 from docnmt.core.scoring import bootstrap
 from docnmt.core.scoring.align_lines import read_layout
 from docnmt.core.scoring.bootstrap import format_comparisons, paired_bootstrap
+from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
-from docnmt.core.scoring.metrics import METRICS, evaluate, evaluate_systems
+from docnmt.core.scoring.evaluation import lower_is_better
+from docnmt.core.scoring.metrics import evaluate, evaluate_systems
+from docnmt.registry import METRICS, register_metric
 from docnmt.runtime.errors import UserError
+
+EVERY = METRICS.names()
 
 WORDS = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "finds", "big", "small", "red", ",", ".", "!"]
 
@@ -41,7 +46,7 @@ def join(sentences, offsets):
 def test_scores_are_sacrebleus(references, tokenize):
     hypothesis, reference, offsets = corpus(1)
     refs = [reference, corpus(2)[1]][:references]
-    scores = evaluate(hypothesis, refs, offsets, tokenize=tokenize).scores
+    scores = evaluate(hypothesis, refs, offsets, tokenize=tokenize, metrics=EVERY).scores
     bleu = BLEU(tokenize=tokenize)
     assert scores["s-BLEU"] == pytest.approx(bleu.corpus_score(hypothesis, refs).score)
     assert scores["d-BLEU"] == pytest.approx(
@@ -49,6 +54,10 @@ def test_scores_are_sacrebleus(references, tokenize):
     )
     assert scores["chrF"] == pytest.approx(CHRF().corpus_score(hypothesis, refs).score)
     assert scores["TER"] == pytest.approx(TER().corpus_score(hypothesis, refs).score)
+    assert scores["chrF++"] == pytest.approx(CHRF(word_order=2).corpus_score(hypothesis, refs).score)
+    lower = BLEU(tokenize=tokenize, lowercase=True)
+    assert scores["s-BLEU-lc"] == pytest.approx(lower.corpus_score(hypothesis, refs).score)
+    assert set(EVERY) == {*DEFAULT, "TER", "chrF++", "s-BLEU-lc"}
     assert scores.to_dict()["signatures"]["s-BLEU"] == str(bleu.get_signature())
     assert f"nrefs:{references}|" in str(scores)
     assert f"tok:{tokenize}" in str(scores)
@@ -57,7 +66,7 @@ def test_scores_are_sacrebleus(references, tokenize):
 
 def test_scores_of_documents_are_sacrebleus():
     hypothesis, reference, offsets = corpus(3)
-    found = evaluate(hypothesis, [reference], offsets).of_documents()
+    found = evaluate(hypothesis, [reference], offsets, metrics=EVERY).of_documents()
     for a, b, scores in zip(offsets, offsets[1:], found, strict=False):
         assert scores["s-BLEU"] == pytest.approx(BLEU().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
         assert scores["chrF"] == pytest.approx(CHRF().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
@@ -85,9 +94,9 @@ def test_what_is_used_of_sacrebleus_private_functions():
 def test_several_systems_are_evaluated_as_one_by_one():
     hypothesis, reference, offsets = corpus(12)
     other = corpus(13)[0]
-    together = evaluate_systems([hypothesis, other], [reference], offsets)
+    together = evaluate_systems([hypothesis, other], [reference], offsets, metrics=EVERY)
     for evaluation, sentences in zip(together, (hypothesis, other), strict=True):
-        alone = evaluate(sentences, [reference], offsets)
+        alone = evaluate(sentences, [reference], offsets, metrics=EVERY)
         assert evaluation.scores == alone.scores
         for name, counts in alone.counts.items():
             assert (evaluation.counts[name] == counts).all()
@@ -96,10 +105,68 @@ def test_several_systems_are_evaluated_as_one_by_one():
 
 def test_perfect_and_empty_translations():
     _, reference, offsets = corpus(4)
-    perfect = evaluate(reference, [reference], offsets).scores
-    assert [round(perfect[name], 6) for name in METRICS] == [100, 100, 100, 0]
-    nothing = evaluate([""] * 40, [reference], offsets).scores
-    assert [nothing[name] for name in METRICS] == [0, 0, 0, 100]
+    perfect = evaluate(reference, [reference], offsets, metrics=EVERY).scores
+    best = {name: 0 if METRICS.get(name).lower_is_better else 100 for name in EVERY}
+    assert {name: round(perfect[name], 6) for name in EVERY} == best
+    nothing = evaluate([""] * 40, [reference], offsets, metrics=EVERY).scores
+    assert {name: nothing[name] for name in EVERY} == {name: 100 - score for name, score in best.items()}
+
+
+@pytest.fixture
+def plugged():
+    """A metric of a plug-in: the share of right words, where the documents' words count together."""
+    before = dict(METRICS._entries)
+
+    class RightWords:
+        """Right words in percent."""
+
+        def __init__(self, tokenize, references):
+            assert tokenize == "13a"
+            self._references, self.signature = references, f"nrefs:{len(references)}|words:right"
+
+        def counts(self, lines):
+            pairs = zip(lines, zip(*self._references, strict=True), strict=True)
+            right = [max(sum((Counter(a.split()) & Counter(b.split())).values()) for b in all) for a, all in pairs]
+            return np.array([[n, len(line.split())] for n, line in zip(right, lines, strict=True)], dtype=float)
+
+        def score(self, sums):
+            return 100 * sums[0] / sums[1] if sums[1] else 0.0
+
+    register_metric("words")(RightWords)
+    register_metric("document-words", of="documents")(RightWords)
+    register_metric("wrong", lower_is_better=True)(RightWords)
+    yield RightWords
+    METRICS._entries = before
+
+
+def test_a_metric_of_a_plug_in_is_one_of_the_report(plugged, tmp_path, capsys):
+    """With every part that the package's own have; its numbers by a plain count."""
+    text = "Das Haus ist alt .\nDas Haus ist rot .\n\nEin Hund bellt laut .\n"
+    ref, sys_, other = write(tmp_path, ref=text, sys=text.replace("rot", "neu"), other=text.replace("Hund", "Huhn"))
+    files = ["--ref", str(ref), "--sys", str(sys_), "--paired", str(other), "--samples", "9"]
+    more = ["--per-sentence", "--per-document", "--by", "position"]
+    assert command.main([*files, *more, "--json", "--metrics", "words", "document-words", "wrong", "chrF++"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["words"] == content["document-words"] == pytest.approx(100 * 14 / 15)
+    assert content["signatures"]["words"] == "nrefs:1|words:right"
+    assert [round(row["words"]) for row in content["of_sentences"]] == [100, 80, 100]
+    assert "document-words" not in content["of_sentences"][0]
+    assert [round(row["document-words"]) for row in content["of_documents"]] == [90, 100]
+    assert {"words", "wrong", "chrF++"} < {row["metric"] for row in content["paired"]["metrics"]}
+    assert "TER" not in content
+    assert [lower_is_better(name) for name in ("wrong", "words", "TER", "loss")] == [True, False, True, True]
+    with pytest.raises(ValueError, match="registered twice"):
+        register_metric("chrF")(plugged)
+    register_metric("words")(plugged)  # the same once more
+    with pytest.raises(ValueError, match="registered twice"):
+        register_metric("words", lower_is_better=True)(plugged)
+    plugged.counts = lambda self, lines: np.zeros(3)
+    assert command.main(["--ref", str(ref), "--sys", str(sys_), "--metrics", "words"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "'words'" in line
+    assert command.main(["--ref", str(ref), "--sys", str(sys_), "--metrics", "nothing"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert all(name in line for name in ("--metrics", "chrF++", "TER", "COMET"))
 
 
 def test_one_document_is_one_segment_of_d_bleu():
@@ -199,9 +266,11 @@ def test_the_command_compares_seeds_and_foreign_contexts(tmp_path, capsys):
 
     both = said("--sys", file(6), "--paired", file(7), "--foreign", file(8))
     assert both["paired"] == said("--sys", file(6), "--paired", file(7))["paired"]
-    assert both["foreign"] == said("--sys", file(6), "--paired", file(8))["paired"] == said(
-        "--sys", file(6), "--foreign", file(8)
-    )["foreign"]
+    assert (
+        both["foreign"]
+        == said("--sys", file(6), "--paired", file(8))["paired"]
+        == said("--sys", file(6), "--foreign", file(8))["foreign"]
+    )
     row = both["foreign"]["metrics"][0]
     assert row["difference"] == pytest.approx(row["system"] - row["other"])
     assert row["low"] <= row["high"]
@@ -371,7 +440,8 @@ def test_command_prints_scores_and_json(tmp_path, capsys):
     )
     assert command.main(["--ref", str(ref), "--sys", str(sys_)]) == 0
     printed = capsys.readouterr().out
-    assert [line.split()[0] for line in printed.splitlines()[:4]] == list(METRICS)
+    assert [line.split()[0] for line in printed.splitlines()[:3]] == list(DEFAULT)
+    assert printed.splitlines()[3].startswith("(3 sentences")  # TER only if asked for
     assert "(3 sentences in 2 documents)" in printed
     more = ["--paired", str(other), "--src", str(src), "--per-document", "--samples", "10"]
     assert command.main(["--ref", str(ref), "--sys", str(sys_), *more]) == 0
@@ -383,7 +453,7 @@ def test_command_prints_scores_and_json(tmp_path, capsys):
     assert content["signatures"]["chrF"].startswith("nrefs:2|")
     assert len(content["of_documents"]) == 2
     assert content["lexical_consistency"]["reference"] == {"ratio": 100.0, "pairs": 1, "terms": 1}
-    assert {row["metric"] for row in content["paired"]["metrics"]} == set(METRICS)
+    assert {row["metric"] for row in content["paired"]["metrics"]} == set(DEFAULT)
 
 
 def test_translations_that_are_all_empty_are_scored(tmp_path, capsys):

@@ -142,6 +142,7 @@ def _scoring(
             "--per-document": wanted.per_document,
             "--per-sentence": wanted.per_sentence,
             "--comet": wanted.comet,
+            "--metrics": wanted.metrics,
             "--address": wanted.address,
             "--lexical-consistency": config.lexical_consistency,
         }
@@ -153,7 +154,7 @@ def _scoring(
             raise UsageError(problems)
         return lambda texts: None
     tokenize = config.sacrebleu_tokenize or bleu_tokenizer(loaded.task.target_lang)
-    evaluate(["."], [["."]], [0, 1], tokenize=tokenize)
+    evaluate(["."], [["."]], [0, 1], tokenize=tokenize, metrics=wanted.asked_metrics)
     check_wanted(wanted)
     if wanted.plot is not None:
         check_new(Path(wanted.plot), overwrite=config.overwrite)

@@ -32,8 +32,8 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         f"{name} has no effect without --paired or --foreign" for name, value in given.items() if value is not None
     ]
     problems += problems_of_seeds(len(config.sys), wanted)
-    if wanted.comet is not None and config.src is None:
-        problems.append("--comet reads the source too: give --src FILE")
+    if wanted.comet_model is not None and config.src is None:
+        problems.append(f"{'--comet' if wanted.comet else '--metrics COMET'} reads the source too: give --src FILE")
     if wanted.address is not None and config.src is None:
         problems.append("--address counts lines whose source speaks to somebody: give --src FILE")
     if problems:

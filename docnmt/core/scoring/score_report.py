@@ -130,7 +130,7 @@ def check_wanted(wanted: ReportConfig) -> None:
     Raises:
         UserError: COMET or matplotlib is not installed, or --plot names no picture format.
     """
-    if wanted.comet is not None:
+    if wanted.comet_model is not None:
         require_comet()
     if wanted.plot is not None:
         picture_form("--plot", Path(wanted.plot))
@@ -168,9 +168,9 @@ def report_on(
     """
     kept, scored, references, texts = with_partners(layout, references, [*seeds, *others, *foreign])
     offsets, sources = scored.document_offsets, scored.sentences
-    systems = evaluate_systems(texts, references, offsets, tokenize=tokenize)
-    if wanted.comet is not None:
-        comet = Comet(wanted.comet, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
+    systems = evaluate_systems(texts, references, offsets, tokenize=tokenize, metrics=wanted.asked_metrics)
+    if wanted.comet_model is not None:
+        comet = Comet(wanted.comet_model, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
         counts = comet.counts(texts, sources, references[0], offsets)
         systems = [each.including("COMET", comet, rows) for each, rows in zip(systems, counts, strict=True)]
     own, compared = systems[: len(seeds)], systems[len(seeds) : len(seeds) + len(others)]
@@ -248,6 +248,6 @@ def _of_parts(wanted: ReportConfig, systems: Sequence[Evaluation]) -> PartScores
 
 def _of_sentences(system: Evaluation) -> list[dict[str, float]]:
     """Return every sentence's scores by metrics suited to sentences, which BLEU is not."""
-    names = [name for name in system.sentence_counts if name != "s-BLEU"]
+    names = [name for name in system.sentence_counts if not name.startswith("s-BLEU")]
     columns = [system.of_sentences(name) for name in names]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
