@@ -21,7 +21,7 @@ _MOST = 1000
 HYPOTHESES, SCORES = "hypotheses.txt", "scores.json"
 
 
-class ModelRecord(OpenObject, frozen=True, omit_defaults=True):
+class ModelRecord(OpenObject, omit_defaults=True):
     """What is recorded about a model, in a results folder and in the checkpoints of models that start from it.
 
     Attributes:

@@ -115,8 +115,12 @@ def problems_of_seeds(systems: int, wanted: ReportConfig) -> list[str]:
     found = []
     if wanted.foreign and len(wanted.foreign) != systems:
         found.append(f"--foreign: expected {systems}, one for each --sys, in its order; got {len(wanted.foreign)}")
-    parts = {"--by": wanted.by, "--per-document": wanted.per_document, "--per-sentence": wanted.per_sentence}
-    parts |= {"--address": wanted.address}
+    parts = {
+        "--by": bool(wanted.by),
+        "--per-document": wanted.per_document,
+        "--per-sentence": wanted.per_sentence,
+        "--address": bool(wanted.address),
+    }
     if systems > 1:
         found += [f"{name}: is of one translation; give one --sys" for name, value in parts.items() if value]
     elif len(wanted.paired) > 1 and (wanted.by or wanted.address):

@@ -77,7 +77,7 @@ def sentence_score(log_probs: np.ndarray, task: TranslationTask, lenpen: float) 
     A tag of the language, which is prescribed, is no token of the translation.
     """
     tagged = tag_of(task.target_tokenizer) is not None and len(log_probs) > 1
-    return float(log_probs.sum()) / (len(log_probs) - tagged) ** lenpen
+    return float(log_probs.sum() / (len(log_probs) - tagged) ** lenpen)
 
 
 def forced_batches(
