@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from across_batches import same_output
 import docnmt
 from docnmt.cli import generate, preprocess, score, train, translate
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.config import GenerationConfig, SamplingConfig
+from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.validation_bleu import corpus_bleu
@@ -131,6 +134,26 @@ def test_translations_that_end_at_the_length_limit_are_counted(run: Run, folder:
         cut = [source for source, each in zip(documents[0], found, strict=False) if each.limited]
         assert all(f"'{source[:20]}" in note for source in cut[:5])
         assert not notes_of_limits(run("translate", *command, *drawn, "2000", stdin=stdin)[2])
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "concat_transformer_tiny", "doc_transformer_tiny"])
+def test_each_sentence_has_a_limit_and_words_of_its_own(arch: str) -> None:
+    """Also where a model writes several as one text: there, what stands in another sentence may be written again."""
+    corpus, search = small_system.corpus(small_system.text(4, 6)), SamplingConfig(temperature=3.0, max_len_b=4)
+    for size in (0, 1):
+        options = replace(search, no_repeat_ngram_size=size)
+        results = translate_corpus(
+            [small_system.model(arch)], small_system.task(), corpus, GenerationConfig(generator="sampling"), options
+        )
+        found = [result.nbest[0] for result in results]
+        limits = [options.limit(int(length) + 1) for length in corpus.source.lengths()]
+        assert [each.limited for each in found] == [
+            len(each.pieces) + 1 == limit for each, limit in zip(found, limits, strict=True)
+        ]
+        assert 0 < sum(each.limited for each in found) < len(found)
+        once = [len(set(each.pieces)) == len(each.pieces) for each in found]
+        assert all(once) == bool(size)
+        assert len({piece for each in found for piece in each.pieces}) < sum(len(each.pieces) for each in found)
 
 
 def test_no_sequence_is_written_twice_in_a_sentence(run: Run) -> None:
