@@ -14,6 +14,7 @@ from docnmt.core.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from docnmt.core.models.sequence_config import StructuredConfig
 from docnmt.core.models.translation_model import TranslationModel, TranslationTask, is_translation_model
 from docnmt.core.reading import ReadingPlan
+from docnmt.core.scoring.evaluation import Metric
 from docnmt.core.search.beam_search import BeamSearch
 from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.search.generator import Generator
@@ -36,12 +37,14 @@ from docnmt.modules.token_table import TokenTable
 from docnmt.registry import (
     FUSIONS,
     MERGES,
+    METRICS,
     POSITIONS,
     register_architecture,
     register_criterion,
     register_fusion,
     register_generator,
     register_merge,
+    register_metric,
     register_model,
     register_position,
     register_task,
@@ -58,6 +61,7 @@ __all__ = [
     "IGNORE",
     "MASK",
     "MERGES",
+    "METRICS",
     "POSITIONS",
     "UNK",
     "AttentionPosition",
@@ -80,6 +84,7 @@ __all__ = [
     "KeyValueCache",
     "Layer",
     "Memory",
+    "Metric",
     "Needs",
     "NoCache",
     "Open",
@@ -120,6 +125,7 @@ __all__ = [
     "register_fusion",
     "register_generator",
     "register_merge",
+    "register_metric",
     "register_model",
     "register_position",
     "register_sizes",

@@ -37,7 +37,7 @@ translate() { # DATA SPLIT FOLDER NAME [OPTION …]: translate and score a split
     shift 4
     newer "$folder/$name/scores.json" "$path" "$data/meta.json" && return 0
     say "${folder##*/}: translate and score $name"
-    docnmt-generate "$data" --gen-subset "$split" --path "$path" --results-path "$folder/$name" --overwrite --quiet "$@" >&2
+    docnmt-generate "$data" --gen-subset "$split" --path "$path" --results-path "$folder/$name" --overwrite --quiet --metrics TER "$@" >&2
 }
 
 choose() { # FILE FOLDER NAME [OPTION …]: choose between right and wrong translations; FOLDER/NAME.json
@@ -53,6 +53,6 @@ against() { # REFERENCE ONE OTHER FILE: are ONE's translations better than OTHER
     local reference=$1 one=$2/hypotheses.txt other=$3/hypotheses.txt file=$4
     newer "$file" "$one" "$other" && return 0
     say "$file: paired bootstrap"
-    docnmt-score --ref "$reference" --sys "$one" --paired "$other" --json > "$file.tmp"
+    docnmt-score --ref "$reference" --sys "$one" --paired "$other" --metrics TER --json > "$file.tmp"
     mv "$file.tmp" "$file"
 }

@@ -34,14 +34,15 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "docnmt-score",
-    """Score a translation (--sys) against references (--ref): s-BLEU, chrF and TER by sentence, d-BLEU by
-document, with sacreBLEU's signatures. Files hold a sentence a line and empty lines between documents; the reference
+    """Score a translation (--sys) against references (--ref): s-BLEU and chrF by sentence, d-BLEU by document, and
+--metrics, with sacreBLEU's signatures. Files hold a sentence a line and empty lines between documents; the reference
 says which empty line of --sys is a break and which a missing translation. With --resegment, --sys has the translation
 of a document in any lines. Or have a model (--path) choose between right and wrong translations (--contrastive). Or
 look for expected words in translations (--generative, with --sys or --path).""",
     """
 docnmt-score --ref test.de --sys results/hypotheses.txt
 docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt --by position
+docnmt-score --ref test.de --sys a1.txt a2.txt a3.txt --paired b1.txt b2.txt b3.txt --metrics chrF++ TER
 docnmt-score --ref test.de --sys answers.txt --resegment --resegmented hypotheses.txt
 docnmt-score --contrastive contrastive.tsv --path runs/bible
 docnmt-score --contrastive contrastive.tsv --path runs/bible --context foreign --json

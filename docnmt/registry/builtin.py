@@ -11,10 +11,12 @@ from docnmt.registry.registry import (
     FUSIONS,
     GENERATORS,
     MERGES,
+    METRICS,
     MODELS,
     POSITIONS,
     TASKS,
     Architecture,
+    MetricKind,
     Registry,
 )
 
@@ -204,3 +206,12 @@ _add(
         "source2token feature by feature, shared by the whole tree",
     ),
 )
+for _name, _kind, _help in (
+    ("s-BLEU", MetricKind("docnmt.core.scoring.metrics:bleu"), "BLEU of sentences"),
+    ("d-BLEU", MetricKind("docnmt.core.scoring.metrics:bleu", of="documents"), "BLEU of documents"),
+    ("chrF", MetricKind("docnmt.core.scoring.metrics:chrf"), "chrF of sentences"),
+    ("chrF++", MetricKind("docnmt.core.scoring.metrics:chrf_of_words"), "chrF that counts words and word pairs, too"),
+    ("s-BLEU-lc", MetricKind("docnmt.core.scoring.metrics:lower_cased_bleu"), "BLEU of sentences in lower case"),
+    ("TER", MetricKind("docnmt.core.scoring.metrics:ter", lower_is_better=True), "translation edit rate"),
+):
+    METRICS.add(_name, _kind, help=_help)

@@ -12,7 +12,7 @@ import dataclasses
 import importlib
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
@@ -37,6 +37,25 @@ class Architecture:
 
     model: str
     overrides: Callable[[], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class MetricKind:
+    """A metric of translations.
+
+    Attributes:
+        make: a function, or a reference to it, from the name of sacreBLEU's tokenizer and the references, each a list
+            of lines, to a `docnmt.core.scoring.evaluation.Metric` or a metric of sacreBLEU.
+        of: what a line is.
+    """
+
+    make: Callable[[str, Sequence[Sequence[str]]], Any] | str
+    lower_is_better: bool = False
+    of: Literal["sentences", "documents"] = "sentences"
+
+    def made(self, tokenize: str, references: Sequence[Sequence[str]]) -> Any:
+        """Return the metric for these references."""
+        return cast(Callable[..., Any], _load(self.make))(tokenize, references)
 
 
 @dataclass(frozen=True)
@@ -147,6 +166,8 @@ def _same(taken: object, target: object) -> bool:
 
     Architectures are compared by model and function.
     """
+    if isinstance(taken, MetricKind) and isinstance(target, MetricKind):
+        return dataclasses.replace(taken, make=target.make) == target and _same(taken.make, target.make)
     if isinstance(taken, Architecture) and isinstance(target, Architecture):
         return taken.model == target.model and _same(taken.overrides, target.overrides)
     if taken is target or isinstance(taken, str):
@@ -158,6 +179,8 @@ def _same(taken: object, target: object) -> bool:
 
 def _place(target: object, which: Literal[0, -1] = 0) -> str:
     """Describe an object and its file and line; among several definitions of a class the first or the last."""
+    if isinstance(target, MetricKind):
+        return _place(target.make, which)
     if isinstance(target, Architecture):
         return f"{_place(target.overrides, which)} (a setting of {target.model})"
     name = target if isinstance(target, str) else getattr(target, "__qualname__", None)
@@ -191,9 +214,20 @@ GENERATORS: Registry[Any] = Registry("generator")  # a class whose objects are b
 POSITIONS: Registry[Callable[..., Position]] = Registry("position")
 FUSIONS: Registry[Callable[..., Fusion]] = Registry("fusion")
 MERGES: Registry[Callable[..., nn.Module]] = Registry("merge")
+METRICS: Registry[MetricKind] = Registry("metric")
 
 #: All registries, in the order in which `docnmt-train --list` prints them.
-ALL: tuple[Registry[Any], ...] = (TASKS, MODELS, ARCHITECTURES, CRITERIA, GENERATORS, POSITIONS, FUSIONS, MERGES)
+ALL: tuple[Registry[Any], ...] = (
+    TASKS,
+    MODELS,
+    ARCHITECTURES,
+    CRITERIA,
+    GENERATORS,
+    POSITIONS,
+    FUSIONS,
+    MERGES,
+    METRICS,
+)
 
 
 def register_task(name: str) -> Callable[[T], T]:
@@ -256,3 +290,24 @@ def register_fusion(name: str, *, config: type | None = None) -> Callable[[T], T
 def register_merge(name: str) -> Callable[[T], T]:
     """Register a module that merges two tree nodes into their parent under `name` (`--merge`)."""
     return MERGES.register(name)
+
+
+def register_metric(
+    name: str, lower_is_better: bool = False, of: Literal["sentences", "documents"] = "sentences"
+) -> Callable[[T], T]:
+    """Register a metric under `name` (`--metrics`).
+
+    It is called with the name of sacreBLEU's tokenizer (`--sacrebleu-tokenize`) and a list of references, each a list
+    of lines, and returns a `Metric`: `counts(lines)` returns additive counts (n, K) of the lines of a translation,
+    `score(sums)` the score of summed counts (K,), and `signature` says what the number depends on.
+
+    Args:
+        of: what a line is: a sentence, or a document, its sentences joined as in d-BLEU.
+    """
+
+    def _decorate(make: T) -> T:
+        kind = MetricKind(cast(Callable[..., Any], make), lower_is_better, of)
+        METRICS.add(name, kind, help=summary(make))
+        return make
+
+    return _decorate

@@ -95,7 +95,7 @@ translate_all() { # SYSTEM SHARE: every test set, one after the other; the score
     local system=$1 share=$2 name number=0
     while read -r name; do
         result "$system.$name.txt" "$share" docnmt-generate "$data" --gen-subset "test${number/#0/}" --device $device \
-            --path "$work/$system/model/checkpoint_best.safetensors" --results-path "$work/$system/$name" --overwrite --quiet
+            --path "$work/$system/model/checkpoint_best.safetensors" --results-path "$work/$system/$name" --overwrite --quiet --metrics TER
         number=$((number + 1))
     done < "$out/tests.names"
 }

@@ -25,8 +25,9 @@ from translation_memory import Memory, Words
 
 from docnmt.core.formats.corpus_files import side
 from docnmt.core.scoring.align_lines import read_layout
-from docnmt.core.scoring.metrics import METRICS, bleu_tokenizer, evaluate
+from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate
 
+METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 #: Below this similarity a match is of no use.
 LEAST = 0.3
 
@@ -56,6 +57,7 @@ def main() -> None:
             [[references[i] for i in chosen]],
             offsets,
             tokenize=bleu_tokenizer(target),
+            metrics=METRICS,
         ).scores
         return {"lines": len(chosen), **{metric: round(scores[metric], 2) for metric in METRICS}}
 

@@ -24,7 +24,7 @@ PARTS = {"all lines": None, "unseen lines": "lines", "documents with less than a
 
 def scores(reference: Path, system: Path, other: Path) -> dict[str, Any]:
     """What docnmt-score prints of a system and its difference from another one."""
-    files = ["--ref", reference, "--sys", system, "--paired", other]
+    files = ["--ref", reference, "--sys", system, "--paired", other, "--metrics", "TER"]
     command = [sys.executable, "-m", "docnmt.cli.score", *files, "--json"]
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return found

@@ -33,11 +33,12 @@ except ImportError:
 from docnmt.core.formats.corpus_files import side
 from docnmt.core.scoring.align_lines import LineLayout, read_layout
 from docnmt.core.scoring.evaluation import Scores
-from docnmt.core.scoring.metrics import METRICS, bleu_tokenizer, evaluate
+from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate
 from docnmt.core.search.given_translations import first_of_documents
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_text
 
+METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 _WORD = re.compile(r"\w+|[^\w\s]")
 #: Where the characters begin that stand for words; beyond the surrogates, which stand for nothing.
 _FIRST = 0xE000
@@ -129,7 +130,8 @@ class Desk:
 
     def score(self, translations: Sequence[str], tokenize: str) -> Scores:
         """Against the references."""
-        return evaluate(translations, [self.references], self.layout.document_offsets, tokenize=tokenize).scores
+        offsets = self.layout.document_offsets
+        return evaluate(translations, [self.references], offsets, tokenize=tokenize, metrics=METRICS).scores
 
     def text(self, translations: Sequence[str]) -> str:
         """Line by line the source."""

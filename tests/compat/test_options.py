@@ -82,7 +82,8 @@ def lines() -> Iterator[str]:
             yield f"\ndocnmt-{command}, {section}"
             yield from (f"  {described(setting)}" for setting in settings(config))
     for registry in (*ALL, preprocess.PREPROCESSORS):
-        built_in = [name for name, entry in registry._entries.items() if isinstance(entry.target, str)]
+        targets = {name: entry.target for name, entry in registry._entries.items()}
+        built_in = [name for name, target in targets.items() if isinstance(getattr(target, "make", target), str)]
         if built_in:
             yield f"\n{registry.kind}\n  {' '.join(built_in)}"
     yield "\narchitecture"

@@ -76,10 +76,10 @@ def log_probs(loaded: LoadedModel, sources: list[str], targets: list[str]) -> li
     return [(each, each.log_softmax(-1)) for each in logits.split(lengths)]
 
 
-def translations(loaded: LoadedModel, beam: int) -> tuple[list[str], list[float]]:
+def translations(loaded: LoadedModel, beam: int, **options: Any) -> tuple[list[str], list[float]]:
     task: Any = loaded.task
     corpus = ParallelCorpus.from_lines([SOURCES], task.source_tokenizer)
-    search = BeamSearchConfig(beam=beam, max_len_a=0, max_len_b=LIMIT, min_len=0)
+    search = BeamSearchConfig(beam=beam, max_len_a=0, max_len_b=LIMIT, min_len=0, **options)
     results = list(translate_corpus([loaded.model], task, corpus, GenerationConfig(), search))
     return [result.text for result in results], [result.nbest[0].score for result in results]
 
@@ -122,6 +122,23 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
         assert text == other
         if their_scores is not None:
             assert scores == pytest.approx(their_scores, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("beam", "options"),
+    [
+        (1, {"no_repeat_ngram_size": 2}),
+        (4, {"repetition_penalty": 1.5}),
+        (4, {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2}),
+    ],
+)
+def test_what_works_against_repetitions_is_transformers(system: System, beam: int, options: dict[str, Any]) -> None:
+    text, scores = translations(system.ours, beam, **options)
+    assert text != translations(system.ours, beam)[0]  # it has something to do
+    other, their_scores = system.theirs.translate(SOURCES, beam, LIMIT, **options)
+    assert text == other
+    if their_scores is not None:
+        assert scores == pytest.approx(their_scores, abs=1e-4)
 
 
 def test_there_and_back_nothing_changes(system: System) -> None:

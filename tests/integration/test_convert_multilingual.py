@@ -136,7 +136,9 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
         assert [found[n].text for n in plain] == [system.theirs.text(rows[n]) for n in plain]
         assert {each.pieces[0] for each in found} == {task.target_tokenizer.preparation.tags[pair[1]]}
         if scores is not None:
-            assert [each.score for each in found] == pytest.approx(scores, abs=1e-4)
+            lengths = [len(each) for each in rows]  # the tag and the end included
+            means = [score * n / (n - 1) for score, n in zip(scores, lengths, strict=True)]
+            assert [each.score for each in found] == pytest.approx(means, abs=1e-4)
         written.append(rows)
     assert len({tuple(each) for each in written[0]}) > 4
     assert [each[1:] for each in written[0]] != [each[1:] for each in written[1]]  # the languages matter
@@ -207,10 +209,10 @@ def test_commands_and_python_translate_into_the_language_asked_for(
         assert said == [each.text for each in found]
         assert [each.text for each in found] == expected
         labels = theirs.tokenizer(texts, text_target=TARGETS[:6])["labels"]
-        forced = [logits.log_softmax(-1)[torch.arange(len(rows)), rows][1:].sum() / len(rows)
+        forced = [logits.log_softmax(-1)[torch.arange(len(rows)), rows][1:].mean()
                   for logits, rows in zip(theirs.logits(texts, TARGETS[:6]), labels, strict=True)]  # fmt: skip
         scores = loaded.score(texts, TARGETS[:6], source_lang=source, target_lang=target)
-        assert scores == pytest.approx([float(each) for each in forced], abs=1e-4)  # the tag is certain, and counts
+        assert scores == pytest.approx([float(each) for each in forced], abs=1e-4)  # of the tokens after the tag
     assert translate([*options, "--target-lang", "de"]) == 2
     assert "--target-lang de" in one_line(capsys)
 
@@ -238,7 +240,7 @@ def test_a_service_translates_into_the_language_of_each_request(tmp_path: Path) 
     loaded = docnmt.load(own)
     for (source, target), answer in found.items():
         expected = loaded.translate(texts, beam=2, source_lang=source, target_lang=target, **limits)
-        assert answer.json() == {"documents": [[each.text for each in expected]]}
+        assert answer.json()["documents"] == [[each.text for each in expected]]
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,8 @@ def evaluation(folder: Path) -> None:
     """Documents in lines of their own, another system, and questions of discourse with their answers."""
     documents = (folder / "test.de").read_text(encoding="utf-8").strip().split("\n\n")
     (folder / "answers.txt").write_text("\n\n".join(" ".join(each.split("\n")) for each in documents), encoding="utf-8")
-    shutil.copy(folder / "test.de", folder / "other.txt")
+    for name in ("other", "true", "sentence", "foreign"):
+        shutil.copy(folder / "test.de", folder / f"{name}.txt")
     reference = [
         {"document_id": n, "target": line} for n, each in enumerate(documents) for line in each.split("\n") if line
     ]

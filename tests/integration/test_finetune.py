@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,10 @@ import torch
 from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint
 
+from docnmt.cli.generate import main as generate
+from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
+from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
 from docnmt.core.batch import TranslationBatch
 from docnmt.core.batching.collate import collate
@@ -261,6 +266,62 @@ def test_a_run_starts_there_and_resumes_without_it(data: Path, tmp_path: Path) -
     recorded = load_checkpoint(tmp_path / "parts" / LAST).header["config"]["training"]
     assert recorded["finetune_from_model"] == str(tmp_path / "old")
     assert f"finetune-from-model: {tmp_path / 'old'}" in (tmp_path / "parts" / "config.yaml").read_text()
+
+
+def test_a_comparison_says_what_was_started_from_the_other(
+    data: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A document model against its start, against the start trained as far, and against one trained shorter."""
+    basic = [str(data), *SMALL.split(), "--max-tokens", "150", "--validate-interval-updates", "2"]
+    start = ["--finetune-from-model", str(tmp_path / "sentence")]
+    runs = {
+        "sentence": ["--arch", "transformer", "--max-update", "4"],
+        "document": ["--arch", "cond_transformer", "--max-update", "6", *start],
+        "control": ["--arch", "transformer", "--max-update", "6", *start],
+        "short": ["--arch", "transformer", "--max-update", "2", "--seed", "2"],
+    }
+    reference = ["--ref", str(data.parent / "valid.de")]
+    for name, options in runs.items():
+        assert train([*basic, *options, "--save-dir", str(tmp_path / name)]) == 0
+        last = tmp_path / name / LAST
+        capsys.readouterr()
+        results = ["--gen-subset", "valid", "--quiet", "--results-path", str(tmp_path / f"{name}-results")]
+        assert generate([str(data), "--path", str(last), "--max-len-b", "2", "--device", "cpu", *results]) == 0
+        said = capsys.readouterr().err.splitlines()[0]  # first of all, what is loaded
+        stored = load_checkpoint(last).header
+        assert str(last) in said
+        assert all(each in said for each in (f"{stored['progress']['update']:,}", f"{stored['scores']['loss']:.4f}"))
+        (record,) = json.loads((tmp_path / f"{name}-results" / "scores.json").read_text())["models"]
+        assert (record["checkpoint"], record["update"]) == (str(last), stored["progress"]["update"])
+        assert record["data"] == stored["fingerprint"]
+        assert record.get("start", {}).get("update") == (4 if "--finetune-from-model" in options else None)
+
+    def said_of(system: str, other: str) -> list[str]:
+        files = [str(tmp_path / f"{name}-results" / "hypotheses.txt") for name in (system, other)]
+        capsys.readouterr()
+        assert score([*reference, "--sys", files[0], "--paired", files[1], "--samples", "20", "--json"]) == 0
+        said: list[str] = json.loads(capsys.readouterr().out)["paired"]["warnings"]
+        return [line for line in said if "update" in line]
+
+    [line] = said_of("document", "sentence")
+    assert "--finetune-from-model" in line
+    assert str(tmp_path / "sentence") in line
+    assert " 6 " in line
+    assert "--finetune-from-model" in said_of("sentence", "document")[0]
+    assert said_of("document", "control") == said_of("control", "document") == []
+    [line] = said_of("sentence", "short")
+    assert (" 4" in line, " 2" in line, "--finetune-from-model" in line) == (True, True, False)
+    other = ["--paired", str(tmp_path / "sentence-results" / "hypotheses.txt")]
+    document = [str(data), "--path", str(tmp_path / "document" / LAST), "--max-len-b", "2", "--device", "cpu"]
+    assert generate([*document, "--gen-subset", "valid", "--quiet", *other]) == 0
+    assert "--finetune-from-model" in capsys.readouterr().out
+    assert inspect([str(tmp_path / "document" / LAST)]) == 0
+    assert re.search(rf"^start +{tmp_path}/sentence/\S+: transformer, update 4", capsys.readouterr().out, re.MULTILINE)
+    kept = load_checkpoint(tmp_path / "document" / LAST).header["start"]
+    assert train([*basic, *runs["document"], "--save-dir", str(tmp_path / "document"), "--max-update", "7"]) == 0
+    assert load_checkpoint(tmp_path / "document" / LAST).header["start"] == kept
 
 
 def test_a_run_from_elsewhere_is_another_run(

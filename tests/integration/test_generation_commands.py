@@ -9,14 +9,18 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import small_system
 from across_batches import same_output
 
+import docnmt
 from docnmt.cli import generate, preprocess, score, train, translate
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.config import GenerationConfig, SamplingConfig
+from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.validation_bleu import corpus_bleu
@@ -95,8 +99,77 @@ def test_generate_prints_every_sentence_in_order(run: Run, folder: Path) -> None
         pieces = best[2].replace(" ", "").replace("▁", " ").replace("<unk>", " ⁇ ")
         assert pieces.strip() == text[2]
     metrics = out.splitlines()[len(rows) :]
-    assert [line.split()[0] for line in metrics[:4]] == ["s-BLEU", "d-BLEU", "chrF", "TER"]
-    assert all("version:" in line for line in metrics[:4])
+    assert [line.split()[0] for line in metrics[:3]] == ["s-BLEU", "d-BLEU", "chrF"]
+    assert all("version:" in line for line in metrics[:3])
+
+
+def notes_of_limits(err: str) -> list[str]:
+    return [line for line in err.splitlines() if "--max-len-a" in line]
+
+
+def test_translations_that_end_at_the_length_limit_are_counted(run: Run, folder: Path) -> None:
+    """In generate, of stdin, of files, and in Python, each in its way; where there is room, nothing is said."""
+    drawn = ("--path", "run", "--generator", "sampling", "--temperature", "3", "--max-len-a", "0", "--max-len-b")
+    status, out, err = run("generate", "data", "--scoring", "none", *drawn, "20")
+    assert status == 0
+    lengths = {}
+    for name, *fields in (line.split("\t") for line in out.splitlines()):
+        if name.startswith("H-"):
+            lengths[name] = len(fields[1].split())
+    full = [name for name, length in lengths.items() if length == 20]
+    assert 0 < len(full) < len(lengths)
+    assert max(lengths.values()) == 20
+    [note] = notes_of_limits(err)
+    assert [int(count) for count in re.findall(r"\b\d+\b", note.split(":")[1])[:2]] == [len(lengths), len(full)]
+    assert re.findall(r"H-\d+", note) == full[:5]
+    documents = small_system.text(3, 4, seed=2)
+    options = {"generator": "sampling", "temperature": 3.0, "max_len_a": 0, "max_len_b": 20}
+    found = [each for document in docnmt.load("run").translate(documents, **options) for each in document]
+    assert [each.limited for each in found] == [length == 20 for length in lengths.values()]
+    (folder / "text.txt").write_text("\n".join(documents[0]) + "\n", encoding="utf-8")
+    for command, stdin in (([], (folder / "text.txt").read_bytes()), (["text.txt"], b"")):
+        status, _, err = run("translate", *command, *drawn, "20", stdin=stdin)
+        assert status == 0
+        [note] = notes_of_limits(err)
+        cut = [source for source, each in zip(documents[0], found, strict=False) if each.limited]
+        assert all(f"'{source[:20]}" in note for source in cut[:5])
+        assert not notes_of_limits(run("translate", *command, *drawn, "2000", stdin=stdin)[2])
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "concat_transformer_tiny", "doc_transformer_tiny"])
+def test_each_sentence_has_a_limit_and_words_of_its_own(arch: str) -> None:
+    """Also where a model writes several as one text: there, what stands in another sentence may be written again."""
+    corpus, search = small_system.corpus(small_system.text(4, 6)), SamplingConfig(temperature=3.0, max_len_b=4)
+    for size in (0, 1):
+        options = replace(search, no_repeat_ngram_size=size)
+        results = translate_corpus(
+            [small_system.model(arch)], small_system.task(), corpus, GenerationConfig(generator="sampling"), options
+        )
+        found = [result.nbest[0] for result in results]
+        limits = [options.limit(int(length) + 1) for length in corpus.source.lengths()]
+        assert [each.limited for each in found] == [
+            len(each.pieces) + 1 == limit for each, limit in zip(found, limits, strict=True)
+        ]
+        assert 0 < sum(each.limited for each in found) < len(found)
+        once = [len(set(each.pieces)) == len(each.pieces) for each in found]
+        assert all(once) == bool(size)
+        assert len({piece for each in found for piece in each.pieces}) < sum(len(each.pieces) for each in found)
+
+
+def test_no_sequence_is_written_twice_in_a_sentence(run: Run) -> None:
+    words = ("generate", "data", "--path", "run", "--scoring", "none", "--max-len-a", "3")
+
+    def loops(*more: str) -> int:
+        texts = [line.split("\t")[2].split() for line in run(*words, *more)[1].splitlines() if line.startswith("H-")]
+        pairs = [list(itertools.pairwise(text)) for text in texts]
+        return sum(len(each) - len(set(each)) for each in pairs)
+
+    assert loops() > 0
+    assert loops("--no-repeat-ngram-size", "2") == 0
+    assert loops("--repetition-penalty", "5") < loops() / 2
+    for wrong in (("--no-repeat-ngram-size", "-1"), ("--repetition-penalty", "0.5"), ("--repetition-penalty", "nan")):
+        status, _, err = run(*words, *wrong)
+        assert (status, wrong[0] in err) == (2, True)
 
 
 @pytest.mark.across_batches
@@ -163,6 +236,7 @@ def test_translate_prints_alignments_of_lines(run: Run) -> None:
 
 def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Path) -> None:
     options = ["generate", "data", "--path", "run", "--results-path", "results", "--quiet", "--sacrebleu", *SHORT]
+    options += ["--metrics", "TER", "chrF++"]
     status, out, _ = run(*options)
     assert status == 0
     assert not re.search(r"^[STHDP]-", out, re.MULTILINE)
@@ -171,8 +245,9 @@ def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Pat
     assert [bool(line) for line in hypotheses] == [bool(line) for line in source]
     content = json.loads((folder / "results" / "scores.json").read_text(encoding="utf-8"))
     assert content["speed"]["tokens_per_second"] > 0
-    _, scored, _ = run("score", "--ref", "test.de", "--sys", "results/hypotheses.txt", "--json")
-    for name in ("s-BLEU", "d-BLEU", "chrF", "TER"):
+    files = ["--ref", "test.de", "--sys", "results/hypotheses.txt"]
+    _, scored, _ = run("score", *files, "--json", "--metrics", "chrF++", "TER")
+    for name in ("s-BLEU", "d-BLEU", "chrF", "chrF++", "TER"):
         assert json.loads(scored)[name] == content[name]
         assert f"{content[name]:.2f}" in out
         assert content["signatures"][name] in out

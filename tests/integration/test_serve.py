@@ -73,7 +73,40 @@ def test_twenty_requests_at_once_get_what_the_command_gives_each_alone(
         lines = command(checkpoint, corpus, monkeypatch, "--input-format", "corpus")
         assert "\n\n".join("\n".join(document) for document in answer["documents"]) + "\n" == lines  # type: ignore[attr-defined]
     for text, answer in zip(texts, answers[10:], strict=True):
+        assert answer.pop("limited", True) is True
         assert answer == {"text": command(checkpoint, f"{text}\n\n", monkeypatch)}
+
+
+def test_what_ends_at_the_length_limit_is_marked(checkpoint: Path, tmp_path: Path) -> None:
+    """In every form of answer, as in Python; sentences that end before it are not."""
+    search = {"generator": "sampling", "temperature": 3.0, "max_len_a": 0, "max_len_b": 20}
+    documents = [["the dog.", "a cat sees it.", "the old house.", "he sleeps."], ["she walks."]]
+    found = docnmt.load(checkpoint).translate(documents, **search)  # type: ignore[call-overload]
+    limited = [each.limited for document in found for each in document]
+    assert 0 < sum(limited) < len(limited)
+    options = [word for name, value in search.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    with serve(tmp_path / "log", "--path", str(checkpoint), *options) as served, served.client() as client:
+        for wanted, sentences in ((True, documents), (False, [["the dog."]])):
+            expected = docnmt.load(checkpoint).translate(sentences, **search)  # type: ignore[call-overload]
+            assert any(each.limited for document in expected for each in document) == wanted
+            answer = client.post("/translate", json={"documents": sentences}).json()
+            assert ("limited" in answer, answer.get("limited", True)) == (wanted, True)
+        accept = {"accept": "application/x-ndjson"}
+        with client.stream("POST", "/translate", json={"documents": documents}, headers=accept) as stream:
+            lines = [json.loads(line) for line in stream.iter_lines()][:-1]
+        marked = {(line["document"], line["sentence"]): line.get("limited", False) for line in lines}
+        assert [marked[key] for key in sorted(marked)] == limited
+        text = "\n".join(documents[0])
+        own = docnmt.load(checkpoint).translate(documents[0], **search)  # type: ignore[call-overload]
+        count = sum(each.limited for each in own)
+        file = client.post("/translate/file?name=a.txt", content=text.encode())
+        assert file.headers["docnmt-limited"] == str(count)
+        deepl = client.post("/v2/translate", json={"text": documents[0], "target_lang": "DE"}).json()["translations"]
+        assert [each.get("limited", False) for each in deepl] == [each.limited for each in own]
+        libre = client.post("/translate", json={"q": documents[0], "source": "en", "target": "de"})
+        assert libre.headers["docnmt-limited"] == str(count)
+        chat = {"model": "any", "messages": [{"role": "user", "content": text}]}
+        assert client.post("/v1/chat/completions", json=chat).json()["choices"][0]["finish_reason"] == "length"
 
 
 def test_a_stream_has_every_sentence_once(service: Served) -> None:
@@ -218,7 +251,7 @@ def test_shape_and_sentences_without_text_stay(service: Served) -> None:
     with service.client() as client:
         answer = client.post("/translate", json={"documents": [["the dog.", " ", "a cat."], [], [""]]}).json()
         alone = client.post("/translate", json={"documents": [["the dog.", "a cat."]]}).json()["documents"][0]
-        assert answer == {"documents": [[alone[0], "", alone[1]], [], [""]]}
+        assert answer["documents"] == [[alone[0], "", alone[1]], [], [""]]
         assert client.post("/translate", json={"documents": []}).json() == {"documents": []}
         assert client.post("/translate", json={"text": ""}).json() == {"text": ""}
         assert client.post("/translate", json={"text": "\n\n"}).json() == {"text": "\n\n"}

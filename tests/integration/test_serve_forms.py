@@ -170,7 +170,7 @@ def test_openais_own_client(service: Served, checkpoint: Path, tmp_path: Path, m
     options = {"include_usage": True}
     chunks = list(client.chat.completions.create(model="", messages=chat, stream=True, stream_options=options))
     assert "".join(each.choices[0].delta.content or "" for each in chunks if each.choices) == expected
-    assert (chunks[-2].choices[0].finish_reason, chunks[-1].usage) == ("stop", answer.usage)
+    assert (chunks[-2].choices[0].finish_reason, chunks[-1].usage) == (answer.choices[0].finish_reason, answer.usage)
     french: list[Any] = [{"role": "user", "content": "Translate from English to French: a dog"}]
     with pytest.raises(openai.BadRequestError, match="en to fr"):
         client.chat.completions.create(model="", messages=french)

@@ -132,7 +132,9 @@ class Loaded:
         scores = self.model(**given).logits
         return [rows[:length] for rows, length in zip(scores, lengths, strict=True)]
 
-    def translate(self, texts: list[str], beam: int, limit: int) -> tuple[list[str], list[float] | None]:
+    def translate(
+        self, texts: list[str], beam: int, limit: int, **options: float
+    ) -> tuple[list[str], list[float] | None]:
         """The best translations by docnmt's algorithm, and for a beam their length-normalised scores.
 
         `early_stopping` ends a sentence when `beam` translations of it have ended, as docnmt does.
@@ -143,6 +145,7 @@ class Loaded:
             **self.tokenizer(texts, return_tensors="pt", padding=True), num_beams=beam, early_stopping=beam > 1,
             max_new_tokens=limit + 5, bad_words_ids=[[config.pad_token_id], *banned],
             logits_processor=[EndAt(limit, config.eos_token_id)], return_dict_in_generate=True, output_scores=True,
+            **options,
         )  # fmt: skip
         text = self.tokenizer.batch_decode(
             found.sequences, skip_special_tokens=True, clean_up_tokenization_spaces=False

@@ -24,6 +24,7 @@ from docnmt.core.search.config import (
 from docnmt.core.search.diverse import DiverseBeamSearch
 from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.core.search.sampling import Sampling, truncate
+from docnmt.core.search.terms import Terms
 
 A, B, VOCABULARY = 5, 6, 7
 #: (slot's number, tokens so far) → log-probabilities (VOCABULARY,)
@@ -185,6 +186,97 @@ def test_a_wide_beam_finds_the_best_between_what_is_given(
     assert found[0].token_scores == pytest.approx(best[0][2], abs=1e-5)
 
 
+def repeats(words: Sequence[int], size: int) -> bool:
+    """Whether a sequence of `size` words occurs twice."""
+    grams = [tuple(words[i : i + size]) for i in range(len(words) - size + 1)]
+    return bool(size) and len(set(grams)) < len(grams)
+
+
+def penalised(number: int, sentences: Sequence[Sequence[int]], given: dict[int, tuple[int, ...]], penalty: float,
+              tag: int = -1) -> list[float]:  # fmt: skip
+    """The score of every token that is searched: a loop over sentences and their tokens."""
+    before: tuple[int, ...] = ()
+    found = []
+    for place, sentence in enumerate(sentences):
+        for i, token in enumerate(sentence):
+            if place not in given:
+                score = 0.0 if i == 0 and token == tag else float(random_model(number, before)[token])
+                found.append(score * (penalty if token in sentence[:i] else 1.0))
+            before = (*before, token)
+    return found
+
+
+@pytest.mark.parametrize(("size", "penalty"), [(1, 1.0), (2, 1.0), (3, 1.0), (0, 1.5), (2, 4.0)])
+@pytest.mark.parametrize(
+    ("limits", "given", "tag"),
+    [((5,), {}, -1), ((5,), {}, A), ((3, 4), {}, -1), ((2, 5), {0: (A, B, A, B, A, B, BRK)}, -1)],
+)
+def test_a_wide_beam_finds_the_best_text_without_repetitions(
+    size: int, penalty: float, limits: tuple[int, ...], given: dict[int, tuple[int, ...]], tag: int
+) -> None:
+    """Against all texts: none in which a sentence repeats words, each with its penalties; what is given may repeat."""
+    written = [[given[n]] if n in given else
+               [(*([tag] if tag >= 0 else []), *words, EOS if n == len(limits) - 1 else BRK)
+                for length in range(1, limit - (tag >= 0)) for words in itertools.product([UNK, A, B], repeat=length)]
+               for n, limit in enumerate(limits)]  # fmt: skip
+    scored = []
+    for parts in itertools.product(*written):
+        if not any(repeats(part, size) for n, part in enumerate(parts) if n not in given):
+            scores = penalised(3, parts, given, penalty, tag)
+            scored.append((sum(scores) / len(scores), tuple(itertools.chain(*parts))))
+    best = sorted(scored, key=lambda item: -item[0])[:3]
+    options = BeamSearchConfig(
+        beam=300, nbest=3, no_repeat_ngram_size=size, repetition_penalty=penalty, min_len=1 + (tag >= 0)
+    )
+    found = search(random_model, options, [Slot(3, limits, given=given, tag=tag), Slot(8, (4,))])[0]
+    assert [h.tokens for h in found] == [text for _, text in best]
+    assert [h.score for h in found] == pytest.approx([score for score, _ in best], abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_greedy_search_and_samples_never_repeat(size: int) -> None:
+    slots = [Slot(n, (12,)) for n in range(20)]
+    options = GreedyConfig(no_repeat_ngram_size=size)
+    for slot, [found] in zip(
+        slots, run(stepper(random_model), lambda new: PrefixState(new, 1), Greedy(options), slots), strict=True
+    ):
+        text: list[int] = []
+        while EOS not in text:
+            closed = [] if text else [EOS]
+            allowed = [t for t in (UNK, EOS, A, B) if t not in closed and not repeats([*text, t], size)]
+            text.append(max(allowed, key=lambda t: float(random_model(slot.number, tuple(text))[t])))
+            text = [*text, EOS] if len(text) == 11 and EOS not in text else text
+        assert found.tokens == tuple(text)
+    sampling = Sampling(SamplingConfig(nbest=4, no_repeat_ngram_size=size))
+    drawn = run(stepper(random_model), lambda new: PrefixState(new, 4), sampling, slots)
+    assert not any(repeats(h.tokens, size) for found in drawn for h in found)
+    free = run(stepper(random_model), lambda new: PrefixState(new, 4), Sampling(SamplingConfig(nbest=4)), slots)
+    assert any(repeats(h.tokens, size) for found in free for h in found)
+
+
+def test_a_sentence_that_may_only_repeat_goes_on() -> None:
+    """Three words, none of which may come twice, and at least six."""
+    for generator in (
+        BeamSearch(BeamSearchConfig(beam=2, no_repeat_ngram_size=1, min_len=6)),
+        Sampling(SamplingConfig(no_repeat_ngram_size=1, min_len=6)),
+    ):
+        width = generator.width
+        [found] = run(stepper(random_model), lambda new, w=width: PrefixState(new, w), generator, [Slot(3, (9,))])
+        assert len(found[0].tokens) >= 7
+        assert set(found[0].tokens[:3]) == {UNK, A, B}
+        assert found[0].score > -torch.inf
+
+
+def test_a_demanded_term_may_repeat_words() -> None:
+    terms = Terms({0: ((A, A, A),)}, torch.zeros(VOCABULARY, dtype=torch.bool))
+    for beam in (1, 4):
+        options = BeamSearchConfig(beam=beam, no_repeat_ngram_size=1, min_len=1)
+        [found] = search(random_model, options, [Slot(3, (9,), terms=terms)])
+        text = found[0].tokens
+        assert any(text[i : i + 3] == (A, A, A) for i in range(len(text)))
+        assert not repeats([token for token in text if token != A], 1)
+
+
 def test_units_of_several_sentences_have_exactly_their_breaks() -> None:
     slots = [Slot(n, limits) for n, limits in enumerate([(4,), (3, 5), (6, 2, 4), (2, 2, 2, 2, 2)])]
     for beam in (1, 2, 5):
@@ -227,6 +319,10 @@ def test_specials_are_never_written(options: BeamSearchConfig | SamplingConfig) 
         GreedyConfig(),
         SamplingConfig(nbest=2, top_k=3),
         DiverseBeamSearchConfig(beam=6, nbest=6, diverse_beam_groups=3),
+        BeamSearchConfig(beam=3, nbest=3, no_repeat_ngram_size=2, repetition_penalty=1.3),
+        GreedyConfig(no_repeat_ngram_size=1),
+        SamplingConfig(nbest=2, no_repeat_ngram_size=2, repetition_penalty=2.0),
+        DiverseBeamSearchConfig(beam=6, nbest=6, diverse_beam_groups=3, no_repeat_ngram_size=2),
     ],
 )
 @pytest.mark.parametrize("order", [1, -1])

@@ -104,5 +104,6 @@ def test_a_note_says_that_an_option_of_several_values_is_there_twice(capsys: pyt
 def test_another_file_behind_an_option_is_no_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in "abc":
         (tmp_path / name).write_text("One.\n")
-    assert score(["--ref", str(tmp_path / "a"), "--sys", str(tmp_path / "b"), str(tmp_path / "c")]) == 2
+    files = ["--ref", str(tmp_path / "a"), "--sys", str(tmp_path / "b")]
+    assert score([*files, "--resegment", "--resegmented", str(tmp_path / "d"), str(tmp_path / "c")]) == 2
     assert str(tmp_path / "c") in capsys.readouterr().err

@@ -70,7 +70,7 @@ def files(tmp_path: Path) -> list[str]:
 
 def test_the_command_prints_and_draws_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ref, sys_, other = files(tmp_path)
-    arguments = ["--ref", ref, "--sys", sys_, "--by", "position"]
+    arguments = ["--ref", ref, "--sys", sys_, "--by", "position", "--metrics", "TER"]
     assert command.main(arguments) == 0
     table = [line.split("\t") for line in capsys.readouterr().out.splitlines() if "\t" in line]
     assert table[0] == ["position", "sentences", "documents", "s-BLEU", "chrF", "TER"]

@@ -17,6 +17,7 @@ from docnmt.apps.report.discourse_results import read_test_sets
 from docnmt.apps.report.measure import Bootstrap, Interval
 from docnmt.apps.report.part_scores import divisions
 from docnmt.apps.report.system_names import names_of
+from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.evaluation import Evaluation
 from docnmt.core.scoring.metrics import evaluate_systems
 from docnmt.runtime.errors import UsageError, UserError
@@ -37,7 +38,13 @@ SYSTEMS["two"][7] = ""
 
 @pytest.fixture(scope="module")
 def evaluated() -> dict[str, Evaluation]:
-    return dict(zip(SYSTEMS, evaluate_systems(list(SYSTEMS.values()), [REFERENCE], OFFSETS), strict=True))
+    return dict(
+        zip(
+            SYSTEMS,
+            evaluate_systems(list(SYSTEMS.values()), [REFERENCE], OFFSETS, metrics=(*DEFAULT, "TER")),
+            strict=True,
+        )
+    )
 
 
 def test_every_sentence_is_in_one_part_of_each_division(evaluated: dict[str, Evaluation]) -> None:

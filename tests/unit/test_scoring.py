@@ -1,5 +1,6 @@
 """Scores of translations: sacreBLEU called directly is the second route to every number."""
 
+import json
 import math
 import random
 import sys
@@ -15,9 +16,14 @@ from docnmt.cli import score as command
 from docnmt.core.scoring import bootstrap
 from docnmt.core.scoring.align_lines import read_layout
 from docnmt.core.scoring.bootstrap import format_comparisons, paired_bootstrap
+from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
-from docnmt.core.scoring.metrics import METRICS, evaluate, evaluate_systems
+from docnmt.core.scoring.evaluation import lower_is_better
+from docnmt.core.scoring.metrics import evaluate, evaluate_systems
+from docnmt.registry import METRICS, register_metric
 from docnmt.runtime.errors import UserError
+
+EVERY = METRICS.names()
 
 WORDS = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "finds", "big", "small", "red", ",", ".", "!"]
 
@@ -40,7 +46,7 @@ def join(sentences, offsets):
 def test_scores_are_sacrebleus(references, tokenize):
     hypothesis, reference, offsets = corpus(1)
     refs = [reference, corpus(2)[1]][:references]
-    scores = evaluate(hypothesis, refs, offsets, tokenize=tokenize).scores
+    scores = evaluate(hypothesis, refs, offsets, tokenize=tokenize, metrics=EVERY).scores
     bleu = BLEU(tokenize=tokenize)
     assert scores["s-BLEU"] == pytest.approx(bleu.corpus_score(hypothesis, refs).score)
     assert scores["d-BLEU"] == pytest.approx(
@@ -48,6 +54,10 @@ def test_scores_are_sacrebleus(references, tokenize):
     )
     assert scores["chrF"] == pytest.approx(CHRF().corpus_score(hypothesis, refs).score)
     assert scores["TER"] == pytest.approx(TER().corpus_score(hypothesis, refs).score)
+    assert scores["chrF++"] == pytest.approx(CHRF(word_order=2).corpus_score(hypothesis, refs).score)
+    lower = BLEU(tokenize=tokenize, lowercase=True)
+    assert scores["s-BLEU-lc"] == pytest.approx(lower.corpus_score(hypothesis, refs).score)
+    assert set(EVERY) == {*DEFAULT, "TER", "chrF++", "s-BLEU-lc"}
     assert scores.to_dict()["signatures"]["s-BLEU"] == str(bleu.get_signature())
     assert f"nrefs:{references}|" in str(scores)
     assert f"tok:{tokenize}" in str(scores)
@@ -56,7 +66,7 @@ def test_scores_are_sacrebleus(references, tokenize):
 
 def test_scores_of_documents_are_sacrebleus():
     hypothesis, reference, offsets = corpus(3)
-    found = evaluate(hypothesis, [reference], offsets).of_documents()
+    found = evaluate(hypothesis, [reference], offsets, metrics=EVERY).of_documents()
     for a, b, scores in zip(offsets, offsets[1:], found, strict=False):
         assert scores["s-BLEU"] == pytest.approx(BLEU().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
         assert scores["chrF"] == pytest.approx(CHRF().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
@@ -84,9 +94,9 @@ def test_what_is_used_of_sacrebleus_private_functions():
 def test_several_systems_are_evaluated_as_one_by_one():
     hypothesis, reference, offsets = corpus(12)
     other = corpus(13)[0]
-    together = evaluate_systems([hypothesis, other], [reference], offsets)
+    together = evaluate_systems([hypothesis, other], [reference], offsets, metrics=EVERY)
     for evaluation, sentences in zip(together, (hypothesis, other), strict=True):
-        alone = evaluate(sentences, [reference], offsets)
+        alone = evaluate(sentences, [reference], offsets, metrics=EVERY)
         assert evaluation.scores == alone.scores
         for name, counts in alone.counts.items():
             assert (evaluation.counts[name] == counts).all()
@@ -95,10 +105,68 @@ def test_several_systems_are_evaluated_as_one_by_one():
 
 def test_perfect_and_empty_translations():
     _, reference, offsets = corpus(4)
-    perfect = evaluate(reference, [reference], offsets).scores
-    assert [round(perfect[name], 6) for name in METRICS] == [100, 100, 100, 0]
-    nothing = evaluate([""] * 40, [reference], offsets).scores
-    assert [nothing[name] for name in METRICS] == [0, 0, 0, 100]
+    perfect = evaluate(reference, [reference], offsets, metrics=EVERY).scores
+    best = {name: 0 if METRICS.get(name).lower_is_better else 100 for name in EVERY}
+    assert {name: round(perfect[name], 6) for name in EVERY} == best
+    nothing = evaluate([""] * 40, [reference], offsets, metrics=EVERY).scores
+    assert {name: nothing[name] for name in EVERY} == {name: 100 - score for name, score in best.items()}
+
+
+@pytest.fixture
+def plugged():
+    """A metric of a plug-in: the share of right words, where the documents' words count together."""
+    before = dict(METRICS._entries)
+
+    class RightWords:
+        """Right words in percent."""
+
+        def __init__(self, tokenize, references):
+            assert tokenize == "13a"
+            self._references, self.signature = references, f"nrefs:{len(references)}|words:right"
+
+        def counts(self, lines):
+            pairs = zip(lines, zip(*self._references, strict=True), strict=True)
+            right = [max(sum((Counter(a.split()) & Counter(b.split())).values()) for b in all) for a, all in pairs]
+            return np.array([[n, len(line.split())] for n, line in zip(right, lines, strict=True)], dtype=float)
+
+        def score(self, sums):
+            return 100 * sums[0] / sums[1] if sums[1] else 0.0
+
+    register_metric("words")(RightWords)
+    register_metric("document-words", of="documents")(RightWords)
+    register_metric("wrong", lower_is_better=True)(RightWords)
+    yield RightWords
+    METRICS._entries = before
+
+
+def test_a_metric_of_a_plug_in_is_one_of_the_report(plugged, tmp_path, capsys):
+    """With every part that the package's own have; its numbers by a plain count."""
+    text = "Das Haus ist alt .\nDas Haus ist rot .\n\nEin Hund bellt laut .\n"
+    ref, sys_, other = write(tmp_path, ref=text, sys=text.replace("rot", "neu"), other=text.replace("Hund", "Huhn"))
+    files = ["--ref", str(ref), "--sys", str(sys_), "--paired", str(other), "--samples", "9"]
+    more = ["--per-sentence", "--per-document", "--by", "position"]
+    assert command.main([*files, *more, "--json", "--metrics", "words", "document-words", "wrong", "chrF++"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["words"] == content["document-words"] == pytest.approx(100 * 14 / 15)
+    assert content["signatures"]["words"] == "nrefs:1|words:right"
+    assert [round(row["words"]) for row in content["of_sentences"]] == [100, 80, 100]
+    assert "document-words" not in content["of_sentences"][0]
+    assert [round(row["document-words"]) for row in content["of_documents"]] == [90, 100]
+    assert {"words", "wrong", "chrF++"} < {row["metric"] for row in content["paired"]["metrics"]}
+    assert "TER" not in content
+    assert [lower_is_better(name) for name in ("wrong", "words", "TER", "loss")] == [True, False, True, True]
+    with pytest.raises(ValueError, match="registered twice"):
+        register_metric("chrF")(plugged)
+    register_metric("words")(plugged)  # the same once more
+    with pytest.raises(ValueError, match="registered twice"):
+        register_metric("words", lower_is_better=True)(plugged)
+    plugged.counts = lambda self, lines: np.zeros(3)
+    assert command.main(["--ref", str(ref), "--sys", str(sys_), "--metrics", "words"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "'words'" in line
+    assert command.main(["--ref", str(ref), "--sys", str(sys_), "--metrics", "nothing"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert all(name in line for name in ("--metrics", "chrF++", "TER", "COMET"))
 
 
 def test_one_document_is_one_segment_of_d_bleu():
@@ -150,6 +218,87 @@ def test_bootstrap_equals_scoring_the_drawn_documents():
     chrf = next(r for r in results if r.metric == "chrF")
     assert chrf.low == pytest.approx(ours - theirs)
     assert chrf.high == pytest.approx(ours - theirs)
+
+
+def test_seeds_are_compared_by_their_means_on_the_same_documents():
+    """The sampled difference is of sacreBLEU's means over seeds on the texts drawn; one seed thrice is one seed."""
+    _, reference, offsets = corpus(6)
+    seeds = [[corpus(n)[0] for n in numbers] for numbers in ((6, 10, 11), (7, 12))]
+    systems = [[evaluate(h, [reference], offsets) for h in group] for group in seeds]
+    results = paired_bootstrap(*systems, samples=1, seed=3)
+    drawn = np.random.default_rng(3).multinomial(8, np.full(8, 1 / 8), size=1)[0]
+    lines = [i for d, times in enumerate(drawn) for _ in range(times) for i in range(offsets[d], offsets[d + 1])]
+
+    def mean(group, lines):
+        right = [[reference[i] for i in lines]]
+        return np.mean([CHRF().corpus_score([side[i] for i in lines], right).score for side in group])
+
+    chrf = next(r for r in results if r.metric == "chrF")
+    assert chrf.low == chrf.high == pytest.approx(mean(seeds[0], lines) - mean(seeds[1], lines))
+    every = range(len(reference))
+    assert (chrf.system, chrf.other) == pytest.approx((mean(seeds[0], every), mean(seeds[1], every)))
+    assert chrf.system_seeds == pytest.approx([mean([side], every) for side in seeds[0]])
+    content = chrf.to_dict()["seeds"]["other"]
+    assert (content["least"], content["most"]) == (min(content["scores"]), max(content["scores"]))
+    single = paired_bootstrap(systems[0][0], systems[1][0], samples=50)
+    thrice = paired_bootstrap(systems[0][:1] * 3, systems[1][:1] * 2, samples=50)
+    for one, three in zip(single, thrice, strict=True):
+        assert (one.difference, one.low, one.high) == pytest.approx((three.difference, three.low, three.high))
+        assert one.p_value == three.p_value
+    assert not single[0].several
+    assert "seeds" not in single[0].to_dict()
+
+
+def test_the_command_compares_seeds_and_foreign_contexts(tmp_path, capsys):
+    """A foreign file is compared as another system is; the order of seeds changes nothing."""
+    _, reference, offsets = corpus(6)
+
+    def file(number):
+        lines = corpus(number)[0] if number >= 0 else reference
+        path = tmp_path / str(number)
+        path.write_text("\n\n".join("\n".join(lines[a:b]) for a, b in pairwise(offsets)) + "\n")
+        return str(path)
+
+    def said(*options):
+        samples = ["--samples", "30"] if {"--paired", "--foreign"} & {*options} else []
+        assert command.main(["--ref", file(-1), *samples, "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    both = said("--sys", file(6), "--paired", file(7), "--foreign", file(8))
+    assert both["paired"] == said("--sys", file(6), "--paired", file(7))["paired"]
+    assert (
+        both["foreign"]
+        == said("--sys", file(6), "--paired", file(8))["paired"]
+        == said("--sys", file(6), "--foreign", file(8))["foreign"]
+    )
+    row = both["foreign"]["metrics"][0]
+    assert row["difference"] == pytest.approx(row["system"] - row["other"])
+    assert row["low"] <= row["high"]
+    assert 0 < row["p_value"] <= 1
+    same = said("--sys", file(6), "--foreign", file(6))["foreign"]["metrics"]
+    assert {(each["difference"], each["low"], each["high"], each["p_value"]) for each in same} == {(0, 0, 0, 1)}
+    seeds = said("--sys", file(6), file(9), file(10), "--paired", file(7), file(11), file(12))
+    assert seeds["chrF"] == pytest.approx(np.mean(seeds["seeds"]["chrF"]["scores"]))
+    assert seeds["seeds"]["chrF"]["scores"] == [said("--sys", file(n))["chrF"] for n in (6, 9, 10)]
+    other = said("--sys", file(10), file(6), file(9), "--paired", file(12), file(7), file(11))
+    for one, two in zip(seeds["paired"]["metrics"], other["paired"]["metrics"], strict=True):
+        assert [one[name] for name in ("system", "difference", "low", "high", "p_value")] == pytest.approx(
+            [two[name] for name in ("system", "difference", "low", "high", "p_value")]
+        )
+        assert one["seeds"]["system"]["most"] == max(one["seeds"]["system"]["scores"])
+    text = ["--ref", file(-1), "--sys", file(6), file(9), "--paired", file(7), "--foreign", file(8), file(10)]
+    assert command.main(text) == 0
+    printed = capsys.readouterr().out
+    assert f"{seeds['seeds']['s-BLEU']['scores'][1]:.2f}" in printed
+    for options, name in (
+        (["--sys", file(6), file(9), "--foreign", file(8)], "--foreign"),
+        (["--sys", file(6), file(9), "--per-document"], "--per-document"),
+        (["--sys", file(6), "--paired", file(7), file(8), "--by", "position"], "--by"),
+        (["--sys", file(6), file(9), "--resegment", "--resegmented", str(tmp_path / "x")], "--resegmented"),
+    ):
+        assert command.main(["--ref", file(-1), *options]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert name in line
 
 
 def test_bootstrap_tells_better_from_equal():
@@ -291,7 +440,8 @@ def test_command_prints_scores_and_json(tmp_path, capsys):
     )
     assert command.main(["--ref", str(ref), "--sys", str(sys_)]) == 0
     printed = capsys.readouterr().out
-    assert [line.split()[0] for line in printed.splitlines()[:4]] == list(METRICS)
+    assert [line.split()[0] for line in printed.splitlines()[:3]] == list(DEFAULT)
+    assert printed.splitlines()[3].startswith("(3 sentences")  # TER only if asked for
     assert "(3 sentences in 2 documents)" in printed
     more = ["--paired", str(other), "--src", str(src), "--per-document", "--samples", "10"]
     assert command.main(["--ref", str(ref), "--sys", str(sys_), *more]) == 0
@@ -299,11 +449,11 @@ def test_command_prints_scores_and_json(tmp_path, capsys):
     assert "paired bootstrap over 2 documents" in printed
     assert "document\ts-BLEU" in printed
     assert command.main(["--ref", str(ref), str(ref), "--sys", str(sys_), *more, "--json"]) == 0
-    content = __import__("json").loads(capsys.readouterr().out)
+    content = json.loads(capsys.readouterr().out)
     assert content["signatures"]["chrF"].startswith("nrefs:2|")
     assert len(content["of_documents"]) == 2
     assert content["lexical_consistency"]["reference"] == {"ratio": 100.0, "pairs": 1, "terms": 1}
-    assert {row["metric"] for row in content["paired"]["metrics"]} == set(METRICS)
+    assert {row["metric"] for row in content["paired"]["metrics"]} == set(DEFAULT)
 
 
 def test_translations_that_are_all_empty_are_scored(tmp_path, capsys):

@@ -105,8 +105,8 @@ def test_what_is_not_scored_keeps_its_number(capsys: pytest.CaptureFixture[str],
     assert [bool(each) for each in found["of_documents"]] == [False, True, True]
     assert score.main(options) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[lines.index("document\ts-BLEU\td-BLEU\tchrF\tTER") + 1] == "1\t-\t-\t-\t-"
-    assert lines[lines.index("sentence\tchrF\tTER") + 3] == "3\t-\t-"
+    assert lines[lines.index("document\ts-BLEU\td-BLEU\tchrF") + 1] == "1\t-\t-\t-"
+    assert lines[lines.index("sentence\tchrF") + 3] == "3\t-"
 
 
 def test_documents_are_matched_by_name(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

@@ -132,7 +132,7 @@ class GenerateConfig:
         False, "also how many of the terms that a document repeats are translated the same way each time"
     )
     scoring: Literal["sacrebleu", "none"] = option(
-        "sacrebleu", "s-BLEU, d-BLEU, chrF and TER by sacreBLEU, or nothing", basic=True
+        "sacrebleu", "s-BLEU, d-BLEU, chrF and --metrics, or nothing", basic=True
     )
     sacrebleu: bool = option(False, "the same as --scoring sacrebleu", needs=_SCORED)
     sacrebleu_tokenize: str | None = option(

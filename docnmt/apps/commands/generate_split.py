@@ -8,20 +8,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+import msgspec
 import numpy as np
 
 from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models
-from docnmt.apps.commands.output import lines, progress_of, write_lines
+from docnmt.apps.commands.output import Limited, lines, progress_of, write_lines
 from docnmt.apps.commands.print_alignment import Aligned, pharaoh, with_alignments
 from docnmt.apps.commands.speed import Speed
 from docnmt.apps.commands.untranslated import Rest
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.scoring.config import ReportConfig
+from docnmt.core.scoring.doubts import HYPOTHESES, SCORES, records_beside, training_doubt
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
-from docnmt.core.scoring.score_report import TranslationReport, check_wanted, report_on
+from docnmt.core.scoring.score_report import TranslationReport, check_wanted, problems_of_seeds, report_on
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.given_translations import first_of_documents
 from docnmt.core.search.translate_corpus import translate_corpus
@@ -30,9 +32,6 @@ from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_folder, check_new, replacing_folder, write_json
 from docnmt.runtime.progress import how_many
-
-#: The file that identifies a results folder of docnmt.
-SCORES = "scores.json"
 
 
 def generate(
@@ -104,6 +103,7 @@ def _content(
         **({} if report is None else report.to_dict()),
         **{name: value for name, value in of.items() if value},
         "speed": speed.to_dict(),
+        "models": msgspec.to_builtins(loaded.records),
         "settings": {**settings, **parts},
     }
 
@@ -137,10 +137,12 @@ def _scoring(
             )
         options = {
             "--paired": wanted.paired,
+            "--foreign": wanted.foreign,
             "--by": wanted.by,
             "--per-document": wanted.per_document,
             "--per-sentence": wanted.per_sentence,
             "--comet": wanted.comet,
+            "--metrics": wanted.metrics,
             "--address": wanted.address,
             "--lexical-consistency": config.lexical_consistency,
         }
@@ -152,20 +154,25 @@ def _scoring(
             raise UsageError(problems)
         return lambda texts: None
     tokenize = config.sacrebleu_tokenize or bleu_tokenizer(loaded.task.target_lang)
-    evaluate(["."], [["."]], [0, 1], tokenize=tokenize)
+    evaluate(["."], [["."]], [0, 1], tokenize=tokenize, metrics=wanted.asked_metrics)
     check_wanted(wanted)
     if wanted.plot is not None:
         check_new(Path(wanted.plot), overwrite=config.overwrite)
     layout = rest.layout(Path(config.data) / config.gen_subset)
-    other = None if wanted.paired is None else layout.align(Path(wanted.paired))
+    if problems := problems_of_seeds(1, wanted):
+        raise UsageError(problems)
+    others, foreign = ([layout.align(Path(path)) for path in paths] for paths in (wanted.paired, wanted.foreign))
+    doubt = training_doubt(loaded.records, records_beside(wanted.paired))
     return lambda texts: report_on(
         layout,
-        texts,
+        [texts],
         references,
-        other,
+        others,
+        foreign,
         tokenize=tokenize,
         wanted=wanted,
         consistency=config.lexical_consistency,
+        doubt=doubt,
     )
 
 
@@ -180,9 +187,11 @@ def _translate(
 ) -> tuple[list[Aligned], Speed]:
     """Translate and print; return all translations, and the speed."""
     kept: list[Aligned] = []
+    limited = Limited()
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
         found = translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read)
+        found = limited.counted(found, lambda number: f"H-{number}")
         asked = config.print_alignment and not ranks.rank()  # the others print nothing
         for result, aligned in with_alignments(loaded, corpus, found, wanted=asked):
             kept.append((result, aligned))
@@ -190,6 +199,8 @@ def _translate(
                 reference = corpus.references[0][result.number] if corpus.references else ""
                 words = [pharaoh(pairs) for pairs in aligned]
                 print(*lines(result, corpus.source_text[result.number], reference or None, words), sep="\n", file=out)
+    if not ranks.rank():
+        limited.note()
     tokens = sum(len(result.nbest[0].pieces) + 1 for result, _ in kept)
     return kept, Speed(time.perf_counter() - start, len(kept), tokens)
 
@@ -218,7 +229,7 @@ def _write(
 
     If this is not the whole split, its source and references are written, too, because no other file has these lines.
     """
-    files = {"hypotheses.txt": texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
+    files = {HYPOTHESES: texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
     if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:
         files["source.txt"] = rest.texts(rest.corpus.source_text)
         files |= {f"reference{n or ''}.txt": rest.texts(each) for n, each in enumerate(rest.corpus.references)}

@@ -7,7 +7,7 @@ from itertools import accumulate, chain
 
 from docnmt.apps.commands.config import ModelsConfig
 from docnmt.apps.commands.models import load_models
-from docnmt.apps.commands.output import progress_of
+from docnmt.apps.commands.output import Limited, beginning, progress_of
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.scoring.generative import Question
@@ -61,7 +61,11 @@ def answers(
             context_window=models.context_window,
             progress=progress,
         )
-        return [result.text for result in results if result.number in lasts]
+        limited = Limited()
+        results = limited.counted(results, lambda number: beginning(corpus.source_text[number]))
+        texts = [result.text for result in results if result.number in lasts]
+    limited.note()
+    return texts
 
 
 def _document(example: ForcedExample) -> list[tuple[str, str | None]]:

@@ -20,6 +20,7 @@ from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.data.meta import read_meta
 from docnmt.core.formats.address import Formality
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask, is_translation_model
+from docnmt.core.scoring.doubts import ModelRecord
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.load_model import load_model
 from docnmt.modules.reduced_precision import (
@@ -43,6 +44,7 @@ class LoadedModels:
     paths: tuple[Path, ...]
     models: tuple[AnyTranslationModel, ...]
     task: TranslationTask
+    records: tuple[ModelRecord, ...] = ()
     knows_formality: bool = False  # True if all were trained with --formality-share
 
     def between(self, source_lang: str | None = None, target_lang: str | None = None) -> LoadedModels:
@@ -126,16 +128,18 @@ def between(task: TranslationTask, source_lang: str | None, target_lang: str | N
 
 
 def load_models(config: ModelsConfig) -> LoadedModels:
-    """Load the models of `--path`; configure the computation (`docnmt.runtime.tuning`) and print where that may show.
+    """Load the models of `--path`; configure the computation (`docnmt.runtime.tuning`). Print what is loaded, and what
+    may show of the configuration.
 
     Raises:
         UserError: see `open_models`. UsageError: a context window is given and no model reads context; or
             device or models do not support the requested precision.
     """
     paths = [find_checkpoint(part) for part in split_path(config.path)]
-    print(tune(), file=sys.stderr)
+    tuned = tune()
     device = pick_device(config.device)
     loaded = open_models(paths, device, precision=config.precision).between(config.source_lang, config.target_lang)
+    print(*loaded.records, tuned, sep="\n", file=sys.stderr)
     if device.type == "cpu" and not row_invariant(torch.bfloat16 if config.bf16 else torch.float32):
         digits = "scores from the third digit on" if config.bf16 else "the last digits of scores"
         print(f"note: on this machine the batch size can change {digits}", file=sys.stderr)
@@ -201,12 +205,14 @@ def open_models(paths: Sequence[str | Path], device: torch.device, *, precision:
     files = tuple(find_checkpoint(path) for path in paths)
     models: list[AnyTranslationModel] = []
     tasks: list[TranslationTask] = []
+    records: list[ModelRecord] = []
     for path in files:
         loaded = load_model(path, device=device)
         if not is_translation_model(loaded.model) or not isinstance(loaded.task, TranslationTask):
             arch, task = loaded.arch, loaded.header["task"]
             raise UserError(f"{path}: is a '{arch}' for the task '{task}', which writes no text")
         models.append(loaded.model)
+        records.append(loaded.record)
         tasks.append(loaded.task)
         _check(files[0], tasks[0], path, loaded.task)
         _compute_in(path, loaded.model, precision, device)
@@ -219,7 +225,7 @@ def open_models(paths: Sequence[str | Path], device: torch.device, *, precision:
                 "and would read different pieces of a document; translate with each by itself"
             )
     knows_formality = all(getattr(task, "knows_formality", False) for task in tasks)  # plug-ins may lack it
-    return LoadedModels(files, tuple(models), tasks[readers[0]], knows_formality)
+    return LoadedModels(files, tuple(models), tasks[readers[0]], tuple(records), knows_formality)
 
 
 def split_path(path: str) -> list[str]:

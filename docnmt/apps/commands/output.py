@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.job import source_lengths
 from docnmt.core.search.translate_corpus import SentenceResult
+from docnmt.runtime.errors import printable
 from docnmt.runtime.languages import joined
-from docnmt.runtime.progress import Progress
+from docnmt.runtime.progress import Progress, how_many
+
+#: So many translations that end at the length limit are named.
+_NAMED = 5
 
 
 def lines(result: SentenceResult, source: str, reference: str | None, alignments: Sequence[str] = ()) -> Iterator[str]:
@@ -29,6 +34,39 @@ def lines(result: SentenceResult, source: str, reference: str | None, alignments
         yield f"P-{number}\t{' '.join(f'{score:.4f}' for score in found.piece_scores)}"
         if alignments:
             yield f"A-{number}\t{alignments[place]}"
+
+
+class Limited:
+    """Counts the translations that end at the length limit, and says so on stderr in one line."""
+
+    def __init__(self) -> None:
+        self._searched = self._limited = 0
+        self._names: list[str] = []
+
+    def counted(self, results: Iterable[SentenceResult], name: Callable[[int], str]) -> Iterator[SentenceResult]:
+        """Yield the results, and count them; `name` gives a sentence's name in the note by its number."""
+        for result in results:
+            self._searched += 1
+            if result.nbest[0].limited:
+                self._limited += 1
+                if self._limited <= _NAMED:
+                    self._names.append(name(result.number))
+            yield result
+
+    def note(self) -> None:
+        """Print the note if there is anything to say."""
+        if self._limited:
+            print(
+                f"note: {how_many(self._searched, 'translation')}, of which {self._limited:,} end at the length limit "
+                f"(--max-len-a, --max-len-b), cut off or in repetitions: {', '.join(self._names)}"
+                f"{', …' if self._limited > _NAMED else ''}; see --no-repeat-ngram-size",
+                file=sys.stderr,
+            )
+
+
+def beginning(text: str) -> str:
+    """Return the beginning of a text, for messages."""
+    return f"'{printable(text[:40])}{'…' if len(text) > 40 else ''}'"
 
 
 def sentences_of_lines(corpus: ParallelCorpus) -> list[int]:

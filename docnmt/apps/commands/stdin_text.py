@@ -134,7 +134,7 @@ class ProtectedText:
         tokens = tuple(self._task.target_tokenizer.pieces(self._task.target_tokenizer.encode([text])[0]))
         sizes = [len(each.pieces) + 1 for each in parts]
         score = sum(each.score * size for each, size in zip(parts, sizes, strict=True)) / sum(sizes)
-        limited = next((each for each in parts if getattr(each, "limited", False)), parts[0])
+        limited = next((piece for piece in parts if piece.limited), parts[0])
         return replace(limited, text=text, pieces=tokens, score=score, piece_scores=(0.0,) * len(tokens))
 
     def results(self, found: Iterator[SentenceResult], search: Search) -> Iterator[SentenceResult]:

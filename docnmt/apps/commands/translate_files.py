@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -12,7 +12,7 @@ from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateCon
 from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, load_models
-from docnmt.apps.commands.output import progress_of
+from docnmt.apps.commands.output import Limited, beginning, progress_of
 from docnmt.apps.documents import ENDINGS, DocumentFile, kind_of, read
 from docnmt.apps.documents.document_sentences import SegmentSentence, TranslateSentences, translated
 from docnmt.apps.documents.project_marks import Span
@@ -79,6 +79,7 @@ def translate_files(
             with replacing(target) as temporary:
                 temporary.write_bytes(content)
     unknown.warn()
+    model.limited.note()
     if config.explain is not None:
         write_explained(config.explain, loaded, pages)
 
@@ -160,6 +161,7 @@ class DocumentModel:
     Attributes:
         out: the stream of results; if it is a terminal, no progress is shown.
         page: collects what was read for each sentence of the document; None: not requested.
+        limited: counts translations that end at the length limit.
     """
 
     loaded: LoadedModels
@@ -170,6 +172,7 @@ class DocumentModel:
     glossary: Glossary | None = None
     out: TextIO | None = None
     page: list[ExplainedSentence] | None = None
+    limited: Limited = field(default_factory=Limited)
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -184,10 +187,11 @@ class DocumentModel:
         read: dict[str, Any] = {"given": given, "memory": self.memory, "context_window": self.context_window}
         kept: list[SentenceResult] | None = [] if self.page == [] else None  # later calls only translate parts again
         with progress_of(corpus, self.out) as progress:
-            for result in translate_corpus(
+            found = translate_corpus(
                 self.loaded.models, task, corpus, self.options, self.search, glossary=self.glossary,
                 fixed=[sentence.fixed for sentence in sentences], progress=progress, **read,
-            ):  # fmt: skip
+            )  # fmt: skip
+            for result in self.limited.counted(found, lambda number: beginning(sentences[number].text)):
                 if kept is not None:
                     kept.append(result)
                 yield result.text

@@ -13,7 +13,7 @@ from docnmt.apps.commands.explain_output import check_explain, explained, write_
 from docnmt.apps.commands.live_input import TOGETHER, Arriving, Gathered
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, load_models
-from docnmt.apps.commands.output import stream_progress
+from docnmt.apps.commands.output import Limited, beginning, stream_progress
 from docnmt.apps.commands.print_alignment import aligned_lines, with_alignments
 from docnmt.apps.commands.stdin_text import STDIN, ProtectedText, StdinText, beside, read_corpus, read_document
 from docnmt.core.batching.formality import note_formless
@@ -90,6 +90,7 @@ def translate_stream(
         translating.unknown.warn()
         if translating.separated:
             print(f"note: {note_separators(STDIN, *translating.separated)}", file=sys.stderr)
+        translating.limited.note()
     if config.explain is not None:
         write_explained(config.explain, loaded, translating.pages)
 
@@ -98,8 +99,9 @@ class _Translating:
     """Translates the parts of a stream, one after the other.
 
     Attributes:
-        unknown: text that the models do not know. separated: how many sentences have signs of other toolkits between
-            sentences, and the first. pages: documents for `--explain`.
+        unknown: text that the models do not know. limited: translations that end at the length limit. separated: how
+            many sentences have signs of other toolkits between sentences, and the first. pages: documents for
+            `--explain`.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class _Translating:
         self._glossary = opened_glossary(options)
         self._sentences = self._subwords = 0
         self.unknown = UnknownText(loaded.task.source_tokenizer)
+        self.limited = Limited()
         self.separated: tuple[int, str] | None = None
         self.pages: list[list[ExplainedSentence]] = []
 
@@ -149,7 +152,9 @@ class _Translating:
         found = self._searched(
             corpus, protected.given, protected.fixed, None if self._progress is None else self._progress.update
         )
-        found = protected.results(found, again)
+        found = self.limited.counted(
+            protected.results(found, again), lambda number: beginning(corpus.source_text[number])
+        )
         for line in self._lines(text, kept(found)):
             print(line, file=self._out, flush=True)
         self._sentences += corpus.num_sentences

@@ -15,6 +15,7 @@ from docnmt.apps.report.part_scores import divisions
 from docnmt.apps.report.report_page import check_replaceable, render
 from docnmt.apps.report.report_texts import ReportTexts, read_texts
 from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, reservations
+from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
 from docnmt.core.scoring.evaluation import Evaluation, lower_is_better
 from docnmt.core.scoring.metrics import evaluate_systems
@@ -63,10 +64,12 @@ def _summary(texts: ReportTexts) -> str:
 def _evaluated(texts: ReportTexts, config: PageConfig) -> dict[str, Evaluation]:
     """Evaluate every system, with TER only if requested."""
     found = evaluate_systems(
-        list(texts.systems.values()), texts.references, texts.document_offsets, tokenize=config.sacrebleu_tokenize
+        list(texts.systems.values()),
+        texts.references,
+        texts.document_offsets,
+        tokenize=config.sacrebleu_tokenize,
+        metrics=(*DEFAULT, "TER") if config.ter else DEFAULT,
     )
-    if not config.ter:
-        found = [evaluation.without("TER") for evaluation in found]
     return dict(zip(texts.systems, found, strict=True))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from docnmt.apps.report.config import PageConfig
 from docnmt.apps.report.report_texts import ReportTexts
 from docnmt.core.scoring.evaluation import Evaluation, lower_is_better
-from docnmt.core.scoring.metrics import METRICS
+from docnmt.registry.registry import METRICS
 
 
 def columns(texts: ReportTexts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
@@ -31,7 +31,7 @@ def page_data(texts: ReportTexts, systems: Mapping[str, Evaluation], config: Pag
         ],
         "systems": list(texts.systems),
         "offsets": list(texts.document_offsets),
-        "lower_is_better": list(filter(lower_is_better, METRICS)),
+        "lower_is_better": list(filter(lower_is_better, METRICS.names())),
         "sentences": {"chrF": [_rounded(system.of_sentences("chrF")) for system in systems.values()]},
         "documents": {
             metric: [_rounded(scores[metric] for scores in documents) for documents in of_documents]

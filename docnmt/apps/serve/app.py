@@ -81,6 +81,8 @@ class Translate:
         async for number, translation in self._service.translations(asked, receive, deadline):
             found[number] = translation
         answer = asked.answer([each.text if each else "" for each in found])
+        if any(each and each.limited for each in found):
+            answer["limited"] = True
         if asked.explain:
             explained = [each.explanation if each else None for each in found]
             answer["reads"] = asked.shaped([each and reads(each) for each in explained])
@@ -121,7 +123,7 @@ class Translate:
                 if (opening := asked.opening()) is not None:
                     await stream.write(opening)
                 async for number, found in self._service.translations(asked, request.receive, deadline):
-                    told = {"text": found.text, "score": found.score}
+                    told = {"text": found.text, "score": found.score, **({"limited": True} if found.limited else {})}
                     if found.explanation is not None:
                         told = {"reads": reads(found.explanation)}
                     await stream.write({**asked.place(number), **told})

@@ -143,7 +143,7 @@ class DeepL:
             answers = await translate(service, request, wanted, deadline)
         source = service.task.source_lang.upper()
         found: dict[str, Any] = {
-            "translations": [{"detected_source_language": source, "text": answer} for answer in answers]
+            "translations": [{"detected_source_language": source, "text": each.text, **each.mark} for each in answers]
         }
         if asked.show_billed_characters:
             for text, answer in zip(texts, found["translations"], strict=True):

@@ -43,9 +43,11 @@ class TranslateFile:
             if streamed is not None:
                 await self._stream(request, name, events, streamed)
                 return
-            *_, file = [event async for event in events]
+            *sentences, file = [event async for event in events]
+        limited = sum(event.get("limited", False) for event in sentences)
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
         headers |= _told(file["untranslated"], file.get("unknown", ""))
+        headers |= {"docnmt-limited": str(limited)} if limited else {}
         await Response(file["content"], headers=headers, media_type=TYPES[kind])(scope, receive, send)
 
     async def _stream(self, request: Request, name: str, events: AsyncIterator[dict[str, Any]], stream: Stream) -> None:

@@ -145,12 +145,13 @@ class LibreTranslate:
         wanted = RequestTexts(passages=passages, tags=tags, splits=cast(Splits, splits), name="q")
         answers = await translate(self._service, request, wanted, deadline)
         single = isinstance(asked.q, str)
-        answer: dict[str, Any] = {"translatedText": answers[0] if single else answers}
+        answer: dict[str, Any] = {"translatedText": answers[0].text if single else [each.text for each in answers]}
         if detected is not None:
             answer["detectedLanguage"] = detected if single else [detected] * len(texts)
         if asked.alternatives:  # the search returns only the best translation
             answer["alternatives"] = [] if single else [[] for _ in texts]
-        return JsonResponse(answer)
+        limited = sum(each.limited for each in answers)
+        return JsonResponse(answer, headers={"docnmt-limited": str(limited)} if limited else None)
 
     async def languages(self, request: Request) -> Response:
         """Answer GET /languages: the two languages of the service."""

@@ -128,7 +128,7 @@ class Chat:
             async for number, found in translations(service, request, texts, deadline):
                 answer.found[number] = found
             (text,) = texts.answer(answer.found)
-        await JsonResponse(answer.whole(text))(scope, receive, send)
+        await JsonResponse(answer.whole(text.text))(scope, receive, send)
 
     async def _stream(
         self, request: Request, texts: AskedTexts, answer: Answer, stream: EventStream, deadline: float, *, usage: bool
@@ -143,7 +143,7 @@ class Chat:
                         await stream.write(answer.part({"content": text}))
                 for text in answer.ready():  # line breaks, where no sentence was to be translated
                     await stream.write(answer.part({"content": text}))
-            await stream.write(answer.part({}, "stop"))
+            await stream.write(answer.part({}, answer.finish))
             if usage:
                 await stream.write({**answer.part({}), "choices": [], "usage": answer.usage})
         except Refused as refused:
@@ -228,13 +228,18 @@ class Answer:
 
     def whole(self, text: str) -> dict[str, Any]:
         """Return the complete answer."""
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": self.finish}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self.usage}
 
     def part(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         """Return one chunk of a streamed answer."""
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+
+    @property
+    def finish(self) -> str:
+        """Why the answer ends, once it is complete."""
+        return "length" if any(each.limited for each in self.found.values()) else "stop"
 
     @property
     def usage(self) -> dict[str, int]:

@@ -34,7 +34,12 @@ _ERROR = {
 _DOCUMENTS = {"type": "array", "items": {"type": "array", "items": {"type": "string"}}}
 _ANSWER = {
     "type": "object",
-    "properties": {"documents": _DOCUMENTS, "text": {"type": "string"}, "reads": {"type": "array"}},
+    "properties": {
+        "documents": _DOCUMENTS,
+        "text": {"type": "string"},
+        "reads": {"type": "array"},
+        "limited": {"const": True, "description": "a translation ends at the length limit and may be cut off"},
+    },
 }
 _STATUS = {"type": "object", "properties": {"status": {"type": "string"}}}
 REFUSALS = {
@@ -130,6 +135,7 @@ def _file() -> Json:
     about = {
         "docnmt-untranslated-lines": "the lines in which text begins that stays as it is, if any",
         "docnmt-untranslated-parts": "the parts of a package that stay as they are, if any, percent-encoded",
+        "docnmt-limited": "how many translations end at the length limit, if any",
         "docnmt-unknown": "how much of the text the model does not know, if any, percent-encoded",
     }
     answer = {

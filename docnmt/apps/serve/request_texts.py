@@ -44,6 +44,19 @@ class Passage(NamedTuple):
     wanted: bool = False
 
 
+class Answered(NamedTuple):
+    """The translation of a text; it is `limited` if a sentence of it ends at the length limit, or, in a text with tags,
+    a sentence of the document."""
+
+    text: str
+    limited: bool = False
+
+    @property
+    def mark(self) -> dict[str, bool]:
+        """The mark of a limited translation in an answer of any form."""
+        return {"limited": True} if self.limited else {}
+
+
 @dataclass(frozen=True)
 class Tags:
     """The rules for tags in texts.
@@ -123,14 +136,18 @@ class AskedTexts(AskedSentences):
         if not service.worker.loaded.reads_translations:  # the model would not read translations of context
             self.given = [each if n in self.text_of else each or "" for n, each in enumerate(self.given)]
 
-    def answer(self, found: Mapping[int, Translation]) -> list[str]:
+    def answer(self, found: Mapping[int, Translation]) -> list[Answered]:
         """Return the translation of each wanted text, given the translations of its sentences."""
-        return [self.text(place, found) for place in range(len(self._texts))]
+        return [Answered(self.text(place, found), self.limited(place, found)) for place in range(len(self._texts))]
 
     def text(self, place: int, found: Mapping[int, Translation]) -> str:
         """Return the translation of one wanted text, by its number among them."""
         lines = self._texts[place]
         return "\n".join(joined(found[number].text for number in line) for line in lines)
+
+    def limited(self, place: int, found: Mapping[int, Translation]) -> bool:
+        """Return True if the translation of a wanted text ends at the length limit somewhere."""
+        return any(found[number].limited for line in self._texts[place] for number in line)
 
     def parts(self) -> Iterator[tuple[str, int | None]]:
         """Yield what is before each sentence of the wanted texts, in order, and its number; None at the end.
@@ -181,7 +198,7 @@ async def asked_texts(service: Service, texts: RequestTexts) -> AskedTexts:
         raise Refused(400, "invalid_text", str(error)) from None
 
 
-async def translate(service: Service, request: Request, texts: RequestTexts, deadline: float) -> list[str]:
+async def translate(service: Service, request: Request, texts: RequestTexts, deadline: float) -> list[Answered]:
     """Return the translation of each wanted text.
 
     Raises:
@@ -194,7 +211,9 @@ async def translate(service: Service, request: Request, texts: RequestTexts, dea
         return asked.answer({number: translation async for number, translation in events})
 
 
-async def _with_tags(service: Service, request: Request, texts: RequestTexts, tags: Tags, deadline: float) -> list[str]:
+async def _with_tags(
+    service: Service, request: Request, texts: RequestTexts, tags: Tags, deadline: float
+) -> list[Answered]:
     """Translate texts with tags; the tags enclose the corresponding words of the translation, as in documents."""
     await asyncio.to_thread(texts.check, service.config.max_request_tokens)
     source = FragmentsSource(
@@ -206,9 +225,10 @@ async def _with_tags(service: Service, request: Request, texts: RequestTexts, ta
         wishes=texts.wishes, whole=texts.splits == "none",
     )  # fmt: skip
     async with contextlib.aclosing(events):
-        *_, last = [event async for event in events]
+        *sentences, last = [event async for event in events]
     found = Fragments.apart(last["content"])
-    return [text for text, passage in zip(found, texts.passages, strict=False) if passage.wanted]
+    limited = any(event.get("limited") for event in sentences)
+    return [Answered(text, limited) for text, passage in zip(found, texts.passages, strict=False) if passage.wanted]
 
 
 def _fragment(passage: Passage, name: str, tags: Tags, splits: Splits) -> Fragment:

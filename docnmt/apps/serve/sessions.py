@@ -205,7 +205,8 @@ class TranslateSession:
             segment, text = segments[place], texts.text(place, found)
             if not segment.confirmed:  # else a person has confirmed it meanwhile
                 segment.translation = text
-            return {"segment": numbers[place], "translation": text}
+            mark = {"limited": True} if texts.limited(place, found) else {}
+            return {"segment": numbers[place], "translation": text, **mark}
 
         for place, count in enumerate(left):
             if not count:  # it has no sentences

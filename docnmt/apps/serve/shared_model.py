@@ -65,7 +65,8 @@ class SharedModel:
                     ready, translation = self._next()
                     found[ready] = translation
                     if first:
-                        self._told({**places[ready], "text": translation.text, "score": translation.score})
+                        told = {"text": translation.text, "score": translation.score}
+                        self._told({**places[ready], **told, **({"limited": True} if translation.limited else {})})
                 if sentence.given is None:
                     yield found[number].text
         finally:

@@ -20,7 +20,7 @@ from docnmt.core.formats.document import Document
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.in_memory import Documents, InMemory, OneDocument
 from docnmt.core.formats.split_sentences import splitter as sentence_splitter
-from docnmt.core.search.forced import token_log_probs
+from docnmt.core.search.forced import sentence_score, token_log_probs
 from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.registry.options.keywords import named_options
@@ -125,7 +125,8 @@ class Translator:
             protect: placeholders, addresses, tags and the like come through as they are (docnmt-translate `--protect`).
             source_lang, target_lang: source and target language, for models of several; None: the model's default.
             options: further options of docnmt-translate's groups generation and search, but for `--nbest`: `lenpen`,
-                `max_len_a`, `batch_size`, `generator` and that generator's own.
+                `max_len_a`, `no_repeat_ngram_size`, `repetition_penalty`, `batch_size`, `generator` and that
+                generator's own.
 
         Raises:
             UserError: documents or options are invalid; the message names the sentence or the option.
@@ -200,6 +201,7 @@ class Translator:
         target_lang: str | None = None,
     ) -> list[float] | list[list[float]]:
         """Score given translations: natural log-probability / (subwords + 1) ** lenpen, as `Translation.score`.
+        The tag of the target language with which a converted model's translations begin is not counted.
 
         Each sentence is scored in its document. Models that read translations read the others of `targets`.
 
@@ -224,7 +226,8 @@ class Translator:
             context_window=checked_window(models, context_window),
         )
         kept = texts.asked.kept
-        found = {n: float(each.sum() / len(each) ** search.lenpen) for n, each in zip(kept, log_probs, strict=True)}
+        scores = [sentence_score(each, models.task, search.lenpen) for each in log_probs]
+        found = dict(zip(kept, scores, strict=True))
         return texts.asked.shaped([found.get(n, 0.0) for n in range(len(translations))])
 
     @named_options

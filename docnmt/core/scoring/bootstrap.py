@@ -7,7 +7,9 @@ Sentences of a document are not independent, so documents are resampled. The p-v
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +28,7 @@ class Comparison:
     """The comparison of two systems by one metric; `low` and `high` bound the middle 95 % of the sampled differences.
 
     `agreement` is the share of people who prefer the better-scored of systems that differ so much, in percent, if
-    known.
+    known. `system` and `other` are means of `system_seeds` and `other_seeds`, the scores of each seed.
     """
 
     metric: str
@@ -37,28 +39,56 @@ class Comparison:
     high: float
     p_value: float
     agreement: float | None
+    system_seeds: tuple[float, ...] = ()
+    other_seeds: tuple[float, ...] = ()
+
+    @property
+    def several(self) -> bool:
+        """True if a system has several seeds."""
+        return len(self.system_seeds) > 1 or len(self.other_seeds) > 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types; `seeds` only if there are several."""
+        content = asdict(self)
+        seeds = {name: list(content.pop(f"{name}_seeds")) for name in ("system", "other")}
+        return {**content, "seeds": {name: of_seeds(each) for name, each in seeds.items()}} if self.several else content
+
+
+def of_seeds(scores: Sequence[float]) -> dict[str, Any]:
+    """Return mean, least and most of the scores of several seeds, and the scores."""
+    return {"mean": fmean(scores), "least": min(scores), "most": max(scores), "scores": list(scores)}
 
 
 def paired_bootstrap(
-    system: Evaluation, other: Evaluation, *, samples: int = SAMPLES, seed: int = SEED
+    system: Evaluation | Sequence[Evaluation],
+    other: Evaluation | Sequence[Evaluation],
+    *,
+    samples: int = SAMPLES,
+    seed: int = SEED,
 ) -> list[Comparison]:
     """Compare two systems' translations of the same documents, metric by metric.
+
+    Of a system with several seeds the mean score is compared: each sample draws documents, the same for all seeds, and
+    has the difference of the means. So the interval is about other documents, not about other seeds.
 
     Raises:
         ValueError: the systems were not evaluated on the same documents and metrics.
         UserError: there is only one document.
     """
-    if system.documents < 2:
+    systems, others = ([each] if isinstance(each, Evaluation) else list(each) for each in (system, other))
+    first = systems[0]
+    if first.documents < 2:
         raise UserError(
-            "--paired draws whole documents and the reference is one document; separate its documents by empty lines"
+            "--paired and --foreign draw whole documents and the reference is one document; separate its documents by "
+            "empty lines"
         )
-    if (
-        not np.array_equal(system.document_offsets, other.document_offsets)
-        or system.counts.keys() != other.counts.keys()
+    if any(
+        not np.array_equal(first.document_offsets, each.document_offsets) or first.counts.keys() != each.counts.keys()
+        for each in (*systems, *others)
     ):
         raise ValueError("both systems must be evaluated on the same documents with the same metrics")
-    drawn = _drawn(system.documents, samples, seed)
-    return [_compare(system, other, name, drawn) for name in system.counts]
+    drawn = _drawn(first.documents, samples, seed)
+    return [_compare(systems, others, name, drawn) for name in first.counts]
 
 
 def interval(evaluation: Evaluation, metric: str, *, samples: int = SAMPLES, seed: int = SEED) -> tuple[float, float]:
@@ -72,15 +102,17 @@ def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).multinomial(documents, np.full(documents, 1 / documents), size=samples)
 
 
-def _compare(system: Evaluation, other: Evaluation, name: str, drawn: np.ndarray) -> Comparison:
-    first, second = system.scores[name], other.scores[name]
-    sampled = _sampled(system, name, drawn) - _sampled(other, name, drawn)
+def _compare(systems: Sequence[Evaluation], others: Sequence[Evaluation], name: str, drawn: np.ndarray) -> Comparison:
+    seeds = [tuple(each.scores[name] for each in evaluations) for evaluations in (systems, others)]
+    first, second = map(fmean, seeds)
+    sampled = np.mean([_sampled(each, name, drawn) for each in systems], axis=0)
+    sampled -= np.mean([_sampled(each, name, drawn) for each in others], axis=0)
     difference = first - second
     extreme = int((np.abs(sampled - sampled.mean()) >= abs(difference)).sum())
     low, high = np.quantile(sampled, [0.025, 0.975])
-    agreement = human_agreement(name, system.metrics[name], difference)
+    agreement = human_agreement(name, systems[0].metrics[name], difference)
     p_value = (extreme + 1) / (len(drawn) + 1)
-    return Comparison(name, first, second, difference, float(low), float(high), p_value, agreement)
+    return Comparison(name, first, second, difference, float(low), float(high), p_value, agreement, *seeds)
 
 
 def _sampled(evaluation: Evaluation, name: str, drawn: np.ndarray) -> np.ndarray:
@@ -88,15 +120,27 @@ def _sampled(evaluation: Evaluation, name: str, drawn: np.ndarray) -> np.ndarray
     return np.array([evaluation.score(name, counts) for counts in drawn @ evaluation.counts[name]])
 
 
-def format_comparisons(comparisons: Sequence[Comparison], documents: int, samples: int) -> str:
-    """Format the comparisons as a table, with the number of documents and samples."""
+def format_comparisons(
+    comparisons: Sequence[Comparison],
+    documents: int,
+    samples: int,
+    names: tuple[str, str] = ("system", "other"),
+) -> str:
+    """Format the comparisons as a table, with the number of documents and samples; `names`: of the two systems."""
     width = max(len("metric"), *(len(c.metric) for c in comparisons))
-    rows = [f"{'metric':<{width}}  system   other    diff.            95 %      p  people"]
+    rows = [f"{'metric':<{width}} {names[0]:>7} {names[1]:>7}    diff.            95 %      p  people"]
     for c in comparisons:
         interval = f"[{c.low:+6.2f}, {c.high:+6.2f}]"
         people = "" if c.agreement is None else f"  {c.agreement:4.0f} %"
         scores = f"{c.metric:<{width}} {c.system:7.2f} {c.other:7.2f} {c.difference:+7.2f}"
         rows.append(f"{scores}  {interval}  {c.p_value:.4f}{people}")
+    for c in comparisons:
+        if c.several:
+            shown = (
+                f"{name} {min(scores):.2f} to {max(scores):.2f} ({', '.join(f'{score:.2f}' for score in scores)})"
+                for name, scores in zip(names, (c.system_seeds, c.other_seeds), strict=True)
+            )
+            rows.append(f"(seeds, {c.metric}: {'; '.join(shown)})")
     rows.append(f"(paired bootstrap over {documents:,} documents, {samples:,} samples)")
     if INSTALLED:
         rows.append("(people: of pairs of systems that differ so much, the share that human judges order the same way)")

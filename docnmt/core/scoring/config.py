@@ -9,12 +9,17 @@ from typing import Literal
 from docnmt.core.formats.address import language_pair
 from docnmt.core.formats.columns import parse_columns
 from docnmt.registry.options import Needs, option
+from docnmt.registry.registry import METRICS
 from docnmt.runtime.errors import UserError
 
 #: The bootstrap's default number of samples and seed.
 SAMPLES, SEED = 1000, 12345
 #: The default seed of shuffled or foreign contexts.
 CONTEXT_SEED = 1
+#: The metrics that are always printed; others if they are asked for.
+DEFAULT = ("s-BLEU", "d-BLEU", "chrF")
+#: COMET's model, if COMET is asked for without one.
+COMET = "Unbabel/wmt22-comet-da"
 COLUMNS_HELP = (
     "what the columns of tables are called: document=NAME source=NAME (--src) target=NAME (--ref) "
     "hypothesis=NAME (--sys) [the names that known tables have]"
@@ -25,8 +30,21 @@ COLUMNS_HELP = (
 class ReportConfig:
     """Options for what is reported on a translation besides its scores."""
 
-    paired: str | None = option(
-        None, "another system's translation to compare with, by document bootstrap", metavar="FILE", basic=True
+    paired: tuple[str, ...] = option(
+        (),
+        "another system's translation to compare with, by document bootstrap; several: of its seeds",
+        metavar="FILE",
+        basic=True,
+    )
+    foreign: tuple[str, ...] = option(
+        (),
+        "the same system's translation with another document's context: also how much is lost by it (true - foreign)",
+        metavar="FILE",
+    )
+    metrics: tuple[str, ...] = option(
+        (),
+        f"also these metrics, besides {', '.join(DEFAULT)}; COMET is that of --comet [{COMET}]",
+        choices=lambda: [*METRICS.names(), "COMET"],
     )
     by: Literal["position", "document-length", "sentence-length"] | None = option(
         None,
@@ -35,7 +53,7 @@ class ReportConfig:
     )
     plot: str | None = option(None, "draw what --by says into this picture", metavar="FILE.png", needs="by")
     per_document: bool = option(False, "also every document's own scores")
-    per_sentence: bool = option(False, "also every sentence's own chrF, TER and, if asked for, COMET")
+    per_sentence: bool = option(False, "also every sentence's own scores, but for BLEU")
     address: str | None = option(
         None,
         "also the forms of address (tu or vous, du or Sie): whether they are the reference's, and whether documents "
@@ -43,7 +61,7 @@ class ReportConfig:
         metavar="LANG",
     )
     comet: str | None = option(
-        None, "also COMET by this model (Unbabel/wmt22-comet-da); needs the extra docnmt[comet]", metavar="MODEL"
+        None, f"also COMET by this model, such as {COMET}; needs the extra docnmt[comet]", metavar="MODEL"
     )
     comet_window: int | None = option(
         None, "COMET reads N sentences of a document at once [1]", metavar="N", between=(1, None), needs="comet"
@@ -54,6 +72,16 @@ class ReportConfig:
     comet_qe: bool = option(
         False, "COMET gets no reference: for models such as Unbabel/wmt22-cometkiwi-da", needs="comet"
     )
+
+    @property
+    def asked_metrics(self) -> list[str]:
+        """The names of the registered metrics to compute, each once."""
+        return [name for name in dict.fromkeys((*DEFAULT, *self.metrics)) if name != "COMET"]
+
+    @property
+    def comet_model(self) -> str | None:
+        """COMET's model; None if COMET is not asked for."""
+        return self.comet or (COMET if "COMET" in self.metrics else None)
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
@@ -80,14 +108,19 @@ class ScoreConfig:
         "--src also a table (.tsv, .jsonl or .parquet)",
         metavar="FILE",
     )
-    sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
+    sys: tuple[str, ...] = option(
+        dataclasses.MISSING,
+        "the translation: the reference's lines, line by line; several: of a system's seeds, of which mean, least and "
+        "most are given",
+        metavar="FILE",
+    )
     src: str | None = option(
         None, "the source, for lexical consistency, --address and --comet", metavar="FILE", basic=True
     )
     resegment: bool = option(
         False,
-        "--sys (and --paired) has each document in as many or few lines as it likes, an empty line between documents "
-        "unless each is one line: find the reference's sentences in it; needs the extra docnmt[evaluation]",
+        "--sys (and --paired, --foreign) has each document in as many or few lines as it likes, an empty line between "
+        "documents unless each is one line: find the reference's sentences in it; needs the extra docnmt[evaluation]",
         basic=True,
     )
     resegmented: str | None = option(
@@ -105,7 +138,8 @@ class ScoreConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        return parse_columns(self.columns)[1]
+        several = len(self.sys) > 1 and self.resegmented is not None
+        return parse_columns(self.columns)[1] + ["--resegmented has no effect with several --sys"] * several
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,15 @@ same function of other sums.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from docnmt.registry import builtin  # noqa: F401  (registers every metric)
+from docnmt.registry.registry import METRICS
 from docnmt.runtime.progress import how_many
 
 
@@ -44,8 +47,24 @@ class Scores:
 
 
 def lower_is_better(metric: str) -> bool:
-    """Tell whether lower is better, as for losses, perplexities and edit rates."""
+    """Tell whether lower is better: as its registration says, or as for losses, perplexities and edit rates."""
+    if metric in METRICS:
+        return METRICS.get(metric).lower_is_better
     return metric.lower() in ("loss", "nll", "ppl", "ter")
+
+
+class Metric(Protocol):
+    """A metric of a plug-in, made for some references (`register_metric`)."""
+
+    @property
+    def signature(self) -> str:
+        """Everything that the number depends on, as in sacreBLEU's signatures: `nrefs:1|case:lc`."""
+
+    def counts(self, lines: Sequence[str]) -> np.ndarray:
+        """Return the counts (n, K) of the lines of a translation; those of any lines together are their sums."""
+
+    def score(self, sums: np.ndarray) -> float:
+        """Return the score of summed counts (K,); those of no line are zeros."""
 
 
 class _Score(Protocol):
@@ -113,15 +132,6 @@ class Evaluation:
             elif name in self.sentence_counts:
                 found[name] = self.score(name, self.sentence_counts[name][sentences].sum(axis=0))
         return found
-
-    def without(self, metric: str) -> Evaluation:
-        """Return the evaluation without one metric."""
-        return replace(
-            self,
-            counts={name: counts for name, counts in self.counts.items() if name != metric},
-            metrics={name: kind for name, kind in self.metrics.items() if name != metric},
-            sentence_counts={name: counts for name, counts in self.sentence_counts.items() if name != metric},
-        )
 
     def including(self, name: str, metric: Summed, counts: np.ndarray) -> Evaluation:
         """Return the evaluation with one more metric, of which every sentence has `counts` (S, K)."""

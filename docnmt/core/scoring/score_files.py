@@ -9,9 +9,9 @@ from pathlib import Path
 from docnmt.core.formats.columns import Columns, parse_columns
 from docnmt.core.scoring.align_lines import LineLayout, read_layout
 from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
-from docnmt.core.scoring.doubts import doubts
+from docnmt.core.scoring.doubts import doubts, records_beside, training_doubt
 from docnmt.core.scoring.resegment import resegment
-from docnmt.core.scoring.score_report import TranslationReport, check_wanted, report_on
+from docnmt.core.scoring.score_report import TranslationReport, check_wanted, problems_of_seeds, report_on
 from docnmt.registry.options import same_path
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_new, write_text
@@ -27,10 +27,13 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         UsageError: an option needs another one.
         UserError: a file cannot be read or is not a translation of the others, line by line.
     """
-    given = {"--samples": config.samples, "--seed": config.seed} if wanted.paired is None else {}
-    problems = [f"{name} has no effect without --paired" for name, value in given.items() if value is not None]
-    if wanted.comet is not None and config.src is None:
-        problems.append("--comet reads the source too: give --src FILE")
+    given = {} if wanted.paired or wanted.foreign else {"--samples": config.samples, "--seed": config.seed}
+    problems = [
+        f"{name} has no effect without --paired or --foreign" for name, value in given.items() if value is not None
+    ]
+    problems += problems_of_seeds(len(config.sys), wanted)
+    if wanted.comet_model is not None and config.src is None:
+        problems.append(f"{'--comet' if wanted.comet else '--metrics COMET'} reads the source too: give --src FILE")
     if wanted.address is not None and config.src is None:
         problems.append("--address counts lines whose source speaks to somebody: give --src FILE")
     if problems:
@@ -51,19 +54,21 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
             return _resegmented(Path(path), layout, references[0], columns)
         return layout.align(Path(path), columns)
 
-    hypotheses = read(config.sys)
+    systems = [read(path) for path in config.sys]
     if config.resegmented is not None:
-        write_text(Path(config.resegmented), layout.written(hypotheses))
+        write_text(Path(config.resegmented), layout.written(systems[0]))
     return report_on(
         layout,
-        hypotheses,
+        systems,
         references,
-        None if wanted.paired is None else read(wanted.paired),
+        [read(path) for path in wanted.paired],
+        [read(path) for path in wanted.foreign],
         tokenize=config.sacrebleu_tokenize,
         wanted=wanted,
-        consistency=config.src is not None,
+        consistency=config.src is not None and len(systems) == 1,
         samples=SAMPLES if config.samples is None else config.samples,
         seed=SEED if config.seed is None else config.seed,
+        doubt=training_doubt(records_beside(config.sys), records_beside(wanted.paired)),
     )
 
 

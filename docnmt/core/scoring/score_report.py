@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from docnmt.core.formats.address import language_pair
 from docnmt.core.scoring.address import Address, address_doubt, score_address
 from docnmt.core.scoring.align_lines import LineLayout, with_partners
-from docnmt.core.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
+from docnmt.core.scoring.bootstrap import Comparison, format_comparisons, of_seeds, paired_bootstrap, reservations
 from docnmt.core.scoring.comet import Comet, require_comet
 from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig
 from docnmt.core.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
@@ -29,9 +30,11 @@ class TranslationReport:
         scores: of the whole text. documents: of every document, by metric; empty dictionaries if nothing is scored.
         sentences: of every sentence, likewise.
         consistency: of the system and of the (first) reference, whose ratio shows what people do.
-        comparisons: with the other system, by `samples` bootstrap samples.
+        comparisons: with the other system, by `samples` bootstrap samples. foreign: likewise, with the system's own
+            translations in foreign context.
         parts: scores of parts of the text, for both systems.
         address: the forms of address.
+        doubt: what makes the comparison doubtful, besides its size.
         unscored: number of sentences left out because a reference or the source lacks them.
     """
 
@@ -44,9 +47,18 @@ class TranslationReport:
     parts: PartScores | None = None
     address: Address | None = None
     unscored: int = 0
+    doubt: str | None = None
+    foreign: Sequence[Comparison] = ()
+    seeds: Sequence[Scores] = ()
 
     def __str__(self) -> str:
         pieces = [str(self.scores)]
+        if self.seeds:
+            pieces.append(f"(means of {len(self.seeds)} seeds)")
+            for name in self.scores.values:
+                found = [each[name] for each in self.seeds]
+                shown = ", ".join(f"{score:.2f}" for score in found)
+                pieces.append(f"({name}: {min(found):.2f} to {max(found):.2f}: {shown})")
         if self.unscored:
             pieces.append(f"({self.unscored:,} sentences without a partner are not scored)")
         pieces += [f"lexical consistency, {who}: {each}" for who, each in self.consistency.items()]
@@ -54,6 +66,10 @@ class TranslationReport:
             pieces.append(str(self.address))
         if self.comparisons:
             pieces.append(format_comparisons(self.comparisons, self.scores.documents, self.samples))
+            pieces += [f"note: {self.doubt}"] if self.doubt else []
+        if self.foreign:
+            table = format_comparisons(self.foreign, self.scores.documents, self.samples, ("true", "foreign"))
+            pieces.append(f"true context - foreign context:\n{table}")
         if self.parts is not None:
             pieces.append(str(self.parts))
         return "\n".join([*pieces, *_table("document", self.documents), *_table("sentence", self.sentences)])
@@ -68,8 +84,14 @@ class TranslationReport:
         if self.address is not None:
             content["address"] = self.address.to_dict()
         if self.comparisons:
-            metrics, said = [asdict(each) for each in self.comparisons], reservations(self.scores.documents)
+            metrics, said = [each.to_dict() for each in self.comparisons], reservations(self.scores.documents)
+            said += [self.doubt] if self.doubt else []
             content["paired"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
+        if self.foreign:
+            metrics, said = [each.to_dict() for each in self.foreign], reservations(self.scores.documents)
+            content["foreign"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
+        if self.seeds:
+            content["seeds"] = {name: of_seeds([each[name] for each in self.seeds]) for name in self.scores.values}
         if self.parts is not None:
             content["of_parts"] = self.parts.to_dict()
         if self.documents:
@@ -88,13 +110,31 @@ def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
     return lines
 
 
+def problems_of_seeds(systems: int, wanted: ReportConfig) -> list[str]:
+    """Return a message for each part of the report that cannot be had for so many seeds of a system."""
+    found = []
+    if wanted.foreign and len(wanted.foreign) != systems:
+        found.append(f"--foreign: expected {systems}, one for each --sys, in its order; got {len(wanted.foreign)}")
+    parts = {
+        "--by": bool(wanted.by),
+        "--per-document": wanted.per_document,
+        "--per-sentence": wanted.per_sentence,
+        "--address": bool(wanted.address),
+    }
+    if systems > 1:
+        found += [f"{name}: is of one translation; give one --sys" for name, value in parts.items() if value]
+    elif len(wanted.paired) > 1 and (wanted.by or wanted.address):
+        found.append("--by and --address compare with one translation; give one --paired")
+    return found
+
+
 def check_wanted(wanted: ReportConfig) -> None:
     """Check before long work that `report_on` will have what it needs.
 
     Raises:
         UserError: COMET or matplotlib is not installed, or --plot names no picture format.
     """
-    if wanted.comet is not None:
+    if wanted.comet_model is not None:
         require_comet()
     if wanted.plot is not None:
         picture_form("--plot", Path(wanted.plot))
@@ -102,61 +142,79 @@ def check_wanted(wanted: ReportConfig) -> None:
 
 def report_on(
     layout: LineLayout,
-    hypotheses: Sequence[str],
+    seeds: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]],
-    other: Sequence[str] | None = None,
+    others: Sequence[Sequence[str]] = (),
+    foreign: Sequence[Sequence[str]] = (),
     *,
     tokenize: str,
     wanted: ReportConfig,
     consistency: bool = False,
     samples: int = SAMPLES,
     seed: int = SEED,
+    doubt: str | None = None,
 ) -> TranslationReport:
     """Score a translation, and add the other requested parts of the report.
 
     Args:
         layout: the sentences and documents; of the source if a part of the report needs one.
-        hypotheses, references: the system's sentences, and those of each reference; where one is empty, or the layout's
-            own sentence, nothing is scored.
-        other: the sentences of another system to compare with.
+        seeds, references: the system's sentences, of each of its seeds, and those of each reference; where one is
+            empty, or the layout's own sentence, nothing is scored.
+        others: the sentences of another system to compare with, of each of its seeds.
+        foreign: those of the system, seed by seed, in foreign context.
         tokenize: sacreBLEU's tokenizer for BLEU.
         consistency: lexical consistency, which needs the source, as COMET does.
         samples, seed: of the bootstrap, if there is another system.
+        doubt: see `TranslationReport`.
 
     Raises:
         UserError: see `check_wanted`; or COMET's model is not available, or no sentence has a reference.
     """
-    kept, scored, references, texts = with_partners(
-        layout, references, [hypotheses] if other is None else [hypotheses, other]
-    )
+    kept, scored, references, texts = with_partners(layout, references, [*seeds, *others, *foreign])
     offsets, sources = scored.document_offsets, scored.sentences
-    systems = evaluate_systems(texts, references, offsets, tokenize=tokenize)
-    if wanted.comet is not None:
-        comet = Comet(wanted.comet, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
+    systems = evaluate_systems(texts, references, offsets, tokenize=tokenize, metrics=wanted.asked_metrics)
+    if wanted.comet_model is not None:
+        comet = Comet(wanted.comet_model, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
         counts = comet.counts(texts, sources, references[0], offsets)
         systems = [each.including("COMET", comet, rows) for each, rows in zip(systems, counts, strict=True)]
+    own, compared = systems[: len(seeds)], systems[len(seeds) : len(seeds) + len(others)]
     shares = {}
     if consistency:
         lexicon = learn_lexicon(sources, references[0])  # not from the system's text: all are measured alike
         for who, sentences in (("system", texts[0]), ("reference", references[0])):
             shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
-    comparisons = paired_bootstrap(*systems, samples=samples, seed=seed) if other is not None else []
     addresses = [] if wanted.address is None else _addresses(wanted.address, scored, texts, references[0])
-    if addresses and other is not None:
-        pair = [each.evaluation for each in addresses]
-        comparisons += paired_bootstrap(*pair, samples=samples, seed=seed)
-    documents = layout.documents_with(kept) if scored is not layout else range(systems[0].documents)
+
+    def against(begin: int, end: int) -> list[Comparison]:
+        """Compare the system with the texts of these numbers, by all metrics and by forms of address."""
+        kinds = [systems, [each.evaluation for each in addresses]] if end > begin else []
+        return [
+            each
+            for kind in kinds
+            if kind
+            for each in paired_bootstrap(kind[: len(seeds)], kind[begin:end], samples=samples, seed=seed)
+        ]
+
+    documents = layout.documents_with(kept) if scored is not layout else range(own[0].documents)
     return TranslationReport(
-        systems[0].scores,
-        _placed(systems[0].of_documents(), documents, len(layout.document_offsets) - 1) if wanted.per_document else [],
-        _placed(_of_sentences(systems[0]), kept, len(hypotheses)) if wanted.per_sentence else [],
+        _mean([each.scores for each in own]),
+        _placed(own[0].of_documents(), documents, len(layout.document_offsets) - 1) if wanted.per_document else [],
+        _placed(_of_sentences(own[0]), kept, len(seeds[0])) if wanted.per_sentence else [],
         shares,
-        comparisons,
+        against(len(seeds), len(seeds) + len(others)),
         samples,
-        _of_parts(wanted, systems),
+        _of_parts(wanted, [*own, *compared]),
         addresses[0] if addresses else None,
-        len(hypotheses) - len(kept),
+        len(seeds[0]) - len(kept),
+        doubt,
+        against(len(seeds) + len(others), len(systems)),
+        [each.scores for each in own] if len(own) > 1 else (),
     )
+
+
+def _mean(seeds: Sequence[Scores]) -> Scores:
+    """Return the mean scores of a system's seeds."""
+    return replace(seeds[0], values={name: fmean(each[name] for each in seeds) for name in seeds[0].values})
 
 
 def _addresses(
@@ -194,6 +252,6 @@ def _of_parts(wanted: ReportConfig, systems: Sequence[Evaluation]) -> PartScores
 
 def _of_sentences(system: Evaluation) -> list[dict[str, float]]:
     """Return every sentence's scores by metrics suited to sentences, which BLEU is not."""
-    names = [name for name in system.sentence_counts if name != "s-BLEU"]
+    names = [name for name in system.sentence_counts if not name.startswith("s-BLEU")]
     columns = [system.of_sentences(name) for name in names]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

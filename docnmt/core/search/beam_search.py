@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from itertools import chain
@@ -86,6 +86,10 @@ class BeamSearch(Generator):
         if self._terms:
             self._terms.choose(table, allowed, totals)
         return table
+
+    def _demanded(self, number: int) -> Collection[int]:
+        """Return the tokens of the terms that a row lacks."""
+        return self._terms.steps(number)
 
     def _done(self) -> list[int]:
         """Return the slots that are done."""

@@ -10,6 +10,8 @@ from docnmt.registry.registry import GENERATORS
 
 #: Upper bounds of hypotheses per sentence, tokens per sentence and the length penalty; more can only be a typing error.
 MOST_ROWS, MOST_TOKENS, MOST_LENPEN = 10_000, 1 << 20, 10
+#: Upper bound of the repetition penalty; the field uses 1.0 to 1.5.
+MOST_PENALTY = 100
 #: Upper bound of the samples of a sentence that are compared with each other.
 MOST_COMPARED = 500
 #: Upper bound of hypotheses decoded at once, where `--batch-size` texts would have more.
@@ -31,6 +33,19 @@ class SearchConfig:
     max_len_a: float = option(1.5, "a sentence has at most a * (source tokens) + b tokens: a", between=(0, MOST_TOKENS))
     max_len_b: int = option(10, "b of the same", between=(0, MOST_TOKENS))
     min_len: int = option(1, "a sentence has at least this many tokens, </s> not counted", between=(0, MOST_TOKENS))
+    no_repeat_ngram_size: int = option(
+        0,
+        "no sequence of N tokens occurs twice in the translation of a sentence, given words and glossary terms aside; "
+        "0: any may",
+        metavar="N",
+        between=(0, MOST_TOKENS),
+    )
+    repetition_penalty: float = option(
+        1.0,
+        "the log-probability of a token that the translation of a sentence has already is multiplied by this; "
+        "1: no penalty",
+        between=(1, MOST_PENALTY),
+    )
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""

@@ -71,6 +71,15 @@ def token_log_probs(
     return np.split(log_probs, offsets[1:-1]) if len(offsets) > 1 else []
 
 
+def sentence_score(log_probs: np.ndarray, task: TranslationTask, lenpen: float) -> float:
+    """Return the sum of a sentence's log-probabilities (n+1,) / (number of tokens, `</s>` included) ** lenpen.
+
+    A tag of the language, which is prescribed, is no token of the translation.
+    """
+    tagged = tag_of(task.target_tokenizer) is not None and len(log_probs) > 1
+    return float(log_probs.sum() / (len(log_probs) - tagged) ** lenpen)
+
+
 def forced_batches(
     model: AnyTranslationModel,
     task: TranslationTask,
@@ -104,7 +113,7 @@ def forced_scores(
 
     Args:
         models, max_tokens: see `token_log_probs`.
-        lenpen: each score is divided by (number of tokens, `</s>` included) ** lenpen; 0 leaves the sum.
+        lenpen: see `sentence_score`; 0 leaves the sum.
         context_window: the most sentences right before the last one that are read, on both sides; positions, and so
             everything else, stay unchanged.
         progress: called with a number of examples whenever they are done.
@@ -119,7 +128,7 @@ def forced_scores(
         last = [log_probs[n - 1] for n in corpus.document_offsets[1:].tolist()]
         if progress is not None:
             progress(len(last))
-        return [float(each.sum()) / len(each) ** lenpen for each in last]
+        return [sentence_score(each, task, lenpen) for each in last]
 
     shares = ranks.shared_out([len(portion) for portion in portions], scored)
     return [score for share in shares for score in share]

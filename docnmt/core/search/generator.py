@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
@@ -95,7 +95,7 @@ class Generator(ABC):
     def _place(self, number: int) -> tuple[Slot, int, int]:
         """Return a row's slot, the place in its unit of the sentence that it writes, and how long that is."""
         slot, row = self.slots[number // self.width], self.rows[number]
-        return slot, min(row.sentence, len(slot.limits) - 1), row.length - row.begin  # a dead row may hold anything
+        return slot, min(row.place, len(slot.limits) - 1), row.length - row.begin  # a dead row may hold anything
 
     def room(self, number: int) -> int:
         """Return the number of tokens that a row's sentence may still have before its end."""
@@ -107,7 +107,8 @@ class Generator(ABC):
 
         `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens but always at the
         sentence's limit; `<s>` and `<mask>` are never written. In a given sentence only the next token may
-        follow, with probability 1; likewise for the tag that a sentence begins with.
+        follow, with probability 1; likewise for the tag that a sentence begins with. Repeated tokens are scored as
+        `--repetition-penalty` and `--no-repeat-ngram-size` demand.
         """
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         if self._config.unkpen:
@@ -117,7 +118,34 @@ class Generator(ABC):
         bound = [n for n, slot in enumerate(self.slots) if breaks or not self._anywhere(slot, n * self.width)]
         if bound:
             self._bind(log_probs, [row for n in bound for row in range(n * self.width, (n + 1) * self.width)])
+        if self._config.repetition_penalty != 1 or self._config.no_repeat_ngram_size:
+            self._score_repeated(log_probs)
         return log_probs
+
+    def _score_repeated(self, log_probs: Tensor) -> None:
+        """Penalise and refuse (R, V) what a row's sentence has written already, but no end, no given token, and no
+        token that a glossary demands. Where all else is refused, too, nothing is."""
+        size, penalty, most = log_probs.shape[1], self._config.repetition_penalty, self._config.no_repeat_ngram_size
+        penalised: list[int] = []  # places in rows × vocabulary
+        refused: list[int] = []
+        for number, row in enumerate(self.rows):
+            slot, place, _ = self._place(number)
+            if row.total > -torch.inf and place not in slot.given:
+                sentence = row.sentence()
+                penalised += [number * size + token for token in set(sentence)]
+                repeating = continuations(sentence, most) - set(self._demanded(number)) if most else ()
+                refused += [number * size + token for token in repeating]
+        scores = log_probs.view(-1)
+        again, never = self._there(penalised), self._there(refused)
+        scores.index_copy_(0, again, scores.index_select(0, again) * penalty)
+        before = scores.index_select(0, never)
+        scores.index_fill_(0, never, -torch.inf)
+        nothing_left = (log_probs.amax(1) == -torch.inf).index_select(0, never // size)
+        scores.index_copy_(0, never, before.where(nothing_left, -torch.inf))
+
+    def _demanded(self, number: int) -> Collection[int]:
+        """Return the tokens that may repeat an n-gram in a row, because a glossary demands them."""
+        return ()
 
     def _anywhere(self, slot: Slot, row: int) -> bool:
         """True if the slot's one sentence may go on and may end at the next token; its rows are equally long."""
@@ -172,3 +200,11 @@ class Generator(ABC):
     def _parts(self, n: int) -> range:
         """Return the numbers of the parts of slot n."""
         return range(n * self.parts, (n + 1) * self.parts)
+
+
+def continuations(tokens: Sequence[int], size: int) -> set[int]:
+    """Return the tokens after which the last `size` tokens would occur a second time."""
+    last = tokens[len(tokens) - size + 1 :]
+    return {
+        tokens[place + size - 1] for place in range(len(tokens) - size + 1) if tokens[place : place + size - 1] == last
+    }

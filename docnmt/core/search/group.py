@@ -91,11 +91,13 @@ class Group:
     def finish(self, slot: Slot, hypotheses: list[Hypothesis]) -> tuple[dict[int, list[Hypothesis]], list[Slot]]:
         """Return the hypotheses of an ended text's kept, searched sentences, and the slots that waited for it."""
         self.left -= 1
-        apart = [hypothesis.sentences(self.job.search.lenpen) for hypothesis in hypotheses]
+        apart = [hypothesis.sentences(self.job.search.lenpen, slot.tag) for hypothesis in hypotheses]
         found = {}
         for number, sentence in enumerate(range(slot.before, len(slot.limits)), slot.number):
             if number not in self._given:
-                found[number] = self.job.ranked([each[sentence] for each in apart])
+                limit = slot.limits[sentence]
+                marked = (replace(each[sentence], limited=1 < limit == len(each[sentence].tokens)) for each in apart)
+                found[number] = self.job.ranked(list(marked))
         self.job.tell_progress(found)
         if self._own_text is None:
             return found, []

@@ -21,20 +21,30 @@ class Hypothesis:
         tokens: token ids, `</s>` at the end included, `<s>` not.
         score: sum of `token_scores` / (number of tokens that the search chose) ** lenpen.
         token_scores: natural log-probability of each token, given those before it; 0 where the token was given.
+        limited: True if it ends at the length limit.
     """
 
     tokens: tuple[int, ...]
     score: float
     token_scores: tuple[float, ...]
+    limited: bool = False
 
-    def sentences(self, lenpen: float) -> list[Hypothesis]:
-        """Split the hypothesis of a joined unit into one per sentence; each ends in its `<brk>`, the last in `</s>`."""
+    def sentences(self, lenpen: float, tag: int = -1) -> list[Hypothesis]:
+        """Split the hypothesis of a joined unit into one per sentence; each ends in its `<brk>`, the last in `</s>`.
+
+        Args:
+            tag: as in `Slot`. It is certain, and no token of the mean that a sentence's score is.
+        """
         ends = [place + 1 for place, token in enumerate(self.tokens) if token == BRK]
-        if not ends:
+        if not ends and (tag < 0 or self.tokens[0] != tag):
             return [self]
         cuts = zip([0, *ends], [*ends, len(self.tokens)], strict=True)
         return [
-            Hypothesis(self.tokens[a:b], sum(self.token_scores[a:b]) / (b - a) ** lenpen, self.token_scores[a:b])
+            Hypothesis(
+                self.tokens[a:b],
+                sum(self.token_scores[a:b]) / (b - a - (self.tokens[a] == tag)) ** lenpen,
+                self.token_scores[a:b],
+            )
             for a, b in cuts
         ]
 

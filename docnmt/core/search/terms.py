@@ -139,6 +139,11 @@ class TermRows:
         """Keep only these slots."""
         self._slots, self._rows = [self._slots[n] for n in slots], [self._rows[n] for n in slots]
 
+    def steps(self, row: int) -> Collection[int]:
+        """Return the tokens that continue or begin a term which a row lacks."""
+        n, place = divmod(row, self.width)
+        return () if self._slots[n] is None else self._rows[n][place].steps
+
     def forbid(self, log_probs: Tensor, room: Callable[[int], int]) -> None:
         """Set log_probs (R, V) to -inf for tokens that may not follow.
 

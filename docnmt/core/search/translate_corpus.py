@@ -37,9 +37,10 @@ class Translation:
     Attributes:
         text: detokenised, without spaces at its ends. pieces: its subwords without `</s>`.
         score: natural log-probability of the subwords and `</s>` (`<brk>` inside a joined unit), divided by their
-            number ** lenpen.
+            number ** lenpen. A prescribed tag of the language is certain and not counted.
         piece_scores: natural log-probability of each piece.
         explanation: the context that was read for it, if requested.
+        limited: True if it ends at the length limit (`max_len_a`, `max_len_b`), so that its end may be missing.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Translation:
     score: float
     piece_scores: tuple[float, ...]
     explanation: Explanation | None = None
+    limited: bool = False
 
     @classmethod
     def of_given(cls, text: str, tokenizer: Tokenizer) -> Translation:
@@ -79,7 +81,9 @@ class SentenceResult:
     def from_dict(cls, found: Mapping[str, Any]) -> SentenceResult:
         """Rebuild a result from its dictionary as read from JSON, which has lists for tuples; numbers are exact."""
         translations = (
-            Translation(each["text"], tuple(each["pieces"]), each["score"], tuple(each["piece_scores"]))
+            Translation(
+                each["text"], tuple(each["pieces"]), each["score"], tuple(each["piece_scores"]), limited=each["limited"]
+            )
             for each in found["nbest"]
         )
         return cls(found["number"], tuple(translations))
@@ -230,4 +234,5 @@ def translation(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
         pieces=tuple(tokenizer.pieces(hypothesis.tokens[:-1])),
         score=hypothesis.score,
         piece_scores=hypothesis.token_scores[:-1],
+        limited=hypothesis.limited,
     )

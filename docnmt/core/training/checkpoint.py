@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # the header is JSON, whose types `CheckpointHeader` lists
 
+import msgspec
 import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from docnmt.core.scoring.doubts import ModelRecord
 from docnmt.registry.migrate import CONFIG_VERSION, migrate, migrate_tensor
 from docnmt.runtime.checksums import KIND, Seal, checksum
 from docnmt.runtime.errors import UserError
@@ -35,7 +37,7 @@ class CheckpointHeader(OpenObject):
     """The header of a checkpoint: names of the registered parts, `config` by section and name, the task's state,
     progress, the hash of the data, threads and device of the training process. `config_version` is the version
     (`docnmt.registry.migrate`) of the names of options and tensors; it is missing in files of version 1. `plugins`
-    has the checksums of the plug-in files that were imported."""
+    has the checksums of the plug-in files that were imported. `start` is the model of `--finetune-from-model`."""
 
     format: int
     docnmt: str
@@ -52,6 +54,7 @@ class CheckpointHeader(OpenObject):
     scores: dict[str, float]
     config_version: Count = 1
     averaged: list[str] | None = None
+    start: ModelRecord | None = None
     ranks: Count = 1
     plugins: dict[str, str] | None = None
 
@@ -72,6 +75,26 @@ class Checkpoint:
     def task_tensors(self) -> dict[str, Tensor]:
         """The tensors that are neither the model's, nor the optimizer's, nor means of weights (`--ema`)."""
         return {n: t for n, t in self.tensors.items() if not n.startswith(("model.", "optimizer.", "ema."))}
+
+    @property
+    def start(self) -> ModelRecord | None:
+        """The model that this one was started from (`--finetune-from-model`)."""
+        return msgspec.convert(self.header.get("start"), ModelRecord | None)
+
+    def record(self) -> ModelRecord:
+        """Return what a results folder and a model that starts from this one record about it."""
+        header = self.header
+        names = sorted(self.group("model").items())
+        return ModelRecord(
+            checkpoint=str(self.path),
+            arch=header["arch"],
+            update=header["progress"].get("update", 0),
+            weights=checksum(*(f"{name} {Seal.of_tensor(*_content(tensor))} ".encode() for name, tensor in names)),
+            data=header["fingerprint"],
+            loss=header["scores"].get("loss"),
+            averaged=len(header.get("averaged") or ()),
+            start=self.start,
+        )
 
 
 def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from docnmt.core.scoring.doubts import ModelRecord
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.journal import format_values
 from docnmt.core.training.probe import largest_batches, probe
@@ -45,6 +47,8 @@ def describe_checkpoint(path: Path) -> str:
     }
     if "averaged" in header:
         facts["averaged"] = ", ".join(header["averaged"])
+    if "start" in header:
+        facts["start"] = str(msgspec.convert(header["start"], ModelRecord))
     lines = [f"{name:<12}{value}" for name, value in facts.items()]
     return "\n".join([*lines, "", *parameter_table(model), "", *options_table(header["config"])])
 

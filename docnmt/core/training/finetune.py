@@ -22,6 +22,7 @@ from docnmt.core.models.equal_start import (
     start_as_sentence_model,
     start_problems,
 )
+from docnmt.core.scoring.doubts import ModelRecord
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, unique_state
@@ -35,8 +36,8 @@ from docnmt.runtime.files import find_checkpoint
 SENTENCE_MODEL = "transformer"
 
 
-def start_from(model: nn.Module, model_config: object, task: Task, training: TrainingConfig) -> None:
-    """Copy the weights of `--finetune-from-model` into a new model.
+def start_from(model: nn.Module, model_config: object, task: Task, training: TrainingConfig) -> ModelRecord:
+    """Copy the weights of `--finetune-from-model` into a new model; return that model's record.
 
     Raises:
         UserError: there is no such checkpoint, it has another task or vocabulary, or its model does not fit; the
@@ -72,6 +73,7 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
             own[name].copy_(tensor)
     if theirs != kind:
         start_as_sentence_model(model, tensors)
+    return checkpoint.record()
 
 
 def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from docnmt.core.models.model_options import PARTS, model_config
+from docnmt.core.scoring.doubts import ModelRecord
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, load_state
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
@@ -31,13 +32,14 @@ _WIDTHS = ("embed_dim", "ffn_dim", "hidden_dim", "output_dim", "classifier_dim")
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A model in evaluation mode with its task, configuration and checkpoint header."""
+    """A model in evaluation mode with its task, configuration, checkpoint header and record."""
 
     model: nn.Module
     task: Task
     model_config: DataclassInstance
     arch: str
     header: dict[str, Any]
+    record: ModelRecord
 
 
 def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> LoadedModel:
@@ -50,7 +52,8 @@ def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> Loade
     checkpoint = load_checkpoint(find_checkpoint(path), optimizer=False)
     task = restore_task(checkpoint)
     model, model_config = restore_model(checkpoint, task)
-    return LoadedModel(model.to(device).eval(), task, model_config, checkpoint.header["arch"], checkpoint.header)
+    arch, header = checkpoint.header["arch"], checkpoint.header
+    return LoadedModel(model.to(device).eval(), task, model_config, arch, header, checkpoint.record())
 
 
 def restore_task(checkpoint: Checkpoint) -> Task:

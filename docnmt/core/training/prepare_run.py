@@ -64,11 +64,12 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     check_metric(training, task, criterion)
     check_validation(config, task, model)
     check_judged(config, task)
-    state = TrainingState()
+    state, start = TrainingState(), None
     if checkpoint is not None:
         load_state(model, checkpoint.group("model"), checkpoint.path)
+        start = checkpoint.start
     elif training.finetune_from_model is not None:
-        start_from(model, config["model"], task, training)
+        start = start_from(model, config["model"], task, training)
     model.to(device)
     if trains_linear() and device.type == "cpu" and not training.bf16:
         replace_linear(model, TrainedLinear)
@@ -79,7 +80,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
         check_sharding()
         sharded = ShardedLoss(model, criterion, device)
     optimizer = build_optimizer(config["optimization"], model, learning_rate_scales(model, training))
-    run = Run(config, folder, task, model, criterion, optimizer, device, state, sharded=sharded)
+    run = Run(config, folder, task, model, criterion, optimizer, device, state, start=start, sharded=sharded)
     if training.ema is not None:
         run.mean = MeanWeights(model, training.ema)
     if checkpoint is not None:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from docnmt.core.batching.plan import plan_batches
 from docnmt.core.criterions.criterion import Criterion
 from docnmt.core.models.encoder_decoder import EncoderDecoder
 from docnmt.core.optim.config import OptimizationConfig
+from docnmt.core.scoring.doubts import ModelRecord
 from docnmt.core.tasks.task import Batch, Dataset, Task
 from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_checkpoint, unique_state
 from docnmt.core.training.config import SECTIONS, RunConfig, TrainingConfig
@@ -44,6 +46,7 @@ class Run:
     """A training run, on which the training loop works.
 
     Attributes:
+        start: the model of `--finetune-from-model`.
         started_with: number of ranks at the run's first update; an update keeps as many batches if the number changes.
         sharded: the loss, if each rank has only a part of the model (`--shard`).
         mean: the running mean of the weights (`--ema`).
@@ -57,6 +60,7 @@ class Run:
     optimizer: torch.optim.Optimizer
     device: torch.device
     state: TrainingState
+    start: ModelRecord | None = None
     scores: dict[str, float] = field(default_factory=dict)
     saved: int | None = None
     saved_at: float = field(default_factory=time.monotonic)
@@ -205,6 +209,7 @@ class Run:
             "device": self.device.type,
             "scores": self.scores,
             "plugins": imported(),
+            **({} if self.start is None else {"start": msgspec.to_builtins(self.start)}),
         }
         save_checkpoint(path, header, tensors)
         if path == self.folder.last:
