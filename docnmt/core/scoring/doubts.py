@@ -10,9 +10,8 @@ from itertools import product
 from pathlib import Path
 
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.structured import OpenObject, read_json
-
 from docnmt.runtime.languages import CJK, SOUTHEAST
+from docnmt.runtime.structured import OpenObject, read_json
 
 _TAG = re.compile(r"\s*</?(?:refset|srcset|tstset|doc|hl|p|seg)\b[^<>]*>", re.IGNORECASE)
 _NO_SPACES = re.compile(f"[{CJK}{SOUTHEAST}]")
