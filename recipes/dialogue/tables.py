@@ -111,7 +111,13 @@ def table(rows: Sequence[Row], where: str, ways: Sequence[str], *, forms: bool =
 
 def true_and_foreign(rows: Sequence[Row]) -> Iterator[str]:
     """What the document's own first third is worth beside another document's, by the same systems and seeds."""
-    columns = ("agreement, sentence model", "foreign third", "true third", "foreign − sentence model, p", "true − foreign")
+    columns = (
+        "agreement, sentence model",
+        "foreign third",
+        "true third",
+        "foreign − sentence model, p",
+        "true − foreign",
+    )
     yield f"| text | system | seeds | {' | '.join(columns)} | s-BLEU, true − foreign | chrF, true − foreign |"
     yield f"| --- | --- |{' ---: |' * 8}"
     scored = {(row["set"], row["system"], row["seed"], row["given"]): row for row in rows if "s-BLEU" in row}

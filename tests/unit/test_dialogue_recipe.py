@@ -176,11 +176,12 @@ def test_the_table_has_a_row_for_each_result(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_only_what_speakers_wrote_in_english_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = [[("english", "one", "un", "eins"), ("french", "deux", "two", "zwei"), ("english", "three", "trois", "drei")]]
-    said += [[("french", "quatre", "four", "vier"), ("english", "five", "cinq", "fünf")]]
+    english, french = "english", "french"
+    said = [[(english, "one", "un", "eins"), (french, "deux", "two", "zwei"), (english, "three", "trois", "drei")]]
+    said += [[(french, "quatre", "four", "vier"), (english, "five", "cinq", "fünf")]]
     for number, (model, utterances) in enumerate(zip(("baseline", "2to2"), said, strict=True)):
-        keys = ("language", "original_text", "reference_translation", "postprocessed_text")
-        rows = {str(n): dict(zip(keys, row, strict=True)) | {"normalised_version": ""} for n, row in enumerate(utterances)}
+        keys = ("language", "original_text", "reference_translation", "postprocessed_text", "normalised_version")
+        rows = {str(n): dict(zip(keys, (*row, ""), strict=True)) for n, row in enumerate(utterances)}
         content = {"translation_model": model, "utterances": dict(reversed(rows.items()))}
         (tmp_path / f"{number}.json").write_text(json.dumps(content), encoding="utf-8")
     assert dialogues.main(["written", str(tmp_path), str(tmp_path / "shipped")]) == 0
