@@ -28,8 +28,10 @@ GIVEN = {
 }
 #: Systems that begin at another sentence model of 2,500 updates than most, or at one of 6,000 or 12,000.
 STARTS = (", second start", ", longer start", ", longest start")
-TABLES = (("dev", ("none", "third")), ("diabla", ("none",)), ("diabla", ("third", "foreign")))
-TABLES += (("games", ("none", "third", "foreign")),)
+TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("dev", ("none", "third")), ("diabla", ("none",)), ("diabla", ("third", "foreign")),
+    ("games", ("none", "third", "foreign")),
+)  # fmt: skip
 #: Of models that can be told the form.
 FORMS = (("diabla", ("none", "asked", "third", "foreign")), ("games", ("none", "third", "foreign")))
 
@@ -123,8 +125,10 @@ def true_and_foreign(rows: Sequence[Row]) -> Iterator[str]:
     scored = {(row["set"], row["system"], row["seed"], row["given"]): row for row in rows if "s-BLEU" in row}
     for where, title in PLACES.items():
         for name in sorted({key[1] for key in scored if key[0] == where and key[3] == "foreign"}, key=order):
-            keys = [key[:3] for key in sorted(scored) if (*key[:2], key[3]) == (where, name, "foreign")]
-            pairs = [(scored[(*key, "third")], scored[(*key, "foreign")]) for key in keys if (*key, "third") in scored]
+            seeds = sorted(
+                seed for part, system, seed, given in scored if (part, system, given) == (where, name, "foreign")
+            )
+            pairs = [(scored[where, name, seed, "third"], scored[where, name, seed, "foreign"]) for seed in seeds]
             beside = [foreign["against_sentence"]["agreement"] for _, foreign in pairs]
             control = [foreign["agreement"] - over[0] for (_, foreign), over in zip(pairs, beside, strict=True)]
             cells = [spread(control, 1), *(spread([pair[n]["agreement"] for pair in pairs], 1) for n in (1, 0))]
