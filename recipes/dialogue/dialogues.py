@@ -8,6 +8,8 @@ python recipes/dialogue/dialogues.py asked OUT/test TRANSLATION.formal TRANSLATI
 python recipes/dialogue/dialogues.py kept OUT/test --languages en fr
 python recipes/dialogue/dialogues.py questions CTXPRO/formality.en-fr.dev.jsonl ... --train OUT.jsonl --held OUT.tsv
 python recipes/dialogue/dialogues.py table SCORES.json ... > TABLE.md
+python recipes/dialogue/dialogues.py written DIABLA-DATASET/DiaBLa-corpus/dialogues OUT/shipped
+python recipes/dialogue/dialogues.py written DIABLA-DATASET/DiaBLa-corpus/dialogues --translation OURS.fr > WRITTEN.fr
 """
 
 from __future__ import annotations
@@ -205,6 +207,36 @@ def _difference(compared: dict[str, Any] | None) -> str:
     return f"{compared['difference']:+.2f} ({low:+.2f} to {high:+.2f}), p {compared['p_value']:.3f}"
 
 
+def written(args: argparse.Namespace) -> None:
+    """DiaBLa's own protocol: only what speakers wrote in English. OUT.SYSTEM.en, .fr and .translated.fr for each of the
+    two systems of 2018 whose translations the corpus has; or these lines of a translation of the whole corpus."""
+    texts: dict[str, dict[str, Documents]] = {}
+    lines_of = iter(lines(args.translation)) if args.translation else iter(())
+    for number, path in enumerate(sorted(Path(args.dialogues).glob("*.json"))):
+        dialogue = json.loads(path.read_text(encoding="utf-8"))
+        utterances = [said for _, said in sorted(dialogue["utterances"].items(), key=lambda item: int(item[0]))]
+        if args.translation:
+            between = [next(lines_of)] if number else []  # the empty line between documents
+            whole = list(islice(lines_of, len(utterances)))
+            if any(map(str.strip, between)) or len(whole) < len(utterances):
+                raise UserError(
+                    f"{args.translation}: expected {len(utterances)} lines for {path.name}, then an empty one"
+                )
+            kept_lines = [line for line, said in zip(whole, utterances, strict=True) if said["language"] == "english"]
+            sys.stdout.write("\n" * bool(number) + "".join(f"{line}\n" for line in kept_lines))
+            continue
+        system = texts.setdefault(dialogue["translation_model"], {})
+        english = [said for said in utterances if said["language"] == "english"]
+        sources = [said["normalised_version"] or said["original_text"] for said in english]
+        references = [said["reference_translation"] for said in english]
+        translations = [said["postprocessed_text"] for said in english]
+        for name, spoken in zip(("en", "fr", "translated.fr"), (sources, references, translations), strict=True):
+            system.setdefault(name, []).append([" ".join(line.split()) for line in spoken])
+    for name, sides in texts.items():
+        for side_name, chosen in sides.items():
+            write(side(f"{args.out}.{name}", side_name), chosen)
+
+
 def positive(word: str) -> int:
     """A whole number of at least 1, from the command line."""
     if (number := int(word)) < 1:
@@ -216,11 +248,14 @@ def main(words: Sequence[str] | None = None) -> int:
     """One of the steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(dest="step", required=True)
-    work = {each.__name__: each for each in (text, given, paragraphs, rest, asked, kept, questions, table)}
+    work = {each.__name__: each for each in (text, given, paragraphs, rest, asked, kept, questions, table, written)}
     step = {name: steps.add_parser(name, help=each.__doc__) for name, each in work.items()}
     for name in ("text", "given", "paragraphs", "asked", "kept"):
         step[name].add_argument("prefix")
         step[name].add_argument("--languages", nargs=2, required=True, metavar="LANG")
+    step["written"].add_argument("dialogues", metavar="DIALOGUES", help="the corpus's folder of JSON files")
+    step["written"].add_argument("out", nargs="?", default="shipped")
+    step["written"].add_argument("--translation", metavar="FILE", help="print the lines of this text that count")
     step["text"].add_argument("out")
     step["text"].add_argument("--levels", action="store_true", help="with the levels")
     step["paragraphs"].add_argument("out")

@@ -11,6 +11,7 @@
 #   SYSTEMS="…"      of sentence mixed shape concat hier source target both hier_cond levels steady choice forms; the first is the control
 #                    (all)
 #   SIZE=            of the models: _small (the default), _tiny, _big, or nothing for the base size
+#   DIABLA=DIR       DiaBLa-corpus/dialogues of the corpus's repository: also score the lines that speakers wrote in English
 #   PRECISION=--no-bf16  on a processor without bfloat16 products
 # One core with bf16 takes some three hours for the sentence model, 5 for a further sentence model and 10 to 15 for a document model.
 set -euo pipefail
@@ -138,6 +139,13 @@ scored() { # RUN SET CONTROL: each translation beside the control's
         docnmt-score --src "$text/$part.en" --ref "$text/$part.$target" --sys "$out/$way.$target" --address "$target" \
             --paired "$work/results/$2/$3/$control.$target" --json > "$out/$way.json"
     done
+    if [ "$2" = diabla ] && [ -n "${DIABLA:-}" ]; then # the corpus's own protocol
+        for part in "$text/diabla.en" "$text/diabla.$target" "$work/results/diabla/$3/none.$target" "$out/none.$target"; do
+            dialogues written "$DIABLA" --translation "$part" > "${part%.*}.written.${part##*.}"
+        done
+        docnmt-score --src "$text/diabla.written.en" --ref "$text/diabla.written.$target" --sys "$out/none.written.$target" \
+            --address "$target" --paired "$work/results/diabla/$3/none.written.$target" --json > "$out/written.json"
+    fi
 }
 ask() { # RUN NAME QUESTIONS [OPTION …]: how many of ctxpro's questions are answered
     local out=$work/results/ctxpro/$1/$2 path=$work/$1/model/checkpoint_last.safetensors

@@ -4,10 +4,12 @@
     python recipes/discourse/retrieval.py runs/quickstart/corpus --keep docs/measured/retrieval.jsonl
 
 The most similar sentence shares the words of the largest summed inverse document frequency with the source sentence; of
-equals the nearest is taken. `found` is the share of questions for which it is the deciding one. The answer is then
-chosen by counts: how often, in the training text, each target word is in a sentence whose looked-up sentence has a word
-v. The score of an answer is the sum over its words, those that all answers share left out, of the largest
-log P(word | v). For comparison the nearest sentence is asked in the same way, and so are all earlier ones at once.
+equals the nearest is taken. By `name` the nearest earlier sentence with the same name is looked up: a word that the
+training text never writes in lower case. `found` is the share of questions for which it is the deciding one. The answer
+is then chosen by counts: how often, in the training text, each target word is in a sentence whose looked-up sentence
+has a word v. The score of an answer is the sum over its words, those that all answers share left out, of the largest
+log P(word | v). The words of a context are those of its human translation. For comparison the nearest sentence is asked
+in the same way, and so are all earlier ones at once.
 """
 
 from __future__ import annotations
@@ -45,6 +47,20 @@ def most_similar(training: Sequence[str]) -> Choose:
         own = set(words(source))
         weight = [sum(-math.log(max(frequency[w], 1) / len(training)) for w in own & set(words(e))) for e in earlier]
         return [max(range(len(earlier)), key=lambda n: (weight[n], n))] if earlier else []
+
+    return choose
+
+
+def same_name(training: Sequence[str]) -> Choose:
+    """The index of the nearest earlier sentence that shares a word which a training text only capitalises."""
+    lower = {word for line in training for word in _WORD.findall(line) if not word[0].isupper()}
+
+    def names(text: str) -> set[str]:
+        return {word for word in _WORD.findall(text) if word[0].isupper() and word.casefold() not in lower}
+
+    def choose(source: str, earlier: Sequence[str]) -> list[int]:
+        mentioned = names(source)
+        return [n for n, sentence in enumerate(earlier) if mentioned & names(sentence)][-1:]
 
     return choose
 
@@ -123,10 +139,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path, metavar="FOLDER", help="of make.py; with lengthen.py's files, if there")
     parser.add_argument("--keep", type=Path, metavar="FILE.jsonl", help="of tools/measured.py; is written")
+    parser.add_argument("--reads", nargs="+", metavar="NAME", help="only these: similar, name, nearest, all [all four]")
     options = parser.parse_args()
-    similar = most_similar(read_layout(options.corpus / "train.en").sentences)
+    training = read_layout(options.corpus / "train.en").sentences
+    similar, named = most_similar(training), same_name(training)
     sets = sorted(options.corpus.glob("contrastive*.tsv"))
-    for name, choose in (("similar", similar), ("nearest", nearest), ("all", whole)):
+    ways: dict[str, Choose] = {"similar": similar, "name": named, "nearest": nearest, "all": whole}
+    for name in options.reads or ways:
+        choose = ways[name]
         table = learn(options.corpus, choose)
         for path in sets:
             row = ask(path, table, choose)

@@ -76,7 +76,7 @@ def main() -> None:
         [name, *(cell for each in both for cell in cells(each, variant, "sinusoidal.add"))]
         for name, variant in OWN.items()
     ])  # fmt: skip
-    further = ["AG News, ten times the rate", "Δ to `add`", "AG News, the notebooks' size", "Δ to `add`"]
+    further = ["AG News, ten times the rate", "Δ to `add`", "AG News, four layers of width 256", "Δ to `add`"]
     show([*titles, *further], [
         [name, *(cell for each in both for cell in cells(each, f"paper.{variant}", "paper.add")),
          *cells(both[0], f"wide.{variant}", "wide.add"),

@@ -7,7 +7,7 @@
 #   c  dialogue, en-fr: base models of sentences and of documents (recipes/dialogue), with their scores
 #   d  docmix, en-de: a sentence model, a document model that starts from it, and the sentence model trained on for as
 #      long; their scores, and ContraPro
-#   e  cells of the fusion study at the notebooks' size (recipes/fusion_matters/*_notebook.yaml)
+#   e  cells of the fusion study in four layers of width 256 (recipes/fusion_matters/*_notebook.yaml)
 #   DATA=~/corpora recipes/gpu/prepare.sh     before, without the card
 #   recipes/gpu/run.sh MINUTES [PART …]
 # Every result is a small file in runs/gpu. What is there is not done again, so the same command goes on after an

@@ -173,3 +173,24 @@ def test_the_table_has_a_row_for_each_result(tmp_path: Path, capsys: pytest.Capt
     one, two = (row.split("|") for row in capsys.readouterr().out.splitlines()[2:])
     assert [cell.strip() for cell in one[2:6]] == ["51.2", "–", "15.00", ""]
     assert two[7].strip() == "+1.00 (+0.50 to +1.50), p 0.010"
+
+
+def test_only_what_speakers_wrote_in_english_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    english, french = "english", "french"
+    said = [[(english, "one", "un", "eins"), (french, "deux", "two", "zwei"), (english, "three", "trois", "drei")]]
+    said += [[(french, "quatre", "four", "vier"), (english, "five", "cinq", "fünf")]]
+    for number, (model, utterances) in enumerate(zip(("baseline", "2to2"), said, strict=True)):
+        keys = ("language", "original_text", "reference_translation", "postprocessed_text", "normalised_version")
+        rows = {str(n): dict(zip(keys, (*row, ""), strict=True)) for n, row in enumerate(utterances)}
+        content = {"translation_model": model, "utterances": dict(reversed(rows.items()))}
+        (tmp_path / f"{number}.json").write_text(json.dumps(content), encoding="utf-8")
+    assert dialogues.main(["written", str(tmp_path), str(tmp_path / "shipped")]) == 0
+    assert (tmp_path / "shipped.baseline.en").read_text() == "one\nthree\n"
+    assert (tmp_path / "shipped.baseline.translated.fr").read_text() == "eins\ndrei\n"
+    assert (tmp_path / "shipped.2to2.fr").read_text() == "cinq\n"
+    (tmp_path / "ours.fr").write_text("a\nb\nc\n\nd\ne\n")
+    assert dialogues.main(["written", str(tmp_path), "--translation", str(tmp_path / "ours.fr")]) == 0
+    assert capsys.readouterr().out == "a\nc\n\ne\n"
+    (tmp_path / "ours.fr").write_text("a\nb\nc\nd\ne\n")
+    assert dialogues.main(["written", str(tmp_path), "--translation", str(tmp_path / "ours.fr")]) == 1
+    assert "ours.fr" in capsys.readouterr().err
