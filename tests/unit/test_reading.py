@@ -86,7 +86,8 @@ def test_kernels_compute_what_a_layer_computes_without(norms: tuple[str, ...], m
     torch.manual_seed(0)
     names, order = ("first", "second", "third"), iter(norms)
     made = {name: FeedForward(d_model=6, d_inner=8, activation="relu") for name in names}
-    layer = Layer(made, [(name,) for name in names], residual=lambda: Residual(d_model=6, dropout=0.0, norm=next(order)))
+    residual = lambda: Residual(d_model=6, dropout=0.0, norm=next(order))  # noqa: E731
+    layer = Layer(made, [(name,) for name in names], residual=residual)
     for parameter in layer.double().parameters():
         nn.init.normal_(parameter)
     x, weights = torch.randn(2, 5, 6, dtype=torch.float64)
