@@ -169,13 +169,6 @@ def keep(run: Run) -> None:
         path.unlink()
 
 
-def save_is_due(run: Run) -> bool:
-    """Return True if `--save-interval-updates` demands a checkpoint, or the last one is older than 15 minutes."""
-    every = run.limits.save_interval_updates
-    due = every is not None and run.state.update % every == 0
-    return due or time.monotonic() - run.saved_at > 15 * 60
-
-
 def save(run: Run) -> None:
     """Write checkpoint_last and, if there is no validation, the checkpoints of `--keep-last`."""
     if run.training.disable_validation:
