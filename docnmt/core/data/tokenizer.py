@@ -12,6 +12,7 @@ from typing import Literal
 import sentencepiece
 
 from docnmt.core.data.preparation import Preparation
+from docnmt.core.data.sentencepiece_model import CONTROL, USER_DEFINED, read_model
 from docnmt.runtime.errors import UserError
 
 #: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
@@ -127,6 +128,13 @@ class Tokenizer:
         if number == UNK:
             raise UserError(f"the vocabulary has no entry '{name}', its tag for '{self.preparation.tag}'")
         return number
+
+    @functools.cached_property
+    def marks(self) -> tuple[int, ...]:
+        """The numbers of entries that are no words: `<brk>` and other control symbols, tags, user-defined symbols."""
+        tags = {self._processor.piece_to_id(name) for name in self.preparation.tags.values()} - {UNK}
+        kinds = (piece.kind for piece in read_model(self._model).pieces)
+        return tuple(sorted(tags | {number for number, kind in enumerate(kinds) if kind in (CONTROL, USER_DEFINED)}))
 
     @functools.cached_property
     def vocab_size(self) -> int:

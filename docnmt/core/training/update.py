@@ -27,7 +27,7 @@ from docnmt.runtime.transfer import to_host
 #: The sums of a batch, which may still be on the device.
 Sums: TypeAlias = "Mapping[str, float | Tensor]"
 #: What a rank reports: the sums of each batch by its place in the update, the parameters without a gradient
-#: (None: it had no batch, or is alone), its seconds, a signal that has arrived at it, whether its checkpoint is overdue.
+#: (None: it had no batch, or is alone), its seconds, a signal that has arrived, whether its checkpoint is overdue.
 Share: TypeAlias = "tuple[list[tuple[int, Sums]], list[int] | None, float, str, bool]"
 
 
