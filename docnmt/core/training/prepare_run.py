@@ -27,12 +27,12 @@ from docnmt.core.training.progress_state import TrainingState
 from docnmt.core.training.restore_run import restore
 from docnmt.core.training.run import Run, seed_everything
 from docnmt.core.training.run_folder import RunFolder
-from docnmt.modules.reduced_precision import replace_linear
+from docnmt.modules.reduced_precision import multiplies_bfloat16, replace_linear
 from docnmt.modules.trained_linear import TrainedLinear
 from docnmt.registry.options import to_dict
 from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
 from docnmt.runtime import ranks
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.tuning import pick_device, trains_linear
 
 if TYPE_CHECKING:  # FSDP2 takes a second to import
@@ -47,12 +47,18 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
 
     Raises:
         UserError: the save-dir is not a run's, an option differs from the run it has, or data or checkpoint is damaged.
+        UsageError: `--bf16` on a processor without its products.
     """
     limits, training = config["run"], config["training"]
     check_noise(config)
     check_made_for(config)
     folder = folder or RunFolder(Path(limits.save_dir))
     device = pick_device(limits.device)
+    if training.bf16 and device.type == "cpu" and not limits.force_bf16 and not multiplies_bfloat16():
+        raise UsageError(
+            "--bf16: this processor has no bfloat16 products (x86: AVX512-BF16 or AMX), and float32 is many times "
+            "faster: --no-bf16; --force-bf16 computes without them"
+        )
     checkpoint = _earlier(folder, config)
     task = TASKS.get(training.task).load(config["task"], Path(limits.data))
     if checkpoint is not None and checkpoint.header["fingerprint"] != task.fingerprint:
