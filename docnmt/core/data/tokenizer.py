@@ -211,9 +211,8 @@ def _training_problem(message: str, vocab_size: int) -> str:
     if match := re.search(r"value <= (\d+)", message):
         return f"--vocab-size {vocab_size} is more than this text supports: the largest that works is {match[1]}"
     if match := re.search(r"required_chars\D*(\d+) vs (\d+)", message):
-        smallest = int(match[2]) + 1
         return (
-            f"--vocab-size {vocab_size} is too small: the text's characters alone need {smallest}; "
+            f"--vocab-size {vocab_size} is too small: the text's characters alone need {match[2]}; "
             "raise it or lower --character-coverage"
         )
     if vocab_size < len(SPECIAL):
