@@ -210,7 +210,7 @@ def test_commands_and_python_translate_into_the_language_asked_for(
         forced = [logits.log_softmax(-1)[torch.arange(len(rows)), rows][1:].sum() / len(rows)
                   for logits, rows in zip(theirs.logits(texts, TARGETS[:6]), labels, strict=True)]  # fmt: skip
         scores = loaded.score(texts, TARGETS[:6], source_lang=source, target_lang=target)
-        assert scores == pytest.approx([float(each) for each in forced], rel=1e-5, abs=1e-4)  # the tag is certain, and counts
+        assert scores == pytest.approx([float(each) for each in forced], rel=1e-5, abs=1e-4)  # tags count
     assert translate([*options, "--target-lang", "de"]) == 2
     assert "--target-lang de" in one_line(capsys)
 
