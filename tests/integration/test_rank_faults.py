@@ -190,6 +190,18 @@ def test_out_of_memory_names_rank_and_batch(data: Path, tmp_path: Path) -> None:
     assert "train rows " in line
 
 
+def test_a_rank_without_memory_for_the_largest_batch_tries_no_other_that_needs_all_ranks(
+    data: Path, tmp_path: Path
+) -> None:
+    """Under --shard, in one rank alone, before the first update: the others know nothing of smaller batches."""
+    options = ("--shard", "--memory-at", "1", "--max-epoch", "1", "--disable-validation")
+    done = torchrun(2, rank_toy.__file__, "toy_other", str(data), str(tmp_path / "run"), *options, timeout=90)
+    assert done.returncode != 0
+    (line,) = own_lines(done.stderr)
+    assert "do not fit into the memory" in line
+    assert "--max-tokens" in line
+
+
 @pytest.mark.parametrize("afterwards", ["the last checkpoint goes on", "run the command again"])
 def test_only_a_training_speaks_of_checkpoints(afterwards: str) -> None:
     job = RankState(HashStore(), afterwards)

@@ -143,6 +143,8 @@ def why(job: RankState, error: RuntimeError) -> BaseException:
 
 def reason(job: RankState, error: BaseException) -> BaseException:
     """Return the error to end this process with: its own if no other rank has failed, else the reason of the others."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # first: once one has reported, the launcher stops all
     found: BaseException | None = error
     if isinstance(error, (Terminated, KeyboardInterrupt)):
         found = None if job.stopped else lost(job)  # a launcher stops all when it sees one end
@@ -150,8 +152,6 @@ def reason(job: RankState, error: BaseException) -> BaseException:
             return error
     elif isinstance(error, RuntimeError) and any(name in str(error).lower() for name in ("gloo", "nccl")):
         found = lost(job) or error
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # first: once reported, others end and the launcher stops all
     if isinstance(found, Elsewhere) or not _first_to_tell(job):
         time.sleep(BEAT)  # the reporting rank must end first
         return Elsewhere(2 if isinstance(error, UsageError) else 1)
