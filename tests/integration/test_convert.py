@@ -122,7 +122,7 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
         other, their_scores = loaded.translate(SOURCES, beam, LIMIT)
         assert text == other
         if their_scores is not None:
-            assert scores == pytest.approx(their_scores, abs=1e-4)
+            assert scores == pytest.approx(their_scores, rel=1e-5, abs=1e-4)
 
 
 def test_there_and_back_nothing_changes(system: System) -> None:
