@@ -121,7 +121,6 @@ def assert_logits(system: System, sentences: int, seed: int) -> None:
     texts = task.target_tokenizer.encode(targets)
     with torch.no_grad():
         expected = model.output(model(batch)).split([len(text) + 1 for text in texts])
-    error = 2e-5 * float(torch.cat(expected).abs().max())  # float32 on both sides
     never = [BOS, BRK, MASK]
     allowed = np.setdiff1d(np.arange(expected[0].shape[1]), never)
     state = other.read(task.source_tokenizer.encode(sources), places)
@@ -132,7 +131,7 @@ def assert_logits(system: System, sentences: int, seed: int) -> None:
         for row, text in enumerate(texts):
             if place <= len(text):
                 found = torch.from_numpy(scores[row, allowed])
-                torch.testing.assert_close(found, expected[row][place, allowed], atol=error, rtol=0)
+                torch.testing.assert_close(found, expected[row][place, allowed], atol=1e-4, rtol=0)
         assert scores[:, never].max() < scores[:, allowed].min()
     assert torch.cat(expected).std() > 0.5
 
