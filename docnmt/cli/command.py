@@ -21,6 +21,7 @@ from docnmt.registry.migrate import gone, migrate_file, moved_to
 from docnmt.registry.options import Section, build, flag, underscored
 from docnmt.registry.registry import Registry
 from docnmt.registry.user_dir import import_plugins, place_in_plugin
+from docnmt.runtime import launch
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import Terminated, UsageError, UserError, printable, shortened
 from docnmt.runtime.interrupt import work_begins
@@ -202,6 +203,7 @@ def run(
     user's error is one line on stderr; `--debug`, or `debug()` afterwards, adds the traceback.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    launch.command = prog
     came: list[str] = []
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # text is UTF-8 in every locale

@@ -39,7 +39,7 @@ def copied_labels(
         log p(label) under the pointer, the similarity of the nearest key, and the logarithm of the sum of all
         exponentials, (T,) each; `NOTHING` or less where there is nothing to read.
     """
-    parts: list[Sequence[Tensor]] = []
+    parts: list[Sequence[Tensor]] = [[similarities(q[:0], k[:0]).sum(1)] * 3]
     for rows, keys, scores in _scored(q, k, labels, layout, window):
         if not scores.shape[1]:
             parts.append([scores.sum(1) + NOTHING] * 3)

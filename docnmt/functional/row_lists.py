@@ -106,6 +106,7 @@ def products(q: Tensor, table: Tensor, lists: RowLists) -> Tensor:
         query = torch.arange(len(q), device=q.device).repeat_interleave(count, output_size=len(lists.rows))
         return (q.index_select(0, query) * table.index_select(0, lists.rows)).sum(1)
     entries = lists.sparse(table)
+    entries.values().zero_()  # by which `beta` multiplies: 0 times NaN is NaN
     found: Tensor = torch.sparse.sampled_addmm(entries, q.detach(), table.detach().T, beta=0.0, out=entries).values()
     return found
 

@@ -31,7 +31,7 @@ class FeedForward(Sublayer[None, NoCache]):
 
     def forward(self, x: Tensor, reads: Reads | None = None) -> Tensor:
         """(T, d) → (T, d)."""
-        if x.is_cuda and type(self.inner) is nn.Linear and takes_kernels(x):
+        if type(self.inner) is nn.Linear and takes_kernels(x):
             from docnmt.functional.kernels.bias_activation import bias_activation
 
             inner = bias_activation(nn.functional.linear(x, self.inner.weight), self.inner.bias, self.name)
@@ -77,16 +77,14 @@ class Residual(nn.Module):
 
     def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return x (T, d) and the block's input for it."""
-        return self._at_once(x, None, self.norm) if self.pre and x.is_cuda and takes_kernels(x) else (x, self.enter(x))
+        return self._at_once(x, None, self.norm) if self.pre and takes_kernels(x) else (x, self.enter(x))
 
     def pass_on(self, x: Tensor, added: Tensor, following: Residual | None) -> tuple[Tensor, Tensor]:
         """Return the result of `leave` and the next block's input for it; without a next block, the result twice."""
-        if x.is_cuda and takes_kernels(x, added):
-            normed_after = following.norm if self.pre and following is not None and following.pre else None
-            left, read = self._at_once(x, added, normed_after if self.pre else self.norm)
-            return (left, read) if self.pre else (read, read)
-        left = self.leave(x, added)
-        return left, left if following is None else following.enter(left)
+        if takes_kernels(x, added) and self.pre:
+            return self._at_once(x, added, following.norm if following is not None and following.pre else None)
+        left = self._at_once(x, added, self.norm)[1] if takes_kernels(x, added) else self.leave(x, added)
+        return (left, left) if following is None else following.begin(left)
 
     def _at_once(self, x: Tensor, added: Tensor | None, norm: nn.LayerNorm | None) -> tuple[Tensor, Tensor]:
         """x + dropout(added) and its norm, by one kernel; the sum twice where no norm is wanted."""

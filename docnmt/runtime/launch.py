@@ -99,6 +99,8 @@ def obtainable_memory(system: Path = Path("/")) -> int | None:
     return None
 
 
+#: The name of the command that this process runs, for errors that no caller can print.
+command = "docnmt"
 _met = False
 
 

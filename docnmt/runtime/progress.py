@@ -48,16 +48,18 @@ class Progress:
         label: name of the work, at the beginning of the line.
         unit: unit of the rate (`tok`, `lines`, `MB`).
         initial: amount done before (resumed work); it counts in the bar but not in the rate.
+        lasting: print a line at the end; False: the bar disappears, as inside work that says itself what came of it.
         file: output stream, stderr by default.
     """
 
     def __init__(
-        self, total: int | None, label: str, *, unit: str = "", initial: int = 0, file: TextIO | None = None
-    ) -> None:
+        self, total: int | None, label: str, *, unit: str = "", initial: int = 0, lasting: bool = True,
+        file: TextIO | None = None,
+    ) -> None:  # fmt: skip
         self.total, self.label, self.unit, self.initial, self.done = total, label, unit, initial, initial
         self.file = sys.stderr if file is None else file
         self._terminal = self.file.isatty()
-        self._note = ""
+        self._note, self._lasting = "", lasting
         self._start = self._shown = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -83,7 +85,7 @@ class Progress:
     ) -> None:
         now = time.monotonic()
         self._clear()
-        if kind is not None and issubclass(kind, Exception):  # the error's message is enough
+        if not self._lasting or (kind is not None and issubclass(kind, Exception)):  # the error's message is enough
             return
         state = "" if kind is None else " (stopped)"
         here = f"{self.done - self.initial:,} of " if self.initial else ""  # the time is for these

@@ -61,7 +61,7 @@ def test_in_true_context_it_is_the_loss(name: str, options: dict[str, Any]) -> N
     assert count == (text.target.lengths() + 1).sum()  # type: ignore[union-attr]
     some = Asked.draw(text, 2, 1)
     assert len(some.numbers) == 6
-    assert losses(asks, some, [], 1)["true"] == pytest.approx(found[some.numbers], abs=1e-4)
+    assert losses(asks, some, [], 1)["true"] == pytest.approx(found[some.numbers], rel=1e-5, abs=1e-4)
 
 
 def forced(asks: Reader, context: list[int], last: int, window: int | None = None) -> float:
@@ -82,15 +82,15 @@ def test_the_last_sentence_of_a_document_as_forced_scoring_has_it(name: str, opt
         begin = int(text.document_offsets[document])
         own = list(range(begin, last))
         for window in (1, 3):
-            assert found[f"within {window}"][last] == pytest.approx(forced(asks, own, last, window), abs=1e-4)
+            assert found[f"within {window}"][last] == pytest.approx(forced(asks, own, last, window), rel=1e-5, abs=1e-4)
         if (name, options) in WHOLE:
-            assert found["true"][last] == pytest.approx(forced(asks, own, last), abs=1e-4)
+            assert found["true"][last] == pytest.approx(forced(asks, own, last), rel=1e-5, abs=1e-4)
             for kind, documents in changes.items():
                 context = documents(document, last - begin)[:-1].tolist()
-                assert found[kind][last] == pytest.approx(forced(asks, context, last), abs=1e-4)
+                assert found[kind][last] == pytest.approx(forced(asks, context, last), rel=1e-5, abs=1e-4)
     contexts = [found[kind] for kind in ("true", "shuffled", "foreign", "none")]
     if name == "transformer":
-        assert all(each == pytest.approx(contexts[0], abs=1e-5) for each in contexts)
+        assert all(each == pytest.approx(contexts[0], rel=1e-5, abs=1e-5) for each in contexts)
     else:
         assert all(abs(one - other).max() > 1e-3 for one in contexts for other in contexts if one is not other)
 

@@ -62,7 +62,7 @@ def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def log_probs(loaded: LoadedModel, sources: list[str], targets: list[str]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Logits (L, V) and their log-probabilities for each target, `</s>` included, in one pass."""
+    """Logits (L, V) and their log-probabilities for each target, `</s>` included, in one pass, in float64."""
     task: Any = loaded.task
     corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
     other = ParallelCorpus.from_lines([[text] for text in targets], task.target_tokenizer)
@@ -71,7 +71,8 @@ def log_probs(loaded: LoadedModel, sources: list[str], targets: list[str]) -> li
     units = planned_units(model.reading, corpus)
     batch = collate(corpus, units, np.arange(len(units)), model.reading)
     with torch.no_grad():
-        logits = model.output(model(batch))  # (T, V)
+        logits = model.double().output(model(batch))  # (T, V)
+    model.float()
     lengths = batch.target.layout.sentence_offsets.diff().tolist()
     return [(each, each.log_softmax(-1)) for each in logits.split(lengths)]
 
@@ -107,8 +108,8 @@ def test_logits_are_the_same(system: System, side: str) -> None:
     spread = 0.0
     expected = theirs.logits(SOURCES, TARGETS)
     for (logits, probabilities), other in zip(log_probs(ours, SOURCES, TARGETS), expected, strict=True):
-        torch.testing.assert_close(logits[:, known], other[:, chosen], atol=1e-4, rtol=0)
-        torch.testing.assert_close(probabilities[:, known], other.log_softmax(-1)[:, chosen], atol=1e-4, rtol=0)
+        torch.testing.assert_close(logits[:, known], other[:, chosen], atol=1e-5, rtol=0)
+        torch.testing.assert_close(probabilities[:, known], other.log_softmax(-1)[:, chosen], atol=1e-5, rtol=0)
         spread = max(spread, float(other.std()))
     assert spread > 0.5  # the numbers are no zeros
 
@@ -121,7 +122,7 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
         other, their_scores = loaded.translate(SOURCES, beam, LIMIT)
         assert text == other
         if their_scores is not None:
-            assert scores == pytest.approx(their_scores, abs=1e-4)
+            assert scores == pytest.approx(their_scores, rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_a_model_of_docnmt_goes_there_and_comes_back(tmp_path: Path, settings: d
     theirs, again = marian.Loaded(tmp_path / "marian"), load_model(tmp_path / "again")
     there = columns(theirs, ours.task.target_tokenizer.vocabulary())
     for (logits, _), other in zip(log_probs(ours, lines, lines[::-1]), theirs.logits(lines, lines[::-1]), strict=True):
-        torch.testing.assert_close(logits, other[:, there], atol=1e-4, rtol=0)
+        torch.testing.assert_close(logits, other[:, there], atol=1e-5, rtol=0)
     assert again.model_config == ours.model_config
     assert again.task.state().json == ours.task.state().json
     tensors = [{**unique_state(each.model), **each.task.state().tensors} for each in (ours, again)]
@@ -236,7 +237,7 @@ def test_tokens_that_were_added_are_words(tmp_path: Path) -> None:
              for name in task.target_tokenizer.vocabulary()]  # fmt: skip
     known = [n for n, row in enumerate(there) if row >= 0 and n != BOS]
     for (logits, _), other in zip(log_probs(ours, texts, TARGETS[:3]), theirs.logits(texts, TARGETS[:3]), strict=True):
-        torch.testing.assert_close(logits[:, known], other[:, [there[n] for n in known]], atol=1e-4, rtol=0)
+        torch.testing.assert_close(logits[:, known], other[:, [there[n] for n in known]], atol=1e-5, rtol=0)
     # and the target's code, put before every text by the task
     tagged = task.between(target_lang="deu").source_tokenizer
     assert tagged.encode(texts) == task.source_tokenizer.encode([f">>deu<< {text}" for text in texts])
@@ -260,5 +261,5 @@ def test_windows_of_sentences_are_texts_with_breaks(tmp_path: Path) -> None:
     units = planned_units(model.reading, corpus)  # type: ignore[arg-type]
     batch = collate(corpus, units, np.arange(len(units)), model.reading)  # type: ignore[arg-type]
     with torch.no_grad():
-        logits = model.output(model(batch))  # type: ignore[operator]
-    torch.testing.assert_close(logits, torch.cat(expected)[:, there], atol=1e-4, rtol=0)
+        logits = model.double().output(model(batch))  # type: ignore[operator]
+    torch.testing.assert_close(logits, torch.cat(expected)[:, there], atol=1e-5, rtol=0)

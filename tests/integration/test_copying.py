@@ -17,7 +17,7 @@ from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
 from docnmt.core.data.tokenizer import EOS
 from docnmt.core.models.equal_start import own_parameters, start_as_sentence_model
 from docnmt.functional import chunked_cross_entropy
-from docnmt.functional.copy_scores import copied_labels
+from docnmt.functional.copy_scores import copied_labels, copied_values
 from docnmt.functional.loss import Copied, label_log_probs
 from docnmt.layout import DocumentLayout
 
@@ -30,6 +30,16 @@ def labelled() -> TranslationBatch:
     labels = torch.cat([text.target.tokens[1:], text.target.tokens[:1]])
     labels[text.target.layout.sentence_offsets[1:] - 1] = EOS
     return replace(text, labels=labels)
+
+
+@pytest.mark.parametrize("lengths", [[], [[0]], [[0, 0], [0]]])
+def test_no_words_have_no_scores(lengths: list[list[int]]) -> None:
+    q = torch.randn(0, 4, requires_grad=True)
+    found = copied_labels(q, q, torch.zeros(0, dtype=torch.long), DocumentLayout.from_lengths(lengths), 3)
+    assert [part.shape for part in found] == [(0,)] * 3
+    sum(part.sum() for part in found).backward()
+    values = copied_values(q, q, q, torch.zeros(0, dtype=torch.long), DocumentLayout.from_lengths(lengths), 3)
+    assert values.shape == (0, 4)
 
 
 def copying(**options: Any) -> Any:

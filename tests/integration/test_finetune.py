@@ -133,7 +133,7 @@ def test_the_start_is_the_sentence_model(tmp_path: Path, name: str, old: dict[st
     ]
     assert [r.text for r in found[0]] == [r.text for r in found[1]]
     scores = [[r.nbest[0].score for r in each] for each in found]
-    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5, abs=1e-5)
 
 
 def search() -> tuple[GenerationConfig, BeamSearchConfig]:

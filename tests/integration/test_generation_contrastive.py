@@ -68,16 +68,18 @@ def test_the_forced_score_is_the_beam_score(arch: str, lenpen: float) -> None:
     for document, number in zip(DOCUMENTS, numbers, strict=True):
         best = results[number].nbest
         forced = [ForcedExample(tuple(document[:-1]), document[-1], (), found.text) for found in best]
-        assert forced_scores([model], task, forced, lenpen=lenpen) == pytest.approx([f.score for f in best], abs=1e-4)
+        scores = [found.score for found in best]
+        assert forced_scores([model], task, forced, lenpen=lenpen) == pytest.approx(scores, rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_batches_change_no_score(arch: str) -> None:
     model, task = small_system.model(arch), small_system.task()
     many = forced_scores([model], task, examples())
-    assert forced_scores([model], task, examples(), max_tokens=1) == pytest.approx(many, abs=1e-4)
-    assert forced_scores([model], task, examples()[::-1], max_tokens=90) == pytest.approx(many[::-1], abs=1e-4)
-    assert forced_scores([model, model], task, examples()) == pytest.approx(many, abs=1e-4)
+    assert forced_scores([model], task, examples(), max_tokens=1) == pytest.approx(many, rel=1e-5, abs=1e-4)
+    backwards = forced_scores([model], task, examples()[::-1], max_tokens=90)
+    assert backwards == pytest.approx(many[::-1], rel=1e-5, abs=1e-4)
+    assert forced_scores([model, model], task, examples()) == pytest.approx(many, rel=1e-5, abs=1e-4)
 
 
 def test_an_ensemble_averages_each_tokens_probability() -> None:
@@ -86,7 +88,7 @@ def test_an_ensemble_averages_each_tokens_probability() -> None:
     search = BeamSearchConfig(beam=2, nbest=2, lenpen=0.0)
     for found in next(translate_corpus(models, task, corpus, GenerationConfig(), search)).nbest:
         example = ForcedExample((), DOCUMENTS[0][0], (), found.text)
-        assert forced_scores(models, task, [example]) == pytest.approx([found.score], abs=1e-4)
+        assert forced_scores(models, task, [example]) == pytest.approx([found.score], rel=1e-5, abs=1e-4)
         apart = [forced_scores([model], task, [example])[0] for model in models]
         assert not math.isclose(found.score, sum(apart) / 2, abs_tol=1e-4)  # which averages logarithms
 
@@ -98,7 +100,7 @@ def test_context_matters_to_document_models_only() -> None:
     assert len(with_context[0].source_context) > 0
     sentence, document = small_system.model("transformer_tiny"), small_system.model("cond_transformer_tiny")
     assert forced_scores([sentence], task, with_context) == pytest.approx(
-        forced_scores([sentence], task, without), abs=1e-4
+        forced_scores([sentence], task, without), rel=1e-5, abs=1e-4
     )
     assert forced_scores([document], task, with_context) != pytest.approx(
         forced_scores([document], task, without), abs=1e-3

@@ -64,7 +64,7 @@ def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> No
     assert [r.number for r in first] == [r.number for r in second]
     for one, other in zip(first, second, strict=True):
         assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
-        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], abs=1e-4)
+        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -86,7 +86,7 @@ def test_neighbouring_documents_change_nothing(arch: str) -> None:
         for one in document:
             other = next(backwards)
             assert one.text == other.text
-            assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=1e-4)
+            assert one.nbest[0].score == pytest.approx(other.nbest[0].score, rel=1e-5, abs=1e-4)
 
 
 def test_sampling_does_not_depend_on_the_batch() -> None:
@@ -206,8 +206,8 @@ def test_an_ensemble_averages_probabilities() -> None:
         probabilities.append(torch.stack(steps))
     average = (probabilities[0] + probabilities[1]) / 2
     expected = average[torch.arange(len(tokens) + 1), torch.tensor([*tokens, EOS])].log()
-    assert list(found.piece_scores) == pytest.approx(expected[:-1].tolist(), abs=1e-5)
-    assert found.score == pytest.approx(float(expected.sum()), abs=1e-4)
+    assert list(found.piece_scores) == pytest.approx(expected[:-1].tolist(), rel=1e-5, abs=1e-5)
+    assert found.score == pytest.approx(float(expected.sum()), rel=1e-5, abs=1e-4)
 
 
 def test_models_of_different_units_translate_together() -> None:

@@ -93,7 +93,8 @@ def assert_same(found: list[SentenceResult], expected: list[SentenceResult]) -> 
     assert [result.number for result in found] == [result.number for result in expected]
     for one, other in zip(found, expected, strict=True):
         assert [each.text for each in one.nbest] == [each.text for each in other.nbest]
-        assert [each.score for each in one.nbest] == pytest.approx([each.score for each in other.nbest], abs=1e-4)
+        scores = [each.score for each in other.nbest]
+        assert [each.score for each in one.nbest] == pytest.approx(scores, rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)

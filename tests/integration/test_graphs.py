@@ -44,7 +44,7 @@ pytestmark = pytest.mark.skipif(not pretended.available(), reason="this torch ca
 if pretended.available():
     pretended.make_known()  # here, before any test of this process has made gradients
 SIZES = "--embed-dim 16 --heads 2 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --max-tokens 120"
-UPDATES = "--bf16 --lr 0.01 --warmup-updates 3 --disable-validation --log-interval 1"
+UPDATES = "--bf16 --force-bf16 --lr 0.01 --warmup-updates 3 --disable-validation --log-interval 1"
 
 #: Lengths of documents: several shapes of batches of documents, too.
 LENGTHS = [3, 1, 4, 5, 2, 3, 4, 5, 3, 2, 9, 30, 20, 25, 12]
@@ -293,7 +293,8 @@ def test_a_loss_that_is_not_a_number_changes_no_weight(trainings: Trainings) -> 
 def test_an_update_is_two_graphs(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batch and seeds in one copy, the passes; losses and norm in one copy; clipping factor and rates, the step."""
     monkeypatch.setenv("DOCNMT_GRAPHS", "on")
-    options = "--bf16 --label-smoothing 0.1 --dropout 0.1 --max-tokens 300 --embed-dim 32 --ffn-dim 32 --heads 2"
+    options = "--bf16 --force-bf16 --label-smoothing 0.1 --dropout 0.1 --max-tokens 300"
+    options += " --embed-dim 32 --ffn-dim 32 --heads 2"
     found = host_syncs.count(data, tmp_path / "run", "transformer", options.split(), kernels=False, updates=12)
     assert sum(found.waits.values()) == 1
     launched = [what for what, _ in found.launches.elements()]

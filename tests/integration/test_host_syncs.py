@@ -106,7 +106,8 @@ BUDGETS = {
 @pytest.mark.parametrize("case", BUDGETS)
 def test_an_update_launches_no_more_than_it_did(case: str, data: Path, tmp_path: Path) -> None:
     arch, *more = case.split(" ")
-    options = "--bf16 --label-smoothing 0.1 --dropout 0.1 --max-tokens 300 --embed-dim 32 --ffn-dim 32 --heads 2"
+    options = "--bf16 --force-bf16 --label-smoothing 0.1 --dropout 0.1 --max-tokens 300"
+    options += " --embed-dim 32 --ffn-dim 32 --heads 2"
     found = host_syncs.count(data, tmp_path / "run", arch, [*options.split(" "), *more], kernels=False)
     assert sum(found.waits.values()) == 1
     assert sum(found.launches.values()) <= BUDGETS[case], found.launches.most_common(40)

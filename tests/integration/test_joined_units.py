@@ -134,7 +134,7 @@ def translate(
 def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
     for one, other in zip(first, second, strict=True):
         assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
-        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], abs=1e-4)
+        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES, ids=NAMES)
@@ -248,7 +248,7 @@ def test_a_sliding_window_gives_its_last_sentence(batch_size: int) -> None:
         found = translate(model, [document], batch_size=batch_size)
         assert [each.text for each in found] == [each.text for each in expected]
         scores = [each.nbest[0].score for each in expected]
-        assert [each.nbest[0].score for each in found] == pytest.approx(scores, abs=1e-5)
+        assert [each.nbest[0].score for each in found] == pytest.approx(scores, rel=1e-5, abs=1e-5)
     assert [r.number for r in translate(model, DOCUMENTS)] == list(range(sum(map(len, DOCUMENTS))))
 
 
@@ -288,7 +288,7 @@ def test_forced_scores_are_the_models_own(name: str, settings: dict[str, Any]) -
         found = [next(results).nbest[0] for _ in document]
         context = tuple(each.text for each in found[:-1])
         example = ForcedExample(tuple(document[:-1]), document[-1], context, found[-1].text)
-        assert forced_scores([model], task, [example]) == pytest.approx([found[-1].score], abs=1e-4)
+        assert forced_scores([model], task, [example]) == pytest.approx([found[-1].score], rel=1e-5, abs=1e-4)
 
 
 def test_models_that_write_different_units_are_refused() -> None:

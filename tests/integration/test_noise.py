@@ -21,16 +21,18 @@ from toy import assert_same_checkpoint, log
 from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, TranslationBatch
 from docnmt.core.batching.collate import collate_source
+from docnmt.core.batching.formality import TAGS, in_form
 from docnmt.core.batching.noise import DroppedContexts, HiddenWords, resegmented
 from docnmt.core.batching.planned_units import planned_units
 from docnmt.core.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.random_draws import uniform
-from docnmt.core.data.tokenizer import BRK, EOS, MASK
+from docnmt.core.data.tokenizer import BRK, EOS, MASK, Tokenizer
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
-from docnmt.core.tasks.translation_data import TranslationDataset
+from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset
 from docnmt.modules.embedding import WordDropout
 from docnmt.registry.options import contradictions
 
@@ -98,6 +100,35 @@ def test_masks_fall_on_words_of_the_source_and_whatever_the_batch(name: str) -> 
     apart = [source_rows(masked.batch(everything[[u]]))[0] for u in everything[::-1]]
     assert apart[::-1] == source_rows(after)
     assert source_rows(dataset(model, 0.3, 0.3, seeds=(1, 2, 0)).batch(everything)) != source_rows(after)
+
+
+@pytest.mark.parametrize("name", ["transformer", "doc_transformer", "concat_transformer"])
+@pytest.mark.parametrize("breaks", [True, False])
+def test_tags_and_symbols_are_never_hidden(name: str, breaks: bool) -> None:
+    """A form of address before a language's tag before words, some of them symbols that a user defined."""
+    symbols = [*TAGS.values(), "<fr>", "<name>"]
+    lines = [line.replace("cat", "<name>") for document in DOCUMENTS for line in document]
+    plain = Tokenizer.train(lines, 48, user_defined_symbols=symbols)
+    tokenizer = plain.prepared(Preparation(tags={"fr": "<fr>"}, tag="fr", tag_of="target"))
+    documents = [[line.replace("cat", "<name>") for line in document] for document in DOCUMENTS]
+    bare = ParallelCorpus.from_lines(documents, tokenizer)
+    of = replace(bare, target=bare.source, references=[bare.source_text])
+    told = in_form(of, "formal", tokenizer)
+    task = DocumentTranslation(DocumentTranslationConfig(), languages=("en", "fr"), tokenizers=(tokenizer, tokenizer))
+    options = {"source_breaks": breaks} if name != "transformer" else {}
+    plan = small_system.model(name + "_tiny", of=task, **options).reading
+    noise = TrainingData(DocumentTranslationConfig(source_mask=0.999), (tokenizer,) * 2, (1, 1, 0), ("en", "fr"))
+    units = planned_units(plan, told)
+    dataset = TranslationDataset(told, units, plan, "train")
+    chosen = np.arange(len(units))
+    hidden = replace(noise.hidden(plan), context=0.999)
+    before, after = (replace(dataset, hidden=mask).batch(chosen).source.tokens for mask in (None, hidden))
+    entries = tokenizer.vocabulary()
+    marks = torch.tensor([n for n, entry in enumerate(entries) if entry in (*symbols, "<brk>", "</s>")])
+    kept = torch.isin(before, marks)
+    assert {entries[n] for n in before[kept].tolist()} >= {"<formal>", "<fr>", "<name>", "</s>"}
+    assert torch.equal(after[kept], before[kept])
+    assert (after[~kept] == MASK).float().mean() > 0.98
 
 
 def test_own_and_context_words_of_a_window_are_told_apart() -> None:

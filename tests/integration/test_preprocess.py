@@ -20,6 +20,7 @@ from docnmt.core.data.data_report import describe_folder
 from docnmt.core.data.encode_text import fitting_workers
 from docnmt.core.data.meta import read_meta
 from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.formats.document import Document, structure_of
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
@@ -213,6 +214,36 @@ def test_text_and_tables_are_one_split(text: ParallelText) -> None:
         corpus = text.corpus("train")
         assert corpus.levels.shape[1] == 0
         assert list(corpus.source_text)[-2:].count("a river") == (2 if number == 0 else 0)
+
+
+@pytest.mark.parametrize("known_first", [True, False])
+@pytest.mark.parametrize("option", [(), ("--max-sentence-tokens", "24", "--long-policy", "skip")], ids=["all", "skip"])
+@pytest.mark.parametrize("kind", ["text", "table"])
+def test_paragraphs_of_one_corpus_are_not_known_of_another(
+    text: ParallelText, known_first: bool, option: tuple[str, ...], kind: str
+) -> None:
+    """Two routes: the corpora together, and each as documents with and without units."""
+    known = [["a river", "a house and a river", "a dog"], ["a cat"]]
+    unknown = [["the cat", "the dog and the old house and the old cat and a dog and a tree", "the tree"], ["the river"]]
+    paragraphs = "a river\n<p>\na house and a river\na dog\n\na cat\n"
+    for side in ("en", "de"):
+        text.path(f"known.{side}").write_text(paragraphs)
+        text.path(f"unknown.{side}").write_text("".join("\n".join(lines) + "\n\n" for lines in unknown))
+    rows = [{"d": str(n), "s": line, "t": line} for n, lines in enumerate(unknown) for line in lines]
+    text.path("unknown.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    other = "unknown.jsonl" if kind == "table" else "unknown"
+    names = ["known", other] if known_first else [other, "known"]
+    columns = ("--columns", "document=d", "source=s", "target=t") if kind == "table" else ()
+    words = ("--trainpref", *(str(text.path(name)) for name in names), *columns, *option, "--vocab-size", "24")
+    assert text.preprocess(*words) == 0
+    if option:
+        unknown[0].pop(1)
+    documents = [Document(tuple(known[0]), (("0",), ("1",), ("1",))), Document(tuple(known[1]), (("0",),))]
+    bare = [Document(tuple(lines)) for lines in unknown]
+    expected = structure_of([*documents, *bare] if known_first else [*bare, *documents])
+    corpus = text.corpus("train")
+    assert corpus.document_offsets.tolist() == expected.document_offsets.tolist()
+    assert corpus.levels.tolist() == expected.levels.tolist()
 
 
 def test_names_where_some_files_have_none(text: ParallelText) -> None:

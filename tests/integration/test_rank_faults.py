@@ -24,7 +24,7 @@ from toy import log, train, write_toy_data
 from docnmt.core.training import folder_lock as lock
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.run_folder import RunFolder
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.ranks import lost_ranks as gone
 from docnmt.runtime.ranks.rank import RankState
 
@@ -97,6 +97,66 @@ def test_a_killed_rank_is_named_and_the_last_checkpoint_goes_on(data: Path, tmp_
         assert other == pytest.approx(line, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("frozen", "options"), [(0, ()), pytest.param(1, ("--shard",), marks=pytest.mark.slow)], ids=["whole", "sharded"]
+)
+def test_a_frozen_rank_ends_the_job(
+    data: Path, tmp_path: Path, frozen: int, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped process keeps its connections open: only its missing signs of life say that it computes no more."""
+    run = tmp_path / "run"
+    monkeypatch.setenv("DOCNMT_RANK_TIMEOUT", "0.15")
+    with job(2, data, run, "--max-update", "100000", *OFTEN, *options) as process:
+        wait_for(run, 25, process)
+        os.kill(pid(run, frozen), signal.SIGSTOP)
+        assert process.stderr is not None
+        err = ""
+        for line in process.stderr:
+            err += line
+            if own_lines(line):
+                os.kill(pid(run, frozen), signal.SIGKILL)  # torchrun itself waits half a minute for it
+        process.wait(60)
+    assert process.returncode != 0
+    (line,) = own_lines(err)
+    assert line.startswith(f"docnmt-train: error: rank {frozen} (")
+    assert "the last checkpoint goes on" in line
+    assert "DOCNMT_RANK_TIMEOUT" in line
+    assert load_checkpoint(run / LAST).header["progress"]["update"] >= 20
+    assert train(data, run, "--max-update", str(updates(run)), *OFTEN) == 0
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "soon", "nan", "inf"])
+def test_the_time_without_a_sign_of_life_is_a_number(minutes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCNMT_RANK_TIMEOUT", minutes)
+    with pytest.raises(UsageError, match="DOCNMT_RANK_TIMEOUT"):
+        gone.timeout()
+
+
+@pytest.mark.parametrize("fast", [0, 1])
+@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.slow), ("--shard",)], ids=["whole", "sharded"])
+def test_one_rank_decides_when_a_checkpoint_is_due(
+    data: Path, tmp_path: Path, fast: int, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clocks differ. Here a quarter of an hour passes in one rank at every update, and never in the other."""
+    monkeypatch.setenv("FAST_CLOCK", str(fast))
+    limits = ("--max-update", "40", "--disable-validation", "--log-interval", "1")
+    with job(2, data, tmp_path / "run", *limits, "--keep-last", "100", *options) as process:
+        err = process.communicate(timeout=90)[1]
+    assert process.returncode == 0, err
+    kept = [load_checkpoint(path).header["progress"]["update"] for path in RunFolder(tmp_path / "run").kept().values()]
+    assert kept == (list(range(1, 41)) if fast == 0 else [40])
+
+
+def test_ranks_have_the_same_options(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that validates or ends at another update than the others would wait for them forever."""
+    monkeypatch.setenv("OTHER_OPTIONS", "--validate-interval-updates 3")
+    with job(2, data, tmp_path / "run", "--max-update", "8") as process:
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode != 0
+    (line,) = own_lines(err)
+    assert "the options: not the same in rank 0 and rank 1" in line
+
+
 def test_sigterm_to_any_rank_saves_once(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     with job(2, data, run, "--max-update", "100000", "--disable-validation", "--log-interval", "1") as process:
@@ -128,6 +188,18 @@ def test_out_of_memory_names_rank_and_batch(data: Path, tmp_path: Path) -> None:
     assert line.startswith("docnmt-train: error: rank 1: update ")
     assert "out of memory with " in line
     assert "train rows " in line
+
+
+def test_a_rank_without_memory_for_the_largest_batch_tries_no_other_that_needs_all_ranks(
+    data: Path, tmp_path: Path
+) -> None:
+    """Under --shard, in one rank alone, before the first update: the others know nothing of smaller batches."""
+    options = ("--shard", "--memory-at", "1", "--max-epoch", "1", "--disable-validation")
+    done = torchrun(2, rank_toy.__file__, "toy_other", str(data), str(tmp_path / "run"), *options, timeout=90)
+    assert done.returncode != 0
+    (line,) = own_lines(done.stderr)
+    assert "do not fit into the memory" in line
+    assert "--max-tokens" in line
 
 
 @pytest.mark.parametrize("afterwards", ["the last checkpoint goes on", "run the command again"])

@@ -38,7 +38,7 @@ MORE = {
     "mix": "--arch transformer --mix-data {folder}/data=0.5",
     "resolutions": "--arch doc_transformer --resolutions 1 2 0",
     "subwords": "--arch transformer --subword-sampling 0.1",
-    "bf16": "--arch hier_cond_transformer --bf16",
+    "bf16": "--arch hier_cond_transformer --bf16 --force-bf16",
     "checkpointing": "--arch cond_transformer --position-fusion add --checkpoint-activations",
     "bleu": "--arch transformer --eval-metrics",
     "three": "--arch transformer --max-tokens 60",

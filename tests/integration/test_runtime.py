@@ -204,8 +204,8 @@ def test_a_training_in_float32_gets_linear_layers_that_onednn_computes(
     """Names, order and values of the parameters stay; so does what the small ones of them belong to."""
     corpus = ParallelText(tmp_path)
     assert corpus.preprocess("--vocab-size", "100") == 0
-    given = f"--arch hier_cond_transformer_tiny {precision} --device cpu --save-dir {tmp_path / 'run'}".split()
-    given = [str(corpus.data), *given]
+    given = f"--arch hier_cond_transformer_tiny {precision} --force-bf16 --device cpu".split()
+    given = [str(corpus.data), *given, "--save-dir", str(tmp_path / "run")]
     before = prepare(parse(given)).model
     monkeypatch.setattr(runtime, "_trains_linear", True)
     model = prepare(parse(given)).model

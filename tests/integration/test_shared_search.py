@@ -98,7 +98,7 @@ def test_a_request_among_others_is_the_request_alone(arch: str, name: str) -> No
         alone = each.alone()
         assert {n: found.text for n, found in each.found.items()} == {n: found.text for n, found in alone.items()}
         scores = [found.score for _, found in sorted(each.found.items())]
-        assert scores == pytest.approx([found.score for _, found in sorted(alone.items())], abs=1e-4)
+        assert scores == pytest.approx([found.score for _, found in sorted(alone.items())], rel=1e-5, abs=1e-4)
 
 
 def test_two_texts_at_once_take_fewer_steps_than_one() -> None:

@@ -202,7 +202,7 @@ def translate(
 def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
     for one, other in zip(first, second, strict=True):
         assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
-        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], abs=1e-4)
+        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_translation_scores_as_if_its_forerunners_were_forced(
         context = tuple(texts[-1][:-1])
         example = ForcedExample(tuple(document[:-1]), document[-1], context, texts[-1][-1])
         assert forced_scores([model], task, [example], context_window=window) == pytest.approx(
-            [found[-1].score], abs=1e-4
+            [found[-1].score], rel=1e-5, abs=1e-4
         )
         if len(document) > 1 and window is None:
             other = replace(example, target_context=(*context[:-1], "9 9 9 9"))

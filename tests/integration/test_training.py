@@ -37,7 +37,7 @@ def test_learns_and_says_so(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("stops", [(1,), (7,), (3, 11), (10, 20)])
 def test_resume_is_bit_exact(data: Path, tmp_path: Path, stops: tuple[int, ...]) -> None:
     """Stopping anywhere, also in the middle of an epoch and of a logging interval, changes no bit."""
-    common = ("--validate-interval-updates", "5", "--update-freq", "2", "--bf16")
+    common = ("--validate-interval-updates", "5", "--update-freq", "2", "--bf16", "--force-bf16")
     train(data, tmp_path / "whole", *common, "--max-update", "23")
     for stop in (*stops, 23):
         assert train(data, tmp_path / "parts", *common, "--max-update", str(stop)) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import resource
 import signal
 import subprocess
@@ -392,14 +393,33 @@ def test_what_nobody_means_is_said_first(data: Path, tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize("has", [False, True])
-def test_a_processor_without_bfloat16_is_said_first(
+def test_a_processor_without_bfloat16_is_refused(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, has: bool
 ) -> None:
-    monkeypatch.setattr("docnmt.core.training.train_command.multiplies_bfloat16", lambda: has)
-    assert train(data, tmp_path / "run", "--dry-run", "--bf16", "--device", "cpu") == 0
-    assert ("this processor has no bfloat16 products" in capsys.readouterr().out) is not has
-    assert train(data, tmp_path / "run", "--dry-run", "--device", "cpu") == 0
+    for module in ("train_command", "prepare_run"):
+        monkeypatch.setattr(f"docnmt.core.training.{module}.multiplies_bfloat16", lambda: has)
+    command = (data, tmp_path / "run", "--max-update", "2", "--device", "cpu")
+    for trial in (("--dry-run",), ()):
+        assert train(*command, *trial, "--bf16") == (0 if has else 2)
+        error = capsys.readouterr().err
+        assert ("error: --bf16: this processor has no bfloat16 products" in error) is not has
+        assert has or ("--no-bf16" in error and "--force-bf16" in error and not (tmp_path / "run" / LAST).exists())
+    assert train(*command, "--dry-run", "--bf16", "--force-bf16") == 0
+    assert ("note: --bf16: this processor has no bfloat16 products" in capsys.readouterr().out) is not has
+    assert train(data, tmp_path / "other", *command[2:], "--bf16", "--force-bf16") == 0
+    assert train(data, tmp_path / "plain", *command[2:], "--dry-run") == 0
     assert "bfloat16 products" not in capsys.readouterr().out
+
+
+def test_long_work_is_shown_while_it_lasts(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here all work is long: validation and the updates of a dry run have their bars."""
+    monkeypatch.setattr("docnmt.runtime.progress.LOG_INTERVAL", 0.0)
+    assert train(data, tmp_path / "run", "--max-epoch", "1") == 0
+    assert re.search(r"^validating \(loss\) 100% of ", capsys.readouterr().err, re.MULTILINE)
+    assert train(data, tmp_path / "other", "--dry-run", "--max-update", "3") == 0
+    assert re.search(r"^trying \d+ updates? 100% of ", capsys.readouterr().err, re.MULTILINE)
 
 
 def test_too_little_processor_time_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

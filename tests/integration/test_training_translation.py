@@ -41,7 +41,8 @@ def _reversed(piece: str) -> list[str]:
 @pytest.mark.parametrize("arch", ["transformer", "hier_cond_transformer"])
 @pytest.mark.parametrize("bf16", ["--bf16", "--no-bf16"])
 def test_resume_is_bit_exact(data: Path, tmp_path: Path, arch: str, bf16: str) -> None:
-    command = [str(data), "--arch", arch, *SMALL.split(), "--max-tokens", "150", "--log-interval", "2", bf16]
+    command = [str(data), "--arch", arch, *SMALL.split(), "--max-tokens", "150", "--log-interval", "2"]
+    command += [bf16, "--force-bf16"]
     for run, limits in (("whole", [9]), ("parts", [2, 5, 9])):
         for limit in limits:
             assert train([*command, "--save-dir", str(tmp_path / run), "--max-update", str(limit)]) == 0

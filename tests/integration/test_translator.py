@@ -77,7 +77,7 @@ def texts(documents: list[list[docnmt.Translation]]) -> list[list[str]]:
 def assert_same(found: list[docnmt.Translation], expected: list[docnmt.Translation]) -> None:
     """As far as another batch may differ."""
     assert [each.pieces for each in found] == [each.pieces for each in expected]
-    assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-4)
+    assert [each.score for each in found] == pytest.approx([each.score for each in expected], rel=1e-5, abs=1e-4)
 
 
 def test_importing_docnmt_imports_no_torch() -> None:
@@ -200,9 +200,9 @@ def test_scores_of_its_own_translations_are_those_of_search(arch: str, options: 
     scores = model.score([*documents, [""]], texts(found), lenpen=0.7)
     assert scores[-1] == [0.0]
     for document, expected in zip(scores, found, strict=True):
-        assert document == pytest.approx([each.score for each in expected], abs=1e-4)
+        assert document == pytest.approx([each.score for each in expected], rel=1e-5, abs=1e-4)
     assert model.score(documents[0], [each.text for each in found[0]], max_tokens=1, lenpen=0.7) == (
-        pytest.approx(scores[0], abs=1e-4)
+        pytest.approx(scores[0], rel=1e-5, abs=1e-4)
     )
 
 
@@ -231,7 +231,7 @@ def test_scores_are_those_of_contrastive_tests(model: docnmt.Translator) -> None
     sources, targets = DOCUMENTS[0], [line.replace("dog", "cat") for line in DOCUMENTS[0]]
     example = ForcedExample(tuple(sources[:-1]), sources[-1], tuple(targets[:-1]), targets[-1])
     expected = forced_scores(model.models.models, model.models.task, [example])
-    assert model.score(sources, targets, lenpen=0)[-1:] == pytest.approx(expected, abs=1e-4)
+    assert model.score(sources, targets, lenpen=0)[-1:] == pytest.approx(expected, rel=1e-5, abs=1e-4)
     assert model.score([sources], [targets])[0] == model.score(sources, targets)
 
 

@@ -59,7 +59,7 @@ def best(results: list[SentenceResult]) -> dict[int, tuple[str, float]]:
 
 def assert_same(found: dict[int, tuple[str, float]], want: dict[int, tuple[str, float]]) -> None:
     assert {n: text for n, (text, _) in found.items()} == {n: text for n, (text, _) in want.items()}
-    assert [found[n][1] for n in want] == pytest.approx([score for _, score in want.values()], abs=1e-4)
+    assert [found[n][1] for n in want] == pytest.approx([score for _, score in want.values()], rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize(("system", "window"), [("own text", 1), ("given text", 2), ("both", 1), ("both", 50)])
@@ -122,7 +122,7 @@ def test_scores_within_a_window_read_the_other_translations() -> None:
         return [float(each.sum()) for each in found]
 
     targets = [[" ".join(reversed(line.split())) for line in document] for document in DOCUMENTS]
-    assert scored(50, targets) == pytest.approx(scored(None, targets), abs=1e-4)
+    assert scored(50, targets) == pytest.approx(scored(None, targets), rel=1e-5, abs=1e-4)
     near, far = scored(1, targets), scored(0, targets)
     changed = [[f"river {targets[0][0]}", *targets[0][1:]], *targets[1:]]
     differs = [
@@ -149,6 +149,6 @@ def test_an_explanation_reads_what_search_read(system: str, window: int | None) 
     for number, best_one in found.items():
         explanation = each[number]
         assert explanation is not None
-        assert explanation.log_probs.mean() == pytest.approx(best_one.score, abs=1e-4)
+        assert explanation.log_probs.mean() == pytest.approx(best_one.score, rel=1e-5, abs=1e-4)
         if system == "given text" and window is not None:
             assert all(abs(int(other) - int(numbers[number])) <= window for other in explanation.others)

@@ -143,10 +143,11 @@ class Loaded:
 
     @torch.no_grad()
     def logits(self, sources: list[str], targets: list[str]) -> list[torch.Tensor]:
-        """(L, V) of each target with its tag, and of `</s>`."""
+        """(L, V) of each target with its tag, and of `</s>`, in float64."""
         given = self.tokenizer(sources, text_target=targets, return_tensors="pt", padding=True)
         lengths = (given["labels"] != 1).sum(1).tolist()
-        scores = self.model(**given).logits
+        scores = self.model.double()(**given).logits
+        self.model.float()
         return [rows[:length] for rows, length in zip(scores, lengths, strict=True)]
 
     def translate(self, texts: list[str], beam: int, limit: int) -> tuple[list[list[int]], list[float] | None]:

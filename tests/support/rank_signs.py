@@ -12,7 +12,7 @@ from docnmt.runtime.ranks import lost_ranks as gone
 from docnmt.runtime.ranks.rank import RankState
 
 
-def slow(job: RankState, own: int) -> None:
+def slow(job: RankState, own: int, *_: object) -> None:
     """A sign of life that is in native code when the job ends, and a second later still."""
     job.store.add(f"beat/{own}", 1)
     job.ended.wait()

@@ -1,20 +1,33 @@
 """Run by torchrun: `docnmt-train` on the toy task, each rank's process number in a file `pid.RANK` beside the save-dir.
 
 torchrun --nproc-per-node 2 tests/support/rank_toy.py ARCH DATA SAVE_DIR [OPTION ...]
+
+In the rank FAST_CLOCK an hour passes between any two looks at the clock. Ranks but the first take OTHER_OPTIONS, too.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import toy
 
+from docnmt.core.training import run, validation
 from docnmt.runtime.ranks import lost_ranks
 
 if __name__ == "__main__":
     lost_ranks.BEAT, lost_ranks._PATIENCE = 0.4, 2.5  # a lost rank is named sooner
     arch, data, save_dir, *options = sys.argv[1:]
+    if os.environ["RANK"] != "0":
+        options += os.environ.get("OTHER_OPTIONS", "").split()
     (Path(save_dir).parent / f"pid.{os.environ['RANK']}").write_text(str(os.getpid()))
+    if os.environ.get("FAST_CLOCK") == os.environ["RANK"]:
+        hours = itertools.count(3600, 3600)
+        for module in (run, validation):
+            clock = SimpleNamespace(monotonic=lambda: time.monotonic() + next(hours), perf_counter=time.perf_counter)
+            module.time = clock  # type: ignore[assignment]
     sys.exit(toy.train(Path(data), Path(save_dir), *options, arch=arch))

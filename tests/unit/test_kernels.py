@@ -29,6 +29,9 @@ from docnmt.functional.select_all import top_sentences  # noqa: E402
 from docnmt.functional.select_and_attend import dense_attention, select  # noqa: E402
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy  # noqa: E402
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
+from docnmt.modules import layers  # noqa: E402
+from docnmt.modules.layers import FeedForward, Layer, Residual  # noqa: E402
+from docnmt.modules.sublayer import Reads  # noqa: E402
 from docnmt.runtime.errors import UserError  # noqa: E402
 from docnmt.runtime.graphs import seeds_from  # noqa: E402
 
@@ -146,6 +149,25 @@ def test_residual_norm(rows: int, width: int, dropout: float) -> None:
     weights = torch.ones(2 * rows, width)
     found = gradients(lambda *given: run(*given, eager=False), [each.to(DEVICE) for each in inputs], weights)
     expected = gradients(lambda *given: run(*given, eager=True), [each.double() for each in inputs], weights)
+    assert_close(found, expected, 2e-5)
+
+
+@pytest.mark.parametrize("norms", list(itertools.product(("pre", "post"), repeat=2)))
+def test_a_layer_of_either_norms(norms: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With kernels a layer computes the same, whichever norm its blocks have."""
+    torch.manual_seed(0)
+    order = iter(norms)
+    made = {name: FeedForward(d_model=16, d_inner=32, activation="gelu") for name in ("one", "other")}
+    layer = Layer(made, [("one",), ("other",)], residual=lambda: Residual(d_model=16, dropout=0.0, norm=next(order)))
+    x, weights = torch.randn(2, 9, 16)
+    reads = Reads(DocumentLayout(torch.tensor([0, 9]), torch.tensor([0, 1])))
+    layer.double()
+    expected = gradients(lambda x: layer(x, reads), [x.double()], weights)
+    monkeypatch.setenv("DOCNMT_KERNELS", "on")
+    if DEVICE == "cpu":
+        monkeypatch.setattr(layers, "takes_kernels", lambda *tensors: True)
+    layer = layer.float().to(DEVICE)
+    found = gradients(lambda x: layer(x, reads), [x.to(DEVICE)], weights)
     assert_close(found, expected, 2e-5)
 
 

@@ -77,3 +77,11 @@ def test_nothing_similar_leaves_a_document_as_it_is() -> None:
     assert numbers.tolist() == [0, 1]
     assert given == [None, None]
     assert joined.document_offsets.tolist() == [0, 1, 2]
+
+
+def test_a_memory_without_translations_finds_nothing() -> None:
+    bare = corpus([[[50, 51], [60, 61]]], "m")
+    memory = TranslationMemory(replace(bare, references=[TextArray.from_lines(["", ""])]))
+    assert memory.similar(np.array([50, 51])) == []
+    assert with_memory(corpus([[[50, 51]]], "s"), None, memory)[1] == [None]
+    assert TranslationMemory(corpus([[]], "m")).similar(np.array([50])) == []

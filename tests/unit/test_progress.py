@@ -49,6 +49,17 @@ def test_a_terminal_gets_one_line_that_is_redrawn(clock: list[float]) -> None:
     assert file.getvalue().count("\n") == 2
 
 
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+def test_a_bar_inside_other_work_leaves_no_line(clock: list[float], kind: type[io.StringIO]) -> None:
+    file = kind()
+    with Progress(10, "validating", file=file, lasting=False) as bar:
+        clock[0] += 11
+        bar.update(5)
+        assert "50%" in file.getvalue()
+        shown = file.getvalue()
+    assert file.getvalue().removeprefix(shown) == ("" if kind is io.StringIO else "\r\x1b[K")
+
+
 def test_resumed_work_counts_in_the_share_and_not_in_the_rate(clock: list[float]) -> None:
     file = io.StringIO()
     with Progress(100, "training", unit="updates", initial=80, file=file) as bar:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
 from docnmt.core.reading import ReadingPlan
+from docnmt.layout import DocumentLayout
+from docnmt.modules import layers
 from docnmt.modules.layers import FeedForward, Layer, Residual
 from docnmt.modules.softmax_attention import SelfAttention
+from docnmt.modules.sublayer import Reads
 
 
 @pytest.mark.parametrize(
@@ -70,3 +78,41 @@ def test_misspelt_names_are_refused() -> None:
         FeedForward(d_model=4, d_inner=8, activation="tanh")
     with pytest.raises(ValueError, match="norm: "):
         Residual(d_model=4, dropout=0.0, norm="Pre")
+
+
+@pytest.mark.parametrize("norms", list(itertools.product(("pre", "post"), repeat=3)))
+def test_kernels_compute_what_a_layer_computes_without(norms: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each order of norms in one layer, with the kernel replaced by its equation: output and gradients."""
+    torch.manual_seed(0)
+    names, order = ("first", "second", "third"), iter(norms)
+    made = {name: FeedForward(d_model=6, d_inner=8, activation="relu") for name in names}
+    residual = lambda: Residual(d_model=6, dropout=0.0, norm=next(order))  # noqa: E731
+    layer = Layer(made, [(name,) for name in names], residual=residual)
+    for parameter in layer.double().parameters():
+        nn.init.normal_(parameter)
+    x, weights = torch.randn(2, 5, 6, dtype=torch.float64)
+    reads = Reads(DocumentLayout(torch.tensor([0, 5]), torch.tensor([0, 1])))
+
+    def passed() -> list[Tensor]:
+        out = layer(x, reads)
+        return [out.detach(), *torch.autograd.grad((out * weights).sum(), list(layer.parameters()))]
+
+    expected = passed()
+    h = x
+    for name, norm in zip(names, norms, strict=True):
+        residual: Any = layer.residual((name,))
+        h = h + made[name](residual.norm(h)) if norm == "pre" else residual.norm(h + made[name](h))
+    torch.testing.assert_close(expected[0], h.detach())
+
+    def at_once(x: Tensor, added: Tensor | None, norm: nn.LayerNorm | None, dropout: float) -> tuple[Tensor, Any]:
+        total = x if added is None else x + added
+        return total, None if norm is None else norm(total)
+
+    def biased(x: Tensor, bias: Tensor, activation: str) -> Tensor:
+        return torch.relu(x + bias)
+
+    monkeypatch.setattr(layers, "takes_kernels", lambda *tensors: True)
+    for module, replaced in {"residual_norm": at_once, "bias_activation": biased}.items():
+        monkeypatch.setitem(sys.modules, f"docnmt.functional.kernels.{module}", SimpleNamespace(**{module: replaced}))
+    for one, other in zip(passed(), expected, strict=True):
+        torch.testing.assert_close(one, other)

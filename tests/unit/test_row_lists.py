@@ -91,3 +91,13 @@ def test_a_table_of_places_is_the_same_as_spans() -> None:
     padded = by_place.padded(products(q[:4], table, by_place))
     expected = (q[:4, 0] @ table[:, 0].T).gather(1, rows).masked_fill(~real, -torch.inf)
     torch.testing.assert_close(padded, expected)
+
+
+@pytest.mark.parametrize("poison", [torch.nan, torch.inf, -torch.inf])
+def test_an_overflow_stays_in_its_own_call(poison: float) -> None:
+    """The lists' buffer is used again by other layers and later steps: what they compute is as with new lists."""
+    q, keys, values = inputs(torch.float32)
+    used = lists([0, 1, 2, 3])
+    expected = attend_listed(q, keys, values, lists([0, 1, 2, 3]))
+    assert not attend_listed(torch.full_like(q, poison), keys, values, used).isfinite().all()
+    assert torch.equal(attend_listed(q, keys, values, used), expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -124,3 +125,22 @@ def test_user_defined_symbols_are_never_cut(model_type: str) -> None:
     assert tagged.decode(ids) == line
     with pytest.raises(UserError, match="--user-defined-symbols <brk>: every vocabulary has it"):
         Tokenizer.train(LINES, SIZE, user_defined_symbols=["<brk>"])
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+@pytest.mark.parametrize("options", [{}, {"byte_fallback": True}, {"user_defined_symbols": ["<x>"]}])
+@pytest.mark.parametrize("lines", [["a cat", "dogs ran off"], ["abcdefghijklmnopqrstuvwxyz"], ["漢字と仮名", "b 1"]])
+def test_both_limits_of_the_size_work_and_nothing_beyond_them(
+    model_type: Any, options: dict[str, Any], lines: list[str]
+) -> None:
+    def limit(size: int, words: str) -> int:
+        with pytest.raises(UserError) as error:
+            Tokenizer.train(lines, size, model_type=model_type, **options)
+        return int(re.findall(rf"{words} (\d+)", str(error.value))[0])
+
+    smallest, largest = limit(6, "alone need"), limit(5000, "that works is")
+    assert smallest <= largest
+    for size in (smallest, largest):
+        assert Tokenizer.train(lines, size, model_type=model_type, **options).vocab_size == size
+    assert limit(smallest - 1, "alone need") == smallest
+    assert limit(largest + 1, "that works is") == largest

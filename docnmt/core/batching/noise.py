@@ -32,14 +32,14 @@ class HiddenWords:
         own: probability in sentences that the unit translates. context: probability in those that it only reads.
         seeds: of the draws, which also depend on the unit's number and the word's place in it.
         breaks: True if a token separates the sentences of a unit (`ReadingPlan.source_breaks`).
-        tagged: True if each sentence begins with a tag, which is kept.
+        kept: entries that are never hidden, besides the ends of sentences: `Tokenizer.marks`.
     """
 
     own: float
     context: float
     seeds: tuple[int, ...]
     breaks: bool = True
-    tagged: bool = False
+    kept: tuple[int, ...] = ()
 
     def hide(self, text: PackedText, corpus: ParallelCorpus, units: Units, chosen: np.ndarray) -> PackedText:
         """Hide words in the source side of the units `chosen`; the ends of sentences are kept."""
@@ -54,10 +54,9 @@ class HiddenWords:
         hidden = draws < np.where(own, self.own, self.context)
         ends = np.cumsum(lengths) - 1
         hidden[ends] = False
-        if self.tagged:
-            hidden[ends - lengths + 1] = False
         if not self.breaks:
             hidden = np.delete(hidden, np.delete(ends, np.cumsum(reads) - 1))
+        hidden &= ~np.isin(text.tokens.numpy(), self.kept)
         return replace(text, tokens=text.tokens.masked_fill(torch.from_numpy(hidden), MASK))
 
 

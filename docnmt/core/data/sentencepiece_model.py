@@ -14,7 +14,7 @@ from docnmt.runtime.errors import UserError
 
 #: Values of the schema: kinds of models, and of pieces.
 UNIGRAM, BPE = 1, 2
-NORMAL, USER_DEFINED, BYTE = 1, 4, 6
+NORMAL, CONTROL, USER_DEFINED, BYTE = 1, 3, 4, 6
 
 
 class VocabularyPiece(NamedTuple):

@@ -79,7 +79,7 @@ class SplitFolder:
         blank = map_array(path, "<i4", documents + 1, offset=8 * (documents + 1))
         known = map_array(path, "<i4", sentences * levels, offset=12 * (documents + 1))
         check_offsets(path, offsets, sentences, documents)
-        if blank.min() < 0 or known.min(initial=0) < 0:
+        if blank.min() < 0 or known.min(initial=0) < -1:
             raise UserError(f"{path}: is damaged: negative numbers; preprocess again")
         return Structure(offsets, blank, known.reshape(sentences, levels))
 

@@ -12,6 +12,7 @@ from typing import Literal
 import sentencepiece
 
 from docnmt.core.data.preparation import Preparation
+from docnmt.core.data.sentencepiece_model import CONTROL, USER_DEFINED, read_model
 from docnmt.runtime.errors import UserError
 
 #: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
@@ -129,6 +130,13 @@ class Tokenizer:
         return number
 
     @functools.cached_property
+    def marks(self) -> tuple[int, ...]:
+        """The numbers of entries that are no words: `<brk>` and other control symbols, tags, user-defined symbols."""
+        tags = {self._processor.piece_to_id(name) for name in self.preparation.tags.values()} - {UNK}
+        kinds = (piece.kind for piece in read_model(self._model).pieces)
+        return tuple(sorted(tags | {number for number, kind in enumerate(kinds) if kind in (CONTROL, USER_DEFINED)}))
+
+    @functools.cached_property
     def vocab_size(self) -> int:
         """The number of entries V, special ones included."""
         return int(self._processor.get_piece_size())
@@ -203,9 +211,8 @@ def _training_problem(message: str, vocab_size: int) -> str:
     if match := re.search(r"value <= (\d+)", message):
         return f"--vocab-size {vocab_size} is more than this text supports: the largest that works is {match[1]}"
     if match := re.search(r"required_chars\D*(\d+) vs (\d+)", message):
-        smallest = int(match[2]) + 1
         return (
-            f"--vocab-size {vocab_size} is too small: the text's characters alone need {smallest}; "
+            f"--vocab-size {vocab_size} is too small: the text's characters alone need {match[2]}; "
             "raise it or lower --character-coverage"
         )
     if vocab_size < len(SPECIAL):

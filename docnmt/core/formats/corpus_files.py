@@ -14,7 +14,7 @@ from docnmt.core.formats.file_blocks import ENDINGS
 from docnmt.core.formats.one_sided import OneSided, with_partners
 from docnmt.core.formats.parallel_table import read_tables
 from docnmt.core.formats.plain_text import read_text
-from docnmt.core.formats.structure import Blank, Event, Facts, Sentence
+from docnmt.core.formats.structure import Blank, CorpusEnd, Event, Facts, Sentence
 from docnmt.core.formats.table_rows import KINDS, kind_of_table
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.formats.wmt_xml import read_xml
@@ -141,9 +141,11 @@ def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object
         UserError: the files are damaged or inconsistent; the message names file and line.
     """
     known: tuple[int, int, bool] | None = None
+    levels = False
     for number, part in enumerate((files, *files.following)):
         if number:
             yield Blank()  # a document ends with its corpus
+        facts.levels = False
         for event in _read_one(part, facts, progress):
             if isinstance(event, Sentence):
                 here = (len(event.texts), len(event.units), facts.labels)
@@ -154,6 +156,8 @@ def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object
                     )
                 known = here
             yield event
+        yield CorpusEnd(facts.levels)
+        levels = facts.levels = levels or facts.levels
 
 
 def _read_one(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None) -> Iterator[Event]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from docnmt.core.formats.columns import Columns, complete, without_header
 from docnmt.core.formats.linked_documents import linked
-from docnmt.core.formats.structure import Blank, DocumentStart, Event, Facts, Sentence
+from docnmt.core.formats.structure import Blank, CorpusEnd, DocumentStart, Event, Facts, Sentence
 from docnmt.core.formats.table_rows import Table, open_table
 from docnmt.core.formats.text_lines import half_character
 from docnmt.runtime import languages
@@ -112,6 +112,7 @@ class _Reader:
                 self._count("rows without text are left out", row.place)
             elif not sentences:
                 yield Blank()
+        yield CorpusEnd(units > 0)
 
     def _begin(self, document: Texts, place: str) -> DocumentStart:
         self._document = document

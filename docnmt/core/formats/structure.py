@@ -33,7 +33,13 @@ class DocumentStart(NamedTuple):
     name: str | None = None
 
 
-Event = Sentence | Blank | DocumentStart
+class CorpusEnd(NamedTuple):
+    """The end of one of a split's corpora; `levels`: whether it marks sections or paragraphs."""
+
+    levels: bool
+
+
+Event = Sentence | Blank | DocumentStart | CorpusEnd
 
 
 @dataclass
@@ -87,7 +93,7 @@ class StructureBuilder:
         self._documents = array("q")
         self._blank_lines = array("i")
         self._levels = array("i")
-        self._sentences = self._blank = 0
+        self._sentences = self._blank = self._corpus = 0
         self._inside = False
         self._units: tuple[str, ...] = ()
         self._index: list[int] = []
@@ -100,6 +106,8 @@ class StructureBuilder:
                 yield event
             elif isinstance(event, DocumentStart):
                 self.mark(event.name)
+            elif isinstance(event, CorpusEnd):
+                self.end(levels=event.levels)
             else:
                 self.blank()
 
@@ -134,6 +142,13 @@ class StructureBuilder:
         self._levels.extend(self._index)
         self._sentences += 1
 
+    def end(self, *, levels: bool) -> None:
+        """End a corpus; without `levels`, those of its sentences are unknown, which other corpora may have."""
+        if not levels:
+            begin = self._corpus * len(self._units)
+            self._levels[begin:] = array("i", [-1]) * (len(self._levels) - begin)
+        self._corpus = self._sentences
+
     @property
     def names(self) -> list[str]:
         """The names of the documents, "" for those without one; empty if none has a name."""
@@ -150,7 +165,7 @@ class StructureBuilder:
 
 
 def renumber(levels: np.ndarray, document_offsets: np.ndarray) -> np.ndarray:
-    """Renumber levels (S, K) from 0 without gaps, after sentences were removed or documents cut."""
+    """Renumber levels (S, K) from 0 without gaps, after sentences were removed or documents cut; unknown ones stay."""
     if not len(levels):
         return levels
     begins = np.zeros(len(levels), dtype=bool)  # True where a unit of this level, or of one above, begins
@@ -161,4 +176,4 @@ def renumber(levels: np.ndarray, document_offsets: np.ndarray) -> np.ndarray:
         begins[1:] |= np.diff(levels[:, depth]) != 0
         count = np.cumsum(begins)
         result[:, depth] = count - count[np.maximum.accumulate(np.where(parents, np.arange(len(levels)), 0))]
-    return result
+    return np.where(levels < 0, levels, result)

@@ -53,6 +53,8 @@ class TranslationMemory:
     def similar(self, tokens: np.ndarray) -> list[int]:
         """Return the `count` most similar sentences, best first, ties in order; fewer if few share a run."""
         keys, begins, sentences, weights = self._index
+        if not len(keys):  # no sentence of the memory has a translation
+            return []
         wanted = np.unique(_runs(TokenArray(tokens, np.array([0, len(tokens)])))[0])
         place = np.searchsorted(keys, wanted)
         place = place[(place < len(keys)) & (keys[np.minimum(place, len(keys) - 1)] == wanted)]

@@ -14,7 +14,7 @@ from docnmt.core.batching.formality import ToldForms, tag_numbers
 from docnmt.core.batching.noise import DroppedContexts, HiddenWords, resegmented
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.meta import read_meta
-from docnmt.core.data.tokenizer import Tokenizer, tag_of
+from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.address import address_language
 from docnmt.core.reading import ReadingPlan
 from docnmt.core.tasks.config import DocumentTranslationConfig
@@ -148,8 +148,8 @@ class TrainingData:
 
     def hidden(self, plan: ReadingPlan) -> HiddenWords:
         """Return the masking of words: by `--source-mask`, and by the plan."""
-        tagged = tag_of(self.tokenizers[0]) is not None
-        return HiddenWords(self.config.source_mask, plan.masked_context, self.seeds, plan.source_breaks, tagged)
+        kept = getattr(self.tokenizers[0], "marks", ())  # a plug-in's tokenizer may lack them
+        return HiddenWords(self.config.source_mask, plan.masked_context, self.seeds, plan.source_breaks, kept)
 
     def dropped(self, plan: ReadingPlan) -> DroppedContexts:
         """Return the removal of contexts by the plan; its draws are independent of masking."""

@@ -14,7 +14,9 @@ from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentenc
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.runtime import ranks
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.progress import Progress
 
 
 def corpus_bleu(
@@ -36,8 +38,11 @@ def corpus_bleu(
     search = BeamSearchConfig(beam=config.eval_bleu_beam)
     was_training = model.training
     model.train(False)
+    total = len(corpus.source.tokens) + corpus.num_sentences
+    options = GenerationConfig(max_tokens=max_tokens)
     try:
-        results = list(translate_corpus([model], task, corpus, GenerationConfig(max_tokens=max_tokens), search))
+        with Progress(total // ranks.world(), "validating (BLEU)", unit="subwords", lasting=False) as bar:
+            results = list(translate_corpus([model], task, corpus, options, search, progress=bar.update))
     finally:
         model.train(was_training)
     texts = [results[i].text for i in kept]

@@ -58,6 +58,9 @@ class RunConfig:
         "divide parameters, gradients and the optimizer's moments among the processes of torchrun (FSDP2), for "
         "models that do not fit into one; checkpoints stay the same",
     )
+    force_bf16: bool = option(
+        False, "compute with --bf16 even on a processor without bfloat16 products, many times slower than float32"
+    )
     overwrite: bool = option(False, "start anew: delete the checkpoints and logs that --save-dir holds")
 
 

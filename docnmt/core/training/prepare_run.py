@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from docnmt.core.training.check_options import (
     check_validation,
 )
 from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, load_state
+from docnmt.core.training.config import SECTIONS
 from docnmt.core.training.ema import MeanWeights
 from docnmt.core.training.finetune import learning_rate_scales, start_from
 from docnmt.core.training.load_model import say_changed_plugins
@@ -25,11 +27,12 @@ from docnmt.core.training.progress_state import TrainingState
 from docnmt.core.training.restore_run import restore
 from docnmt.core.training.run import Run, seed_everything
 from docnmt.core.training.run_folder import RunFolder
-from docnmt.modules.reduced_precision import replace_linear
+from docnmt.modules.reduced_precision import multiplies_bfloat16, replace_linear
 from docnmt.modules.trained_linear import TrainedLinear
+from docnmt.registry.options import to_dict
 from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
 from docnmt.runtime import ranks
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.tuning import pick_device, trains_linear
 
 if TYPE_CHECKING:  # FSDP2 takes a second to import
@@ -44,12 +47,18 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
 
     Raises:
         UserError: the save-dir is not a run's, an option differs from the run it has, or data or checkpoint is damaged.
+        UsageError: `--bf16` on a processor without its products.
     """
     limits, training = config["run"], config["training"]
     check_noise(config)
     check_made_for(config)
     folder = folder or RunFolder(Path(limits.save_dir))
     device = pick_device(limits.device)
+    if training.bf16 and device.type == "cpu" and not limits.force_bf16 and not multiplies_bfloat16():
+        raise UsageError(
+            "--bf16: this processor has no bfloat16 products (x86: AVX512-BF16 or AMX), and float32 is many times "
+            "faster: --no-bf16; --force-bf16 computes without them"
+        )
     checkpoint = _earlier(folder, config)
     task = TASKS.get(training.task).load(config["task"], Path(limits.data))
     if checkpoint is not None and checkpoint.header["fingerprint"] != task.fingerprint:
@@ -102,13 +111,19 @@ def _earlier(folder: RunFolder, config: dict[str, Any]) -> Checkpoint | None:
 
 
 def agree_across_ranks(run: Run) -> None:
-    """Check, once all ranks have prepared, that they have the same state, with bitwise equal weights.
+    """Check, once all ranks have prepared, that they have the same options and state, with bitwise equal weights.
+
+    What one rank decides by its own options or progress, such as when to validate, the others then decide, too.
 
     Raises:
-        UserError: data or save-dir differ.
+        UserError: data, save-dir or options differ; paths and devices may.
     """
+    own = ("data", "save_dir", "device", "tensorboard_logdir", "finetune_from_model")
+    options = [{k: v for k, v in to_dict(run.config[name]).items() if k not in own} for name in SECTIONS]
+    ranks.check_alike(ranks.exchange(json.dumps(options)), "the options")
     ranks.check_alike(ranks.exchange(run.task.fingerprint), f"{run.limits.data}: the data")
-    ranks.check_alike(ranks.exchange([run.state.update, run.started_with]), f"{run.limits.save_dir}: the progress")
+    progress = json.dumps([run.state.to_json(), run.saved, run.started_with])
+    ranks.check_alike(ranks.exchange(progress), f"{run.limits.save_dir}: the progress")
     if run.sharded is None:
         moments = [value for held in run.optimizer.state.values() for value in held.values() if torch.is_tensor(value)]
         ranks.same_everywhere([*run.model.state_dict().values(), *moments])

@@ -106,6 +106,8 @@ def _fits(run: Run, data: Dataset, units: np.ndarray) -> bool:
 def _advice(run: Run, data: Dataset, units: np.ndarray) -> str:
     tokens = int(data.sizes[units].sum())
     text = f"{tokens:,} tokens in {len(units)} units do not fit into the memory of {run.device}: {data.describe(units)}"
+    if run.sharded is not None:  # a pass needs all ranks, and the others go on with their own
+        return f"{text}; give a smaller --max-tokens"
     while len(units) > 1:
         units = units[: len(units) // 2]
         if run.device.type == "cuda":

@@ -12,6 +12,7 @@ import torch
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.probe import largest_batches, peak_memory
 from docnmt.core.training.run import Run
+from docnmt.runtime.progress import Progress, how_many, waiting
 
 #: The additional memory of a process after many updates: freed memory between blocks still in use, too small for
 #: the next batch. 0 to 10 % were measured (docs/results/scale.md).
@@ -42,18 +43,22 @@ def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
     tokens = np.array([int(data.sizes[units].sum()) for units in plan])
     tried = _TRIED_IN_BFLOAT16 if run.training.bf16 and run.device.type == "cpu" else _TRIED
     some = [plan[i] for i in tokens.argsort()[np.linspace(0, len(plan) - 1, min(tried, len(plan))).astype(int)]]
+    sizes = [int(data.sizes[units].sum()) for units in some]
     run.model.train()
     begun = time.perf_counter()
-    for units in some:
-        _update(run, data, [units])
+    with Progress(sum(sizes), f"trying {how_many(len(some), 'update')}", unit="tok") as bar:
+        for units, size in zip(some, sizes, strict=True):
+            _update(run, data, [units])
+            bar.update(size)
     if run.device.type == "cuda":
         torch.cuda.synchronize(run.device)
     taken = time.perf_counter() - begun
-    seconds = float(taken * tokens.sum() / sum(int(data.sizes[units].sum()) for units in some))
-    for units in largest_batches(data.sizes, plan):
-        _update(run, data, [units] * min(run.training.update_freq, 2))  # the second adds to the gradient of the first
-    if not run.training.disable_validation:
-        _validate(run)
+    seconds = float(taken * tokens.sum() / sum(sizes))
+    with waiting("measuring the memory of the largest updates"):
+        for units in largest_batches(data.sizes, plan):
+            _update(run, data, [units] * min(run.training.update_freq, 2))  # the second adds to the first's gradient
+        if not run.training.disable_validation:
+            _validate(run)
     measured = peak_memory(run.device)
     grows = run.device.type != "cuda"  # on a GPU, only the memory of tensors is counted
     return Rehearsal(measured, round(measured * (1 + FRAGMENTATION * grows)), seconds)

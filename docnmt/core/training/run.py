@@ -89,6 +89,11 @@ class Run:
         return optimization
 
     @property
+    def overdue(self) -> bool:
+        """True if the last checkpoint is older than 15 minutes, by the clock of this rank."""
+        return time.monotonic() - self.saved_at > 15 * 60
+
+    @property
     def batches_an_update(self) -> int:
         """The number of batches of one update, of all ranks together."""
         return self.training.update_freq * self.started_with

@@ -96,5 +96,5 @@ def notes(config: dict[str, Any]) -> list[str]:
     if config["training"].max_tokens < 16:
         found.append(f"--max-tokens {config['training'].max_tokens}: nearly every unit is a batch of its own")
     if config["training"].bf16 and pick_device(limits.device).type == "cpu" and not multiplies_bfloat16():
-        found.append("--bf16: this processor has no bfloat16 products, and float32 is many times faster: --no-bf16")
+        found.append("--bf16: this processor has no bfloat16 products, and float32 is many times faster")
     return [f"note: {note}" for note in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,6 @@ from docnmt.core.training.update import Update, change_weights, check_finite, gr
 from docnmt.core.training.validation import (
     history,
     save,
-    save_is_due,
     save_last,
     validate_and_save,
     validation_is_due,
@@ -70,7 +70,7 @@ def train(run: Run) -> str:
                         raise ranks.stop(update.stopped)
                     if validation_is_due(run):
                         validate_and_save(run, journal, interrupts, bar.print)
-                    elif save_is_due(run):
+                    elif update.overdue or state.update % (run.limits.save_interval_updates or math.inf) == 0:
                         save(run)
                     if stop_reason(run):
                         break

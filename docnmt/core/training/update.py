@@ -27,8 +27,8 @@ from docnmt.runtime.transfer import to_host
 #: The sums of a batch, which may still be on the device.
 Sums: TypeAlias = "Mapping[str, float | Tensor]"
 #: What a rank reports: the sums of each batch by its place in the update, the parameters without a gradient
-#: (None: it had no batch, or is alone), its seconds, and a signal that has arrived at it.
-Share: TypeAlias = "tuple[list[tuple[int, Sums]], list[int] | None, float, str]"
+#: (None: it had no batch, or is alone), its seconds, a signal that has arrived, whether its checkpoint is overdue.
+Share: TypeAlias = "tuple[list[tuple[int, Sums]], list[int] | None, float, str, bool]"
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,13 @@ class Update:
     Attributes:
         sums: of all batches, to log. norm: of the gradient, divided by the sample size and not yet clipped.
         stopped: the name of a signal that has arrived at a rank, or an empty string.
+        overdue: True if the last checkpoint is too old by the first rank's clock; those of others differ.
     """
 
     sums: dict[str, float]
     norm: float
     stopped: str
+    overdue: bool
 
 
 def gradient(
@@ -80,13 +82,13 @@ def gradient(
         if ranks.world() > 1 and mine:
             logs = [(place, read) for place, read in zip(mine, read_sums(run, data, batches, logs)[0], strict=True)]
             lacking = [n for n, parameter in enumerate(run.model.parameters()) if parameter.grad is None]
-        return logs, lacking, time.perf_counter() - started, signal
+        return logs, lacking, time.perf_counter() - started, signal, run.overdue
 
     told = ranks.share(_mine, alone=run.sharded is None)
     if run.sharded is not None:
         run.sharded.sum_undivided()
     else:
-        sum_gradients(run.model, [lacking for _, lacking, _, _ in told if lacking is not None])
+        sum_gradients(run.model, [lacking for _, lacking, *_ in told if lacking is not None])
     buffers.advance()
     logs = sorted((each for share in told for each in share[0]), key=itemgetter(0))  # the order of a single process
     launched = gradient_norm(run)
@@ -96,10 +98,10 @@ def gradient(
     every, norm = read_sums(run, data, batches, logs, launched)
     sums = added(every)
     if ranks.world() > 1:
-        busy = [seconds for _, _, seconds, _ in told]
+        busy = [seconds for _, _, seconds, *_ in told]
         sums |= {"busy": sum(busy) / len(busy), "slowest": max(busy)}
-    stopped = next((signal for *_, signal in told if signal), "")
-    return Update(sums, norm / max(sums["size"], 1), stopped)
+    stopped = next((signal for *_, signal, _ in told if signal), "")
+    return Update(sums, norm / max(sums["size"], 1), stopped, told[0][-1])
 
 
 def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:

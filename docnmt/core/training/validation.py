@@ -18,6 +18,7 @@ from docnmt.core.training.progress_state import TrainingState, averages
 from docnmt.core.training.run import Run
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import Terminated, UserError
+from docnmt.runtime.progress import Progress
 from docnmt.runtime.transfer import to_host
 
 
@@ -48,32 +49,37 @@ def samples(run: Run) -> Mapping[str, str]:
 def all_scores(run: Run) -> dict[str, float]:
     """Compute the scores of `validate` for a model that is in evaluation mode already."""
     training = run.training
-    scores = mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed))
+    scores = mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed), "loss")
     if asks_task_metrics(training, run.task):
         scores |= run.task.evaluate(run.model, "valid", {"max_tokens": training.max_tokens})
     if run.limits.context_worth and "nll" in scores and isinstance(run.task, ContextTask):
         others = run.task.other_contexts("valid", run.model)
-        scores |= {f"nll_{name}": mean_scores(run, data)["nll"] for name, data in others.items()}
+        scores |= {f"nll_{name}": mean_scores(run, data, f"context: {name}")["nll"] for name, data in others.items()}
     return scores
 
 
-def mean_scores(run: Run, data: Dataset) -> dict[str, float]:
-    """Compute loss, perplexity and the criterion's metrics on a validation split.
+def mean_scores(run: Run, data: Dataset, label: str) -> dict[str, float]:
+    """Compute loss, perplexity and the criterion's metrics on a validation split; `label` is for the progress bar.
 
     Raises:
         UserError: the split is empty.
     """
     plan = run.plan(data, shuffle=False)
+    sizes = [int(data.sizes[units].sum()) for units in plan]
+    bar = Progress(sum(sizes) // ranks.world(), f"validating ({label})", unit="tok", lasting=False)  # of this rank
 
     def _batch(place: int) -> dict[str, float]:
         with torch.no_grad(), naming_batch(f"validation after update {run.state.update}", data, plan[place]):
             loss, logs = run.loss(data, plan[place])
-        return dict(zip(("loss", *logs), to_host([loss, *logs.values()]), strict=True))
+        values = dict(zip(("loss", *logs), to_host([loss, *logs.values()]), strict=True))
+        bar.update(sizes[place])
+        return values
 
     sums: dict[str, float] = {}
-    for logs in ranks.shared_out([int(data.sizes[units].sum()) for units in plan], _batch):
-        for name, value in logs.items():
-            sums[name] = sums.get(name, 0.0) + value
+    with bar:
+        for logs in ranks.shared_out(sizes, _batch):
+            for name, value in logs.items():
+                sums[name] = sums.get(name, 0.0) + value
     if not sums.get("size"):
         raise UserError("the validation split is empty; preprocess one, or train with --disable-validation")
     return averages(sums)
@@ -167,13 +173,6 @@ def keep(run: Run) -> None:
         run.save(folder.keep(run.state.update), optimizer=False)
     for path in list(folder.kept().values())[:-number] if ranks.rank() == 0 else ():
         path.unlink()
-
-
-def save_is_due(run: Run) -> bool:
-    """Return True if `--save-interval-updates` demands a checkpoint, or the last one is older than 15 minutes."""
-    every = run.limits.save_interval_updates
-    due = every is not None and run.state.update % every == 0
-    return due or time.monotonic() - run.saved_at > 15 * 60
 
 
 def save(run: Run) -> None:

@@ -19,7 +19,7 @@ from docnmt.runtime.ranks.lost_ranks import reason, signs_of_life
 from docnmt.runtime.ranks.rank import RankState, current, enter
 from docnmt.runtime.ranks.share_values import exchange
 
-#: How long a rank waits for the others: longer than one ever works alone, like the first for `--explain`.
+#: How long a rank waits for others that live: longer than one ever works alone, like the first for `--explain`.
 _WAIT = timedelta(days=1)
 
 
@@ -32,6 +32,7 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
 
     Raises:
         UserError: the others did not connect.
+        UsageError: DOCNMT_RANK_TIMEOUT is no number of minutes.
         Elsewhere: another rank has failed, and reports it.
     """
     place = launch.place()
@@ -43,18 +44,21 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
     if torch.cuda.is_available():
         torch.cuda.set_device(place.local_rank)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    where = f"rank {place.rank} of {place.world}: could not meet the others at {place.address}:{place.port}"
     try:
         store, _, _ = next(rendezvous("env://"))
-        distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world, timeout=_WAIT)
     except (RuntimeError, ValueError) as error:
-        where = f"{place.address}:{place.port}"
-        raise UserError(f"rank {place.rank} of {place.world}: could not meet the others at {where}: {error}") from error
+        raise UserError(f"{where}: {error}") from error
     job = RankState(PrefixStore("docnmt", store), afterwards)
-    enter(job)
-    launch.meet()
-    if place.rank:
-        launch.mute()
-    with signs_of_life(job, place.rank):
+    with signs_of_life(job, place.rank, place.world):
+        try:
+            distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world, timeout=_WAIT)
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"{where}: {error}") from error
+        enter(job)
+        launch.meet()
+        if place.rank:
+            launch.mute()
         try:
             job.store.set(f"name/{place.rank}", f"{socket.gethostname()}, process {os.getpid()}")
             exchange(None)
