@@ -215,7 +215,7 @@ class Checkout:
         names["command"] = sorted(name[7:] for name in self.scripts if "-" in name)
         names["kind"] = sorted(file.suffix[1:] for file in Path("in/documents").iterdir())
         values, cases = {"UPDATES": updates}, {}
-        for line in CASES.splitlines():
+        for line in re.findall("^[^#\n].*", CASES, re.M):
             line = re.sub(r"\{([A-Z]+)\}", lambda match: values[match[1]], line)
             if match := re.fullmatch("([A-Z]+) = (.*)", line):
                 values[match[1]] = match[2]

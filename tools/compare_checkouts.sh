@@ -42,10 +42,12 @@ export MPLBACKEND=agg COLUMNS=120 TZ=UTC LC_ALL=C.UTF-8
 results=()
 for name in "${commits[@]}"; do
     commit=$(git rev-parse --verify --quiet "$name^{commit}") || { echo "error: $name is no commit" >&2; exit 2; }
-    results+=("$work/$commit/$updates-$lines")
-    [ -d "$work/$commit/tree" ] || git worktree add --quiet --detach "$work/$commit/tree" "$commit" >&2
+    folder=$work/$commit
+    [ ${#results[@]} = 0 ] || [ "$folder" != "${results[0]%/*}" ] || folder+=-again # a commit against itself
+    results+=("$folder/$updates-$lines")
+    [ -d "$folder/tree" ] || git worktree add --quiet --detach "$folder/tree" "$commit" >&2
     ( # the environment of one checkout is not that of the other
-        cd "$work/$commit/tree"
+        cd "$folder/tree"
         export PYTHONPATH=$PWD
         . "$root/tools/environment.sh"
         environment test
