@@ -1,10 +1,12 @@
 """What one checkout computes in compare_checkouts.cases, and what differs between two; compare_checkouts.sh runs this.
 
-inputs FOLDER LINES                      write what both checkouts read
-run TREE INPUTS RESULTS UPDATES PARTS    compute cases: a file a part, of lines NAME tab TEXT; arrays are hashes there
-compare OLD NEW PARTS [--tolerance]      print what differs
-command TREE COMMAND WORD ...            run one command of a checkout
+inputs FOLDER LINES                    write what both checkouts read
+run TREE INPUTS RESULTS UPDATES PARTS  compute cases: a file a part, of lines NAME tab TEXT; arrays are hashes in it
+compare OLD NEW PARTS [--tolerance]    print what differs
+command TREE COMMAND WORD ...          run one command of a checkout
 """
+
+from __future__ import annotations
 
 import ast
 import contextlib
@@ -25,25 +27,29 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 CASES = Path(__file__).with_suffix(".cases").read_text("utf-8")
 WORDS = re.findall(r"\w+", re.search("^WORDS = (.*)", CASES, re.M)[1])
-#: What differs from run to run: times, rates, memory, ports, lines in site-packages, dates, torchrun's own words.
+#: What differs from run to run: times, rates, memory, ports, lines of modules, dates, torchrun's own words.
 VARYING = [
     (r"\b\d[\d.,]*\s?(ms|s|min|h)\b", "TIME"), (r"\b\d[\d.,]*[kMG]? ([\w-]+)/s", r"RATE \1/s"),
     (r"\d[\d.,]* [kKMG]i?B\b", "MEMORY"), (r"127.0.0.1:\d+", "HOST"), (r"\S+/site-packages/(\S+?):\d+", r"\1"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\S*)?", "DATE"), (r"(?m)^\[?[WEI]\d{4}.*\n", ""),
+    (r"TREE/docnmt/\S+\.py(:\d+)?", "MODULE"),
 ]  # fmt: skip
 CLOCK = {"seconds", "wall", "tokens_per_second", "peak_memory", "version", "xxh3", "created", "speed", "time", "id"}
 
 
-def write_inputs(root, lines):
+def write_inputs(root: Path, lines: int) -> None:
     """Write what the cases read as in/...: lines of the cases, documents, plug-ins, the first lines of real corpora."""
-    rng, texts, words = random.Random(5), defaultdict(list), []
+    rng, words = random.Random(5), [""]
+    texts: dict[str, list[str]] = defaultdict(list)
 
-    def filled(match):
+    def filled(match: re.Match[str]) -> str:
         if match[1].isdigit():
             words[:] = rng.choices(WORDS, k=rng.randint(1, int(match[1])))
         values = {"t": " ".join(word[::-1] for word in words), "e": rng.choice(WORDS), "g": rng.choice(WORDS)[::-1]}
@@ -75,8 +81,8 @@ def write_inputs(root, lines):
         (root / f"x.{kind}").write_bytes(samples["content"](kind))
 
 
-def contents(path):
-    """Yield name and text of a file, but for times: arrays as hashes; weights as hashes and sums, their header apart."""
+def contents(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and text of a file, but for times: arrays as hashes, weights with sums, their header apart."""
     raw = path.read_bytes()
     if path.suffix == ".safetensors":
         import torch
@@ -104,11 +110,11 @@ def contents(path):
         yield str(path), text
 
 
-def digest(raw):
+def digest(raw: bytes) -> str:
     return f"#{hashlib.sha256(raw).hexdigest()[:16]} {len(raw)} bytes"
 
 
-def without_clock(value):
+def without_clock(value: Any) -> Any:
     """Return parsed JSON without what depends on time, machine and version."""
     if isinstance(value, dict):
         kept = {key for key, item in value.items() if key not in CLOCK and (key != "docnmt" or isinstance(item, dict))}
@@ -119,18 +125,18 @@ def without_clock(value):
 class Checkout:
     """The cases of a checkout. Its commands run in copies of this process, which has imported torch."""
 
-    def __init__(self, tree):
+    def __init__(self, tree: Path) -> None:
         self.tree, self.command, self.needed = tree, [sys.executable, __file__, "command", str(tree)], set()
         self.scripts = dict(re.findall(r'^(docnmt[\w-]*) = "(.+)"$', (tree / "pyproject.toml").read_text(), re.M))
 
-    def main(self, command, *words):
+    def main(self, command: str, *words: str) -> Any:
         """Run a command in this process: docnmt-COMMAND, or docnmt COMMAND, or the module docnmt.cli.COMMAND."""
         script, more = (f"docnmt-{command}", []) if f"docnmt-{command}" in self.scripts else ("docnmt", [command])
         module, function = self.scripts.get(script, f"docnmt.cli.{command}:main").split(":")
         sys.argv = [script, *(more if script in self.scripts else []), *words]
         return getattr(importlib.import_module(module), function)()
 
-    def copied(self, stdin, function, *words):
+    def copied(self, stdin: str, function: Callable[..., Any], *words: Any) -> tuple[int | None, str, str]:
         """Call a function in a copy of this process; return its exit status, stdout and stderr."""
         process = multiprocessing.get_context("fork").Process(target=redirected, args=(stdin, function, *words))
         process.start()
@@ -138,7 +144,7 @@ class Checkout:
         process.kill()
         return process.exitcode, Path("stdout").read_text("utf-8"), Path("stderr").read_text("utf-8")
 
-    def cases(self, updates):
+    def cases(self, updates: str) -> dict[str, str]:
         """Return name and command of every case."""
         listed = re.findall(r"^(\w+):\n((?:  .*\n)+)", self.copied(os.devnull, self.main, "train", "--list")[1], re.M)
         names = {kind: re.findall(r"^  (\w+)", block, re.M) for kind, block in listed}
@@ -158,12 +164,12 @@ class Checkout:
                     cases[name] = case.replace("OUT", name)
         return cases
 
-    def outputs(self, name):
+    def outputs(self, name: str) -> list[Path]:
         """Return the files that a case wrote: NAME, all that is in it, and NAME.*."""
         files = (file for top in Path().glob(f"{name}*") for file in [top, *top.rglob("*")])
         return sorted(file for file in files if re.match(rf"{name}(?![\w-])(?!.*\.lock)", str(file)) and file.is_file())
 
-    def compute(self, name, cases):
+    def compute(self, name: str, cases: dict[str, str]) -> dict[str, str]:
         """Compute a case, and before it those whose files it reads; return its texts by name."""
         case, _, stdin = cases[name].partition(" < ")
         paths = re.findall(r"(?:in|data|updates|commands)/[\w-]+", f"{case} {stdin}")
@@ -189,7 +195,7 @@ class Checkout:
         outputs = (text for file in self.outputs(name) for text in contents(file))
         return {name: f"exit {status}\n{out}--- stderr\n{err}", **dict(outputs)}
 
-    def run(self, part, cases, results):
+    def run(self, part: str, cases: dict[str, str], results: Path) -> None:
         """Compute the cases of a part and write their texts."""
         version = importlib.import_module("docnmt").__version__
         texts = {}
@@ -205,7 +211,7 @@ class Checkout:
                 file.write(f"{name}\t{json.dumps(text)}\n")
 
 
-def redirected(stdin, function, *words):
+def redirected(stdin: str, function: Callable[..., Any], *words: Any) -> None:
     """Call a function with files as standard input and output."""
     for number, name in enumerate((stdin, "stdout", "stderr")):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC if number else os.O_RDONLY), number)
@@ -213,7 +219,7 @@ def redirected(stdin, function, *words):
     sys.exit(function(*words))
 
 
-def translate(path):
+def translate(path: str) -> None:
     """Print how a model scores and translates in Python, with each of the options of stdin."""
     import docnmt
 
@@ -231,7 +237,7 @@ def translate(path):
             print(type(error).__name__, error)
 
 
-def serve(command):
+def serve(command: list[str]) -> None:
     """Print what the service answers to the requests of stdin."""
     process = subprocess.Popen(command, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True)
     address = next(match[0] for line in process.stdout if (match := re.search(r"http://[\d.:]+", line)))
@@ -247,11 +253,12 @@ def serve(command):
     print(process.wait())
 
 
-def compare(old, new, parts, tolerance=""):
+def compare(old: str, new: str, parts: str, tolerance: str = "") -> int:
     """Print the texts that differ; return 1 if any does."""
     failed = False
     for part in parts.split(","):
-        sides = [dict(line.split("\t") for line in Path(folder, f"{part}.tsv").open()) for folder in (old, new)]
+        files = (Path(folder, f"{part}.tsv").read_text().splitlines() for folder in (old, new))
+        sides = [dict(line.split("\t") for line in lines) for lines in files]
         differing, largest = 0, (0.0, "")
         for name in dict.fromkeys([*sides[0], *sides[1]]):
             texts = [json.loads(side.get(name, '"absent"')) for side in sides]
@@ -272,7 +279,7 @@ def compare(old, new, parts, tolerance=""):
     return int(failed)
 
 
-def main(verb, *words):
+def main(verb: str, *words: str) -> Any:
     if verb == "inputs":
         return write_inputs(Path(words[0]), int(words[1]))
     if verb == "compare":
