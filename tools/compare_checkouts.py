@@ -36,10 +36,10 @@ CASES = Path(__file__).with_suffix(".cases").read_text("utf-8")
 WORDS = re.findall(r"\w+", re.search("^WORDS = (.*)", CASES, re.M)[1])
 #: What differs from run to run: times, rates, memory, ports, lines of modules, dates, torchrun's own words.
 VARYING = [
-    (r"\b\d[\d.,]*\s?(ms|s|min|h)\b", "TIME"), (r"\b\d[\d.,]*[kMG]? ([\w-]+)/s", r"RATE \1/s"),
-    (r"\d[\d.,]* [kKMG]i?B\b", "MEMORY"), (r"127.0.0.1:\d+", "HOST"), (r"\S+/site-packages/(\S+?):\d+", r"\1"),
-    (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\S*)?", "DATE"), (r"(?m)^\[?[WEI]\d{4}.*\n", ""),
-    (r"TREE/docnmt/\S+\.py(:\d+)?", "MODULE"),
+    (r"\b\d[\d.,]{0,15}\s?(ms|s|min|h)\b", "TIME"), (r"\b\d[\d.,]{0,15}[kMG]? ([\w-]{1,20})/s\b", r"RATE \1/s"),
+    (r"\d[\d.,]{0,15} [kKMG]i?B\b", "MEMORY"), (r"127\.0\.0\.1:\d+", "HOST"), (r"site-packages/([\w./-]+):\d+", r"\1"),
+    (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\S{0,20})?", "DATE"), (r"(?m)^\[?[WEI]\d{4}.*\n", ""),
+    (r"TREE/docnmt/[\w/]+\.py(:\d+)?", "MODULE"),
 ]  # fmt: skip
 CLOCK = {"seconds", "wall", "tokens_per_second", "peak_memory", "version", "xxh3", "created", "speed", "time", "id"}
 
@@ -100,7 +100,7 @@ def contents(path: Path) -> Iterator[tuple[str, str]]:
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as package:
             yield str(path), "\n".join(f"{name} {digest(package.read(name))}" for name in package.namelist())
-    elif b"\0" in raw or path.suffix == ".model":
+    elif b"\0" in raw or path.suffix in (".bin", ".model"):
         yield str(path), digest(raw)
     else:
         text = raw.decode(errors="backslashreplace")
@@ -184,31 +184,30 @@ class Checkout:
         for file in self.outputs(name):
             file.unlink()
         Path(name).parent.mkdir(exist_ok=True)
-        command, *words = shlex.split(case)
+        command, *words = shlex.split(case.replace("TREE", str(self.tree)))
         if command == "copy":
             shutil.copytree(words[0], name, dirs_exist_ok=True)
             command, words = words[1], words[2:]
         ranks = ["torchrun", "--standalone", "--nproc-per-node", "2", *self.command[1:], *words]
         ways = {"fresh": (subprocess.call, [*self.command, *words]), "ranks": (subprocess.call, ranks)}
+        ways |= {"print": (lambda path: print(Path(path).read_text("utf-8")), *words)}
         ways |= {"python": (translate, *words), "service": (serve, [*self.command, "serve", *words])}
         status, out, err = self.copied(stdin or os.devnull, *ways.get(command, (self.main, command, *words)))
         outputs = (text for file in self.outputs(name) for text in contents(file))
         return {name: f"exit {status}\n{out}--- stderr\n{err}", **dict(outputs)}
 
-    def run(self, part: str, cases: dict[str, str], results: Path) -> None:
-        """Compute the cases of a part and write their texts."""
+    def run(self, part: str, cases: dict[str, str]) -> None:
+        """Compute the cases of a part and write their texts beside the folder of work."""
         version = importlib.import_module("docnmt").__version__
-        texts = {}
-        if part == "options":
-            texts["options/options.txt"] = (self.tree / "tests/compat/options.txt").read_text("utf-8")
-        for name in [name for name in cases if name.startswith(f"{part}/")]:
-            texts |= self.compute(name, cases)
-        with results.open("w") as file:
-            for name, text in texts.items():
-                text = text.replace(str(self.tree), "TREE").replace(str(Path.cwd()), "WORK").replace(version, "VERSION")
-                for pattern, new in VARYING if not name.endswith("safetensors") else ():
-                    text = re.sub(pattern, new, text)
-                file.write(f"{name}\t{json.dumps(text)}\n")
+        with Path(f"../{part}.part").open("w", encoding="utf-8") as file:
+            for name in [name for name in cases if name.startswith(f"{part}/")]:
+                for key, text in self.compute(name, cases).items():
+                    for old, new in ((str(self.tree), "TREE"), (str(Path.cwd()), "WORK"), (version, "VERSION")):
+                        text = text.replace(old, new)
+                    for pattern, new in VARYING if not key.endswith("safetensors") else ():
+                        text = re.sub(pattern, new, text)
+                    file.write(f"{key}\t{json.dumps(text)}\n")
+        Path(f"../{part}.part").rename(f"../{part}.tsv")
 
 
 def redirected(stdin: str, function: Callable[..., Any], *words: Any) -> None:
@@ -296,7 +295,7 @@ def main(verb: str, *words: str) -> Any:
     cases = checkout.cases(words[3])
     for part in words[4].split(","):
         if not Path(f"../{part}.tsv").exists():
-            checkout.run(part, cases, Path(f"../{part}.tsv"))
+            checkout.run(part, cases)
     return 0
 
 
