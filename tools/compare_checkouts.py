@@ -36,7 +36,7 @@ CASES = Path(__file__).with_suffix(".cases").read_text("utf-8")
 WORDS = re.findall(r"\w+", re.search("^WORDS = (.*)", CASES, re.M)[1])
 #: What differs from run to run: times, rates, memory, ports, lines of modules, dates, torchrun's own words.
 VARYING = [
-    (r"\b\d[\d.,]{0,15} ?(ms|s|min|h)\b(?!-)", "TIME"), (r"\b\d[\d.,]{0,15}[kMG]? ([\w-]{1,20})/s\b", r"RATE \1/s"),
+    (r"([\d.]{1,9} \+ )?\b\d[\d.,]{0,15} ?(ms|s|min|h)\b(?!-)", "TIME"), (r"\b\d[\d.,]{0,15}[kMG]? ([\w-]{1,20})/s\b", r"RATE \1/s"),
     (r"\d[\d.,]{0,15} [kKMG]i?B\b", "MEMORY"), (r"127\.0\.0\.1:\d+", "HOST"), (r"site-packages/([\w./-]+):\d+", r"\1"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\S{0,20})?", "DATE"), (r"(?m)^\[?[WEI]\d{4}.*\n", ""),
     (r"TREE/docnmt/[\w/]+\.py(:\d+)?", "MODULE"),
@@ -199,15 +199,16 @@ class Checkout:
     def run(self, part: str, cases: dict[str, str]) -> None:
         """Compute the cases of a part and write their texts beside the folder of work."""
         version = importlib.import_module("docnmt").__version__
-        with Path(f"../{part}.part").open("w", encoding="utf-8") as file:
-            for name in [name for name in cases if name.startswith(f"{part}/")]:
+        part_file = Path("..", part.replace("/", "-"))
+        with part_file.with_suffix(".part").open("w", encoding="utf-8") as file:
+            for name in [name for name in cases if name.startswith(part)]:
                 for key, text in self.compute(name, cases).items():
                     for old, new in ((str(self.tree), "TREE"), (str(Path.cwd()), "WORK"), (version, "VERSION")):
                         text = text.replace(old, new)
                     for pattern, new in VARYING if not key.endswith("safetensors") else ():
                         text = re.sub(pattern, new, text)
                     file.write(f"{key}\t{json.dumps(text)}\n")
-        Path(f"../{part}.part").rename(f"../{part}.tsv")
+        part_file.with_suffix(".part").rename(part_file.with_suffix(".tsv"))
 
 
 def redirected(stdin: str, function: Callable[..., Any], *words: Any) -> None:
@@ -256,7 +257,7 @@ def compare(old: str, new: str, parts: str, tolerance: str = "") -> int:
     """Print the texts that differ; return 1 if any does."""
     failed = False
     for part in parts.split(","):
-        files = (Path(folder, f"{part}.tsv").read_text().splitlines() for folder in (old, new))
+        files = (Path(folder, f"{part.replace('/', '-')}.tsv").read_text().splitlines() for folder in (old, new))
         sides = [dict(line.split("\t") for line in lines) for lines in files]
         differing, largest = 0, (0.0, "")
         for name in dict.fromkeys([*sides[0], *sides[1]]):
@@ -294,7 +295,7 @@ def main(verb: str, *words: str) -> Any:
     os.chdir(work)
     cases = checkout.cases(words[3])
     for part in words[4].split(","):
-        if not Path(f"../{part}.tsv").exists():
+        if not Path("..", f"{part.replace('/', '-')}.tsv").exists():
             checkout.run(part, cases)
     return 0
 

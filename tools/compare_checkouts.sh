@@ -3,7 +3,8 @@
 #
 #   tools/compare_checkouts.sh OLD NEW [OPTION ...]
 #
-#   --only PART,PART   of help, options, data, updates, searches, commands [all]; compare_checkouts.cases has the cases
+#   --only PART,PART   of help, options, data, updates, searches, commands [all]; or how cases begin, as updates/hier.
+#                      All cases are in compare_checkouts.cases
 #   --updates N        updates of every training [20]
 #   --lines N          lines of each real corpus in $DOCNMT_DATA or ~/.cache/docnmt-data [2000]; 0: toy text only
 #   --tolerance        numbers may differ: print by how much of themselves at most
