@@ -41,7 +41,8 @@ VARYING = [
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\S{0,20})?", "DATE"), (r"site-packages/([\w./-]+):\d+", r"\1"),
     (r"TREE/docnmt/[\w/]+\.py(:\d+)?", "MODULE"), (r"(?m)^\[?[WEI]\d{4}.*\n", ""),
 ]  # fmt: skip
-CLOCK = {"seconds", "wall", "tokens_per_second", "peak_memory", "version", "xxh3", "created", "speed", "time", "id"}
+CLOCK = {"seconds", "encoding s", "classifier s", "wall", "speed", "time", "created", "id", "tokens_per_second"}
+CLOCK |= {"peak_memory", "version", "xxh3"}
 
 
 def write_inputs(root: Path, lines: int) -> None:
