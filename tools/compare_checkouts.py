@@ -91,7 +91,7 @@ def contents(path: Path) -> Iterator[tuple[str, str]]:
 
         lines = []
         with safe_open(path, "pt") as file:
-            header = [json.loads(value) for value in file.metadata().values() if value.startswith("{")]
+            header = {key: json.loads(value) for key, value in sorted(file.metadata().items()) if value[0] == "{"}
             for name, tensor in sorted((name, file.get_tensor(name)) for name in file.keys()):  # noqa: SIM118
                 raw = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
                 sums = f"{tensor.double().sum():.17f} {tensor.double().norm():.17f}"  # how far two are apart
