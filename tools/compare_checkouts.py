@@ -34,12 +34,12 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 CASES = Path(__file__).with_suffix(".cases").read_text("utf-8")
 WORDS = re.findall(r"\w+", re.search("^WORDS = (.*)", CASES, re.M)[1])
-#: What differs from run to run: times, rates, memory, ports, lines of modules, dates, torchrun's own words.
+#: What differs from run to run: times, rates, memory, ports, lines of modules, dates, progress, torchrun's own words.
 VARYING = [
     (r"([\d.]{1,9} \+ )?\b\d[\d.,]{0,15} ?(ms|s|min|h)\b(?!-)", "TIME"), (r"127\.0\.0\.1:\d+", "HOST"),
     (r"\b\d[\d.,]{0,15}[kMG]? ([\w-]{1,20})/s\b", r"RATE \1/s"), (r"\d[\d.,]{0,15} [kKMG]i?B\b", "MEMORY"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\S{0,20})?", "DATE"), (r"site-packages/([\w./-]+):\d+", r"\1"),
-    (r"TREE/docnmt/[\w/]+\.py(:\d+)?", "MODULE"), (r"(?m)^\[?[WEI]\d{4}.*\n", ""),
+    (r"TREE/docnmt/[\w/]+\.py(:\d+)?", "MODULE"), (r"(?m)^(\[?[WEI]\d{4}|.* TIME left).*\n", ""),
 ]  # fmt: skip
 CLOCK = {"seconds", "encoding s", "classifier s", "wall", "speed", "time", "created", "id", "tokens_per_second"}
 CLOCK |= {"peak_memory", "version", "xxh3"}
@@ -91,7 +91,8 @@ def contents(path: Path) -> Iterator[tuple[str, str]]:
 
         lines = []
         with safe_open(path, "pt") as file:
-            header = {key: json.loads(value) for key, value in sorted(file.metadata().items()) if value[0] == "{"}
+            metadata = sorted((file.metadata() or {}).items())
+            header = {key: json.loads(value) for key, value in metadata if value.startswith("{")}
             for name, tensor in sorted((name, file.get_tensor(name)) for name in file.keys()):  # noqa: SIM118
                 raw = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
                 sums = f"{tensor.double().sum():.17f} {tensor.double().norm():.17f}"  # how far two are apart
