@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
+from functools import partial
 
 import pytest
 from sample_documents import Model, content, document, translate
 
+from docnmt.apps.documents.document_sentences import translated
 from docnmt.apps.documents.inline import is_reference
+from docnmt.core.formats.split_sentences import split_sentences
 
 #: A sentence that ends with a reference, one that has one behind a word, and what follows: as text, and in each kind.
 PLAIN = ["They had two rivers.", "It was small and old.", "The end."]
@@ -153,3 +156,19 @@ def test_abbreviations_of_markdown() -> None:
     asked, out = written("md", source)
     assert asked == ["The HTML of it.", "a language", "a group"]
     assert out == "THE HTML OF IT.\n*[HTML]: A LANGUAGE\n*[W3C]: A *GROUP*\n"
+
+
+def test_a_reference_stays_at_the_end_of_its_sentence() -> None:
+    """Wherever the words are aligned with: here all of a sentence with its first one."""
+    source = b"<p>One two.<sup>1</sup> Three four five.<sup>2</sup><sup>3</sup> Six seven</p>"
+    found = document("html", source)
+    split = partial(split_sentences, language="en")
+    texts = translated(
+        found,
+        Model(lambda text: " ".join(text.rstrip(".").split()[::-1]) + "." * text.endswith(".")),
+        split=split,
+        split_target=split,
+        align=lambda pairs: [[(place, 0) for place in range(len(one))] for one, _ in pairs],
+    )
+    expected = b"<p>two One.<sup>1</sup> five four Three.<sup>2</sup><sup>3</sup> seven Six</p>"
+    assert found.write(texts) == expected

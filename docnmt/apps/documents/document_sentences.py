@@ -206,6 +206,7 @@ def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -
     pairs: list[Span] = []
     places: dict[Span, Span] = {}  # what is fixed → where it is now
     breaks: dict[Span, Span] = {}  # likewise what stands between sentences
+    ends: dict[int, int] = {}  # likewise where sentences end
     for part in [*parts, SegmentPart(segment, len(segment.text), len(segment.text), given="")]:
         text = (part.text or "") if part.given is None else part.given
         between = segment.text[place : part.begin]
@@ -225,7 +226,11 @@ def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -
             places[part.begin + b, part.begin + e] = len(out) + begin, len(out) + end
         out += text
         place = part.end
+        ends[place] = len(out)
     now = breaks | places
     marked = {n: now[m.begin, m.end] for n, m in enumerate(segment.marks) if m.fixed and m.begin < m.end}
+    for n, mark in enumerate(segment.marks):  # what touches the end of a sentence touches that of its translation
+        if mark.fixed and mark.begin == mark.end in ends and mark.parent < 0 and not mark.apart:
+            marked[n] = (ends[mark.end],) * 2
     whole = sorted(places), sorted(places.values())
     return Translated(out, project(segment.marks, segment.text, out, pairs, placed=marked, whole=whole))

@@ -200,7 +200,9 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
             inline.fixed((raw, ""), _shown(source, token), UNSEEN.get(token.tag, ""))
         elif token.tag == "br":
             inline.hard((raw, ""))
-        elif number in ends and _refers(source, line[number : ends[number] + 1], inline.touched):
+        elif number in ends and _refers(
+            source, line[number : number + _REFERENCE], ends[number] - number, inline.touched
+        ):
             inline.fixed((source[token.begin : line[ends[number]].end], ""))
             number = ends[number]
         elif number in ends:
@@ -215,11 +217,12 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
     sections.paragraph()
 
 
-def _refers(source: str, element: Sequence[Token], touched: str) -> bool:
-    """Whether an element, of a few tokens, refers to a note."""
-    tags = {token.tag for token in element if token.kind == "start"}
-    if len(element) > _REFERENCE or element[0].tag not in ("a", "sup") or any(t.kind == "fixed" for t in element):
+def _refers(source: str, few: Sequence[Token], last: int, touched: str) -> bool:
+    """Whether an element, whose first and last of some tokens are told, refers to a note."""
+    element = few[: last + 1]
+    if last >= len(few) or few[0].tag not in ("a", "sup") or any(token.kind == "fixed" for token in element):
         return False
+    tags = {token.tag for token in element if token.kind == "start"}
     text = "".join(html.unescape(source[token.begin : token.end]) for token in element if token.kind == "text")
     return is_reference(touched, text, link="a" in tags)
 

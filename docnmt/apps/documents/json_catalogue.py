@@ -19,10 +19,8 @@ _DEEPEST = 200
 _MESSAGES = ("message", "defaultMessage", "translation")
 #: Keys at the top whose value is the language.
 _LOCALES = frozenset({"@@locale", "locale", "lang", "language", "languageCode", "language_code", "sourceLocale"})
-#: Strings, what JSON with comments has between values, and a comma behind which nothing follows.
-_LOOSE = re.compile(
-    r'"[^"\\]*(?:\\.[^"\\]*)*"|(?P<comment>//[^\n]*|/\*[^*]*(?:\*(?!/)[^*]*)*\*/)|(?P<comma>,)|(?P<value>[^\s,"/])'
-)
+#: What JSON with comments has between values, and how a string goes on.
+_SIGN, _STRING = re.compile(r'"|//|/\*|\S'), re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 class JsonCatalogue(Catalogue):
@@ -101,16 +99,26 @@ class JsonCatalogue(Catalogue):
 
 def _without_comments(source: str) -> str:
     """The same with spaces for comments, and for commas behind which nothing follows, so that nothing moves."""
-    out, comma = list(source), -1
-    for match in _LOOSE.finditer(source):
-        if match["comment"] is not None:
-            out[match.start() : match.end()] = (sign if sign.isspace() else " " for sign in match[0])
-        elif match["comma"]:
-            comma = match.start() if comma == -1 else -2  # two in a row are a mistake
+    out, comma, place = list(source), -1, 0
+    while sign := _SIGN.search(source, place):
+        begin, place = sign.span()
+        if sign[0] in ("//", "/*"):
+            end = source.find("\n" if sign[0] == "//" else "*/", place)
+            if end < 0 and sign[0] == "/*":
+                break
+            place = len(source) if end < 0 else end + 2 * (sign[0] == "/*")
+            out[begin:place] = (each if each.isspace() else " " for each in source[begin:place])
+        elif sign[0] == ",":
+            comma = begin if comma == -1 else -2  # two in a row are a mistake
         else:
-            if comma >= 0 and match[0] in ("}", "]"):
+            if comma >= 0 and sign[0] in "}]":
                 out[comma] = " "
             comma = -1
+            if sign[0] == '"':
+                rest = _STRING.match(source, place)
+                if rest is None:
+                    break
+                place = rest.end()
     return "".join(out)
 
 

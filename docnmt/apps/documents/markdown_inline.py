@@ -185,7 +185,7 @@ class _Reader:
         if not link and not (number in self.tags and _name(child) == "sup"):
             return None
         end = self._closing(number) if child.type == "link_open" else self.tags[number]
-        inside = self.children[number + 1 : end][:_REFERENCE]
+        inside = self.children[number + 1 : min(end, number + _REFERENCE)]
         text = "".join(each.content for each in inside if each.type in ("text", "text_special"))
         kinds = {_name(each) if each.type == "html_inline" else each.type for each in inside}
         if not kinds <= _REFERRING or number + _REFERENCE < end:
