@@ -50,4 +50,4 @@ class Ass(Subtitles):
         return besides(super()._unseen(text), _CODE, text)
 
     def _render(self, place: SegmentPlace, text: Translated) -> str:
-        return re.sub(r"[ \t]*\n", r"\\N", super()._render(place, text))
+        return re.sub(r"(?<![ \t])[ \t]*\n", r"\\N", super()._render(place, text))

@@ -15,7 +15,7 @@ from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 from docnmt.runtime.errors import UserError
 
 _WRAP = "docnmt"
-_LINES = re.compile(r"(\s*\n\s*)")
+_LINES = re.compile(r"((?<!\s)\s*\n\s*)")
 
 
 class Fragments(DocumentFile):

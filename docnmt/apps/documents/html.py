@@ -24,7 +24,7 @@ from docnmt.runtime.errors import UserError
 #: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
 _MOST = 1 << 22
 _STEPS = {"start": 1, "end": -1}
-_CHARSET = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_CHARSET = re.compile(rb"""<(?:meta[^<>]*?charset|\?xml[^<>]*?encoding)\s*=\s*(?:["']\s*)?([\w.:-]+)""", re.IGNORECASE)
 
 
 class Html(Spliced):

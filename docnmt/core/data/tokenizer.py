@@ -202,7 +202,7 @@ def _places(changed: str, text: str) -> list[int]:
 def _training_problem(message: str, vocab_size: int) -> str:
     if match := re.search(r"value <= (\d+)", message):
         return f"--vocab-size {vocab_size} is more than this text supports: the largest that works is {match[1]}"
-    if match := re.search(r"required_chars\D*(\d+) vs (\d+)", message):
+    if match := re.search(r"required_chars\W*(\d+) vs (\d+)", message):
         smallest = int(match[2]) + 1
         return (
             f"--vocab-size {vocab_size} is too small: the text's characters alone need {smallest}; "

@@ -52,7 +52,7 @@ _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
 _CANDIDATE = re.compile(rf"(?<![.!?…])([.!?…]+)([{_CLOSING}]*)(\s+)|[。！？]+[{_CLOSING}」』）]*")
 _FOLLOWING = re.compile(rf"[{_OPENING}\s]*(\S)")
 _TEXT = re.compile(r"\S")
-_LAST_WORD = re.compile(r"[^\s(\[{\"'„“»«‚‘]*$")
+_LAST_WORD = re.compile(r"(?<![^\s(\[{\"'„“»«‚‘])[^\s(\[{\"'„“»«‚‘]*$")
 
 
 def splitter(name: str, language: str) -> Callable[[str], list[str]]:

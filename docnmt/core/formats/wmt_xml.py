@@ -15,7 +15,7 @@ from docnmt.core.formats.structure import DocumentStart, Event, Facts, Sentence
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base
 
-_LINE_BREAKS = re.compile(r"\s*[\n\r]+\s*")
+_LINE_BREAKS = re.compile(r"(?<!\s)\s*[\n\r]\s*")
 
 
 def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None = None) -> Iterator[Event]:
