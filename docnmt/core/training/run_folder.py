@@ -22,7 +22,7 @@ ASIDE = ".replaced"
 _OURS = re.compile(
     r"config\.yaml|train\.jsonl|\.lock|\.replaced|\.running|checkpoint_(last|best|(best_)?\d+)\.safetensors"
 )
-_TEMPORARY = re.compile(r"\.(running|config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.\d+\.tmp")
+_TEMPORARY = re.compile(r"\.(running|config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.(docnmt-\d+-\w{8}|\d+)\.tmp")
 
 
 class RunFolder:
