@@ -249,8 +249,9 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
             it, or `overwrite` is False; or nothing can be written, or folders cannot be replaced there.
     """
     above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
+    prefix = f".{path.name}.{_MADE}{os.getpid()}-"
     try:
-        os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.{_MADE}{os.getpid()}-", suffix=".tmp", dir=above))  # permissions do not say all
+        os.rmdir(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=above))  # permissions do not say all
     except OSError as error:
         what = f"{above} is not a folder that takes new files ({error.strerror or error})"
         raise UserError(f"{path}: cannot be written: {what}; choose another") from error

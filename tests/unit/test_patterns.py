@@ -38,7 +38,7 @@ USUAL = "a1 \n\"'.-<>{}/*:_\\é中"
 TAILS = ("\0", "\n!")
 #: Lengths of texts: exponential time shows with `FEW` characters, the square with `MANY` against the same in parts.
 FEW, SOME, PARTS = 64, 1_024, 16
-#: Seconds of the clock: a linear pattern takes less than 0.2 ms for `SOME` characters, a quadratic one more than 0.6 ms.
+#: Seconds of the clock: linear patterns take less than 0.2 ms for `SOME` characters, quadratic ones more than 0.6 ms.
 SUSPICIOUS = 0.0005
 #: Seconds of processor time: quadratic patterns take more for `SOME * PARTS` characters, and at most so long is waited.
 CERTAIN, LIMIT = 0.06, 1.0

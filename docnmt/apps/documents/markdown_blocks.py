@@ -29,7 +29,9 @@ FRONT_MATTER = re.compile(
     re.DOTALL,
 )
 #: … which has text for readers.
-FRONT_TEXT = re.compile(r"(?mi)^[^\S\n]*\"?(?:title|linkTitle|subtitle|description|summary|excerpt)\"?\s*[:=]\s*[\"']?\w")
+FRONT_TEXT = re.compile(
+    r"(?mi)^[^\S\n]*\"?(?:title|linkTitle|subtitle|description|summary|excerpt)\"?\s*[:=]\s*[\"']?\w"
+)
 _KINDS = (
     "note|info|tip|hint|important|warning|caution|danger|error|attention|details|success|question|failure|bug|example|"
     "quote|abstract|summary|seealso|todo|admonition"
