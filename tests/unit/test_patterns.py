@@ -278,9 +278,11 @@ def grows(pattern: Pattern, way: str) -> str | None:
         if any(seconds(read, some, clock=time.perf_counter) < SUSPICIOUS for _ in range(3)):
             continue
         many = built(before, repeated, tail, SOME * PARTS)
+        if any(seconds(read, many, clock=time.process_time) < CERTAIN for _ in range(3)):
+            continue
         whole = min(seconds(read, many, clock=time.process_time) for _ in range(3))
         parted = min(seconds(read, some, times=PARTS, clock=time.process_time) for _ in range(3))
-        if whole > max(CERTAIN, RATIO * parted):
+        if whole > RATIO * parted:
             told = f"{whole:.2f} s at once and {parted:.2f} s in {PARTS} parts"
             return f"{way} of {before!r} + {repeated!r} * n + {tail!r} takes {told}: {pattern.pattern!r}"
     return None

@@ -35,7 +35,7 @@ def merge_folders(config: TranslationPreprocessConfig, say: Callable[[str], None
     """
     folders, destination = [Path(folder) for folder in config.merge], Path(config.destdir)
     check_folder(destination, marker=META, overwrite=config.overwrite)
-    metas = [read_meta(folder) for folder in folders]
+    metas = [read_meta(folder, task="document_translation") for folder in folders]
     for folder, meta in zip(folders, metas, strict=True):
         check_files(folder, meta, "")
         _check_same(folders[0], metas[0], folder, meta)
