@@ -19,7 +19,7 @@ from docnmt.apps.documents.docx_language import renamed, turned
 from docnmt.apps.documents.docx_left import left_in
 from docnmt.apps.documents.docx_runs import Op, flat, value, weight
 from docnmt.apps.documents.elements import empty
-from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
+from docnmt.apps.documents.inline import MOST_MARKS, CloseMark, FixedMark, Inline, OpenMark, TooLong, pieces
 from docnmt.apps.documents.office import Office
 from docnmt.apps.documents.package import MAX_BYTES
 from docnmt.apps.documents.picture_texts import picture_texts
@@ -92,11 +92,13 @@ class Docx(Office):
                 listed = in_list
             if style in self._headings:
                 sections.heading()
-            yield self._unit(element, part, sections.units)
+            if any(child is not look for child in element):
+                yield self._unit(element, part, sections.units)
             sections.paragraph()
 
     def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
-        ops = flat(paragraph)
+        if len(paragraph) > MOST_MARKS or len(ops := flat(paragraph)) > MOST_MARKS:
+            raise TooLong(f"{MOST_MARKS:,} runs")
         self._looks += weight(ops)
         if self._looks > _LOOKS:
             raise UserError(f"{self.name}: {part}: the formats of its text would fill the memory; it is not read")

@@ -22,7 +22,7 @@ from docnmt.apps.documents.text_file import replaced
 from docnmt.runtime.errors import UserError
 
 #: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
-_MOST = 1 << 22
+_MOST = 1 << 21
 _STEPS = {"start": 1, "end": -1}
 _CHARSET = re.compile(rb"""<(?:meta[^<>]*?charset|\?xml[^<>]*?encoding)\s*=\s*(?:["']\s*)?([\w.:-]+)""", re.IGNORECASE)
 
@@ -39,9 +39,13 @@ class Html(Spliced):
         return super()._decoded()
 
     def _places(self) -> Iterator[SegmentPlace]:
-        if self.source.count("<") + self.source.count("&") > _MOST:
-            raise UserError(f"{self.name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
+        self._count(_MOST)
         return self._read(tokens(self.source))
+
+    def _count(self, most: int) -> None:
+        """Refuse a page of too many tags before it is read."""
+        if self.source.count("<") + self.source.count("&") > most:
+            raise UserError(f"{self.name}: has more than {most:,} tags and entities, too many for memory; divide it")
 
     def _read(self, found: Iterable[Token]) -> Iterator[SegmentPlace]:
         """The texts and the attributes that readers see, where they stand."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from translate.storage import pypo
 
@@ -140,7 +141,7 @@ class Po(Spliced):
         lines = pypo.quoteforpo(render(place, text, str))
         return before + (self._line_end.join(lines) or '""')
 
-    @property
+    @cached_property
     def _line_end(self) -> str:
         return "\r\n" if "\r\n" in self.source else "\n"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
@@ -192,10 +192,26 @@ def tag_of(tokenizer: Tokenizer) -> int | None:
 
 
 def _places(changed: str, text: str) -> list[int]:
-    """Map each place in a changed text, its end included, to the place in the original text."""
+    """Map each place in a changed text, its end included, to the place in the original text.
+
+    What changes is punctuation and white space: the letters, and most often the digits, are the same on both sides.
+    """
+    signs: list[list[int]] = [[], []]
+    for kept in (str.isalnum, str.isalpha):
+        here, there = ([number for number, sign in enumerate(side) if kept(sign)] for side in (changed, text))
+        if [changed[number] for number in here] == [text[number] for number in there]:
+            signs = [here, there]
+            break
     places: list[int] = []
-    for kind, begin, end, before, after in difflib.SequenceMatcher(None, changed, text, autojunk=False).get_opcodes():
-        places += range(before, after) if kind == "equal" else [before] * (end - begin)
+    begin = 0
+    for end, last in zip([*signs[0], len(changed)], [*signs[1], len(text)], strict=True):
+        between, original = changed[len(places) : end], text[begin:last]
+        same = len(os.path.commonprefix([between, original]))
+        behind = len(os.path.commonprefix([between[same:][::-1], original[same:][::-1]]))
+        places += range(begin, begin + same)
+        places += [begin + same] * (len(between) - same - behind)
+        places += range(last - behind, last + (end < len(changed)))
+        begin = last + 1
     return [*places, len(text)]
 
 
