@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import io
-import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
@@ -20,6 +20,8 @@ SPECIAL = ("<unk>", "<s>", "</s>", "<brk>", "<mask>")
 
 #: SentencePiece's models depend on its number of training threads; a fixed one makes the same text give the same model.
 _TRAINING_THREADS = 4
+#: Signs between two words that are compared each with each.
+_COMPARED = 64
 
 
 class Tokenizer:
@@ -206,11 +208,18 @@ def _places(changed: str, text: str) -> list[int]:
     begin = 0
     for end, last in zip([*signs[0], len(changed)], [*signs[1], len(text)], strict=True):
         between, original = changed[len(places) : end], text[begin:last]
-        same = len(os.path.commonprefix([between, original]))
-        behind = len(os.path.commonprefix([between[same:][::-1], original[same:][::-1]]))
-        places += range(begin, begin + same)
-        places += [begin + same] * (len(between) - same - behind)
-        places += range(last - behind, last + (end < len(changed)))
+        if between == original:
+            places += range(begin, last)
+        elif max(len(between), len(original)) <= _COMPARED:
+            matcher = difflib.SequenceMatcher(None, between, original, autojunk=False)
+            for kind, left, right, before, behind in matcher.get_opcodes():
+                equal = kind == "equal"
+                places += range(begin + before, begin + behind) if equal else [begin + before] * (right - left)
+        else:
+            same = next((n for n, (one, other) in enumerate(zip(between, original, strict=False)) if one != other), 0)
+            places += [*range(begin, begin + same), *[begin + same] * (len(between) - same)]
+        if end < len(changed):
+            places.append(last)
         begin = last + 1
     return [*places, len(text)]
 
