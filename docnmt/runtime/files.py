@@ -8,7 +8,9 @@ import fcntl
 import glob
 import json
 import os
+import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +23,8 @@ from docnmt.runtime.hub import fetched, is_address
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
 #: AT_FDCWD and RENAME_EXCHANGE of Linux's <fcntl.h>.
 _HERE, _EXCHANGE = -100, 2
+#: In the names of temporary files and folders: docnmt made them. The number of the process and a random word follow.
+_MADE = "docnmt-"
 
 
 def fsync_path(path: Path) -> None:
@@ -43,7 +47,8 @@ def _umask() -> int:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
 
-    If `path` is a link, its target is replaced. Temporary files of killed processes are removed.
+    If `path` is a link, its target is replaced. Nobody else can read the file while it is written; then it has the
+    permissions of the one that it replaces, or those of a new file. Temporary files of killed processes are removed.
 
     Raises:
         UserError: the system refused (disk full, no permission), or `path` is a folder or a device; an existing file at
@@ -52,14 +57,13 @@ def replacing(path: Path) -> Iterator[Path]:
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: is a folder or a device, expected the name of a file; choose another")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    lock = -1
+    temporary, lock = path, -1
     try:
         make_folder(path.parent)
         _sweep(path)
-        lock = _lock(temporary, os.O_CREAT | os.O_RDWR)
+        temporary, lock = _temporary(path, folder=False)
         yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())  # safetensors makes files that only their owner can read
+        os.chmod(temporary, _mode(path, new=0o666))
         fsync_path(temporary)
         os.replace(temporary, path)
         fsync_path(path.parent)
@@ -83,12 +87,28 @@ def make_folder(path: Path) -> None:
         print(f"note: {path}: is a new folder", file=sys.stderr)
 
 
-def _lock(path: Path, flags: int) -> int:
-    """Open a file or folder and lock it, which shows other processes that this one lives."""
-    lock = os.open(path, flags)
-    with contextlib.suppress(OSError):  # on a file system without locks nothing is ever swept up
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return lock
+def _temporary(path: Path, *, folder: bool) -> tuple[Path, int]:
+    """Create a new file or folder beside `path` that only its owner can read, locked for the life of this process."""
+    make = tempfile.mkdtemp if folder else tempfile.mkstemp  # never through a link, nor what is there already
+    while True:
+        made = make(prefix=f".{path.name}.{_MADE}{os.getpid()}-", suffix=".tmp", dir=path.parent)
+        if isinstance(made, str):
+            temporary, lock = Path(made), os.open(made, os.O_RDONLY | os.O_NOFOLLOW)
+        else:
+            lock, temporary = made[0], Path(made[1])
+        with contextlib.suppress(OSError):  # on a file system without locks nothing is ever swept up
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if temporary.exists():  # else another process has swept it up before it was locked
+            return temporary, lock
+        os.close(lock)
+
+
+def _mode(path: Path, *, new: int) -> int:
+    """Return the permissions of what is at a path, or those that a new file or folder gets."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode) & 0o777
+    except FileNotFoundError:
+        return new & ~_umask()
 
 
 def check_readable(path: Path) -> None:
@@ -154,16 +174,16 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         make_folder(path.parent)
         _sweep(path)
         check_folder(path, marker=marker, overwrite=overwrite)
-        temporary, lock = _locked_folder(path)
+        temporary, lock = _temporary(path, folder=True)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:
         yield temporary
         for file in temporary.rglob("*"):
             fsync_path(file)
-        os.chmod(temporary, 0o777 & ~_umask())
+        os.chmod(temporary, _mode(path, new=0o777))
         if not exchange(temporary, path):
-            old = path.with_name(f".{path.name}.{os.getpid()}.old")
+            old = temporary.with_suffix(".old")
             if path.exists():
                 os.replace(path, old)  # if killed here, the next run puts it back
             os.replace(temporary, path)
@@ -185,31 +205,24 @@ def exchange(one: Path, other: Path) -> bool:
     return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
 
 
-def _locked_folder(path: Path) -> tuple[Path, int]:
-    """Create a temporary folder for `path`, and lock it for the life of this process."""
-    while True:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-        lock = _lock(temporary, os.O_RDONLY)
-        if temporary.exists():  # else another process has swept it up before it was locked
-            return temporary, lock
-        os.close(lock)
-
-
 def _sweep(path: Path) -> None:
     """Remove temporary files and folders of `path` whose process has ended, which shows by their lock. Put a folder
-    back that was moved aside to be replaced, if nothing took its place."""
-    for old in path.parent.glob(f".{glob.escape(path.name)}.*.old"):
+    back that was moved aside to be replaced, if nothing took its place. What others made stays, whatever its name."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{_MADE}*"):
+        made = re.fullmatch(rf"{_MADE}(\d+)-\w{{8}}\.(tmp|old)", left.name[len(path.name) + 2 :])
+        if made is None or left.is_symlink():
+            continue
         with contextlib.suppress(OSError):
-            if path.exists():
-                shutil.rmtree(old)
-            else:
-                os.replace(old, path)
-                print(f"note: {path}: is put back; a process was killed while it was being replaced", file=sys.stderr)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        with contextlib.suppress(OSError):
-            if _lives(left.name.split(".")[-2]):  # a library may have put an unlocked file there
+            if made[2] == "old" and path.exists():
+                shutil.rmtree(left)
                 continue
-            lock = os.open(left, os.O_RDONLY)
+            if made[2] == "old":
+                os.replace(left, path)
+                print(f"note: {path}: is put back; a process was killed while it was being replaced", file=sys.stderr)
+                continue
+            if _lives(made[1]):  # a library may have put an unlocked file there
+                continue
+            lock = os.open(left, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -236,8 +249,9 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
             it, or `overwrite` is False; or nothing can be written, or folders cannot be replaced there.
     """
     above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
+    prefix = f".{path.name}.{_MADE}{os.getpid()}-"
     try:
-        os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=above))  # permissions do not say all
+        os.rmdir(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=above))  # permissions do not say all
     except OSError as error:
         what = f"{above} is not a folder that takes new files ({error.strerror or error})"
         raise UserError(f"{path}: cannot be written: {what}; choose another") from error

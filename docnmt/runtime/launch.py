@@ -41,7 +41,7 @@ def place_in(environment: Mapping[str, str]) -> JobProcess:
         UsageError: a variable is not a number.
     """
     get = environment.get
-    if get("WORLD_SIZE") is not None and get("RANK") is not None:
+    if get("WORLD_SIZE") and get("RANK"):
         rank, world, local = (_number(environment, name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     elif get("SLURM_STEP_NUM_TASKS", "1") != "1":  # not SLURM_NTASKS: an sbatch script has that, too, and runs once
         names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")

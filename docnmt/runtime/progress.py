@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shutil
 import sys
 import threading
@@ -17,17 +18,20 @@ TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
 
 def format_count(value: float) -> str:
     """Format a count for people: 999, 12.3k, 4.56M."""
+    if not math.isfinite(value):
+        return str(value)
     for limit, divisor, suffix in ((1e3, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G")):
-        if value < limit:
-            scaled = value / divisor
-            return f"{scaled:.0f}{suffix}" if not suffix or scaled >= 100 else f"{scaled:.3g}{suffix}"
-    return str(value)  # NaN
+        digits = 3 if suffix and value < 99.95 * divisor else 0
+        shown = float(f"{value / divisor:.{digits}g}") if digits else round(value / divisor)
+        if shown * divisor < limit:  # what rounds to 1000k is 1M
+            break
+    return f"{shown:g}{suffix}" if digits else f"{shown}{suffix}"
 
 
 def format_seconds(seconds: float) -> str:
     """Format a duration for people: 3.2s, 4:05, 2:07:09."""
-    if seconds < 60:
-        return f"{seconds:.1f}s" if seconds < 10 else f"{seconds:.0f}s"
+    if seconds < 59.5:
+        return f"{seconds:.1f}s" if seconds < 9.95 else f"{seconds:.0f}s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
@@ -61,6 +65,7 @@ class Progress:
         self._terminal = self.file.isatty()
         self._note, self._lasting = "", lasting
         self._start = self._shown = time.monotonic()
+        self._first: tuple[float, int] | None = None
 
     def __enter__(self) -> Progress:
         return self
@@ -71,6 +76,8 @@ class Progress:
         if note is not None:
             self._note = note
         now = time.monotonic()
+        if n and self._first is None:
+            self._first = now, self.done
         if now - self._shown >= (TERMINAL_INTERVAL if self._terminal else LOG_INTERVAL):
             self._shown = now
             self._show(self._line(now))
@@ -102,10 +109,13 @@ class Progress:
         return f"{format_count(rate)} {self.unit}/s".replace(" /s", "/s") if rate > 0.5 else ""  # or it says 0
 
     def _left(self, now: float) -> str:
-        done = self.done - self.initial
-        if not self.total or done <= 0:
+        """The time left, by the rate since the first unit of work, which takes along what is done once."""
+        begun, before = self._first or (self._start, self.initial)
+        if self.done <= before:
+            begun, before = self._start, self.initial
+        if not self.total or self.done <= before:
             return ""
-        return f"{format_seconds((now - self._start) * max(self.total - self.done, 0) / done)} left"
+        return f"{format_seconds((now - begun) * max(self.total - self.done, 0) / (self.done - before))} left"
 
     def _line(self, now: float) -> str:
         """Return the line; on a narrow terminal the bar, the time left and the rate are left out before the note."""

@@ -129,6 +129,7 @@ def test_a_corpus_becomes_a_corpus(tmp_path: Path, capsys: Capture) -> None:
         ("a.en.txt", "a.de", 2, "a.de"), ("a.en.txt", "b.en.txt", 2, "--target-lang"),
         ("a.en.txt", "bad.de.docx", 1, "bad.de.docx"), ("a.en.txt", "x.de.po", 1, "x.de.po"),
         ("a.en.txt", "control.de.txt", 1, "U+0001"),
+        ("a.en.txt", "said.de.po", 1, "both languages"), ("said.de.xlf", "a.en.txt", 1, "both languages"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_aligned_is_one_line(
@@ -136,6 +137,8 @@ def test_what_cannot_be_aligned_is_one_line(
 ) -> None:
     contents: dict[str, Any] = {
         "a.en.txt": "A lamp.\n", "b.en.txt": "A cup.\n", "a.de": "Eine Lampe.\n", "bad.de.docx": "no zip",
+        "said.de.po": 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "A lamp."\nmsgstr "Eine Lampe."\n',
+        "said.de.xlf": '<xliff version="1.2"><file source-language="en" target-language="de"><body/></file></xliff>',
         "x.de.po": 'msgid "A lamp."\nmsgstr "Eine Lampe."\n', "control.de.txt": "Eine\x01 Lampe.\n",
     }  # fmt: skip
     for name, content in contents.items():

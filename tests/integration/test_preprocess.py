@@ -20,7 +20,9 @@ from docnmt.core.data.data_report import describe_folder
 from docnmt.core.data.encode_text import fitting_workers
 from docnmt.core.data.meta import read_meta
 from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.formats.corpus_files import Reading, find_split, read_split
 from docnmt.core.formats.document import Document, structure_of
+from docnmt.core.formats.structure import Facts, Sentence
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
@@ -203,6 +205,39 @@ def test_names_of_documents_come_from_xml(text: ParallelText) -> None:
     names = text.corpus("test").document_names
     assert names is not None
     assert list(names) == ["x", "y"]
+
+
+@pytest.mark.parametrize("languages", [("pt-BR", "en"), ("en", "pt-BR"), ("zh-Hans-CN", "pt-BR")], ids="-".join)
+def test_languages_of_xml_may_have_hyphens(tmp_path: Path, languages: tuple[str, str]) -> None:
+    source, target = languages
+    segment = '<{} lang="{}"><p><seg id="1">{}</seg></p></{}>'
+    document = segment.format("src", source, "a river", "src") + segment.format("ref", target, "um rio", "ref")
+    path = tmp_path / f"test.{source}-{target}.xml"
+    path.write_text(f'<set><doc id="x">{document}</doc></set>')
+    facts = Facts()
+    events = read_split(find_split(str(tmp_path / "test"), Reading(languages)), facts)
+    assert [event.texts for event in events if isinstance(event, Sentence)] == [("a river", "um rio")]
+    assert facts.notes == []
+
+
+def test_a_folder_made_for_another_task_is_named(tmp_path: Path, text: ParallelText, capsys: Capture) -> None:
+    rows = "".join(f"{number % 2}\ta text of number {number}\n" for number in range(20))
+    (tmp_path / "a.tsv").write_text(rows)
+    folder = tmp_path / "labels"
+    files = ("--train", str(tmp_path / "a.tsv"), "--valid", str(tmp_path / "a.tsv"))
+    assert preprocess.main(["--task", "text_classification", *files, "--destdir", str(folder)]) == 0
+    for work in (
+        lambda: ParallelCorpus.open(folder, "train"),
+        lambda: DocumentTranslation.load(DocumentTranslationConfig(), folder),
+    ):
+        with pytest.raises(UserError, match=f"^{folder}: .*text_classification"):
+            work()
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    capsys.readouterr()
+    assert preprocess.main([*languages, "--merge", str(folder), "--destdir", str(tmp_path / "merged")]) == 1
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
+    assert str(folder) in error
+    assert "text_classification" in error
 
 
 def test_text_and_tables_are_one_split(text: ParallelText) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -430,3 +432,58 @@ def test_too_little_processor_time_is_said_once(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr("docnmt.core.training.processor_time.processors", lambda there=there: there)
         assert bool(watch.warning(4)) == warned
     assert watch.warning(4) == ""
+
+
+OLD, NEW = ("config.yaml", "train.jsonl", "checkpoint_best.safetensors", LAST), ("config.yaml", "train.jsonl")
+
+
+@pytest.mark.parametrize("new", [NEW, (*NEW, LAST)], ids=["without a checkpoint", "with a checkpoint"])
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_run_that_is_replaced_survives_a_kill_at_every_step(
+    tmp_path: Path, new: tuple[str, ...], deaths: int
+) -> None:
+    """After a kill the folder holds all of the old run, or all of the new one if that has a checkpoint; also if the
+    process that puts it back is killed at the same step."""
+    steps = ("replace", "rename", "unlink", "mkdir", "rmdir")
+
+    def work(folder: Path, last: int, *, overwrite: bool) -> int:
+        """In a process that dies before its step `last`."""
+        child = os.fork()
+        if child:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        left = last
+
+        def counted(step: Callable[..., object]) -> Callable[..., object]:
+            def dying(*given: object, **named: object) -> object:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    os._exit(9)
+                return step(*given, **named)
+
+            return dying
+
+        for name in steps:
+            setattr(os, name, counted(getattr(os, name)))
+        with RunFolder(folder).opened():
+            if overwrite:
+                RunFolder(folder).clear()
+                for file in new:
+                    (folder / file).write_text("new")
+        os._exit(0)
+
+    status, last = 9, 0
+    while status == 9:
+        folder = tmp_path / str(last)
+        folder.mkdir()
+        for file in OLD:
+            (folder / file).write_text("old")
+        status = work(folder, last, overwrite=True)
+        begun = (folder / LAST).exists() and (folder / LAST).read_text() == "new"
+        if deaths == 2:
+            work(folder, last, overwrite=False)
+        assert work(folder, 100, overwrite=False) == 0
+        files = {file.name: file.read_text() for file in folder.iterdir() if file.name != ".lock"}
+        assert files == (dict.fromkeys(new, "new") if begun else dict.fromkeys(OLD, "old")), f"killed at step {last}"
+        last += 1
+    assert last > 8

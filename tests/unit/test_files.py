@@ -137,6 +137,52 @@ def _folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [_file, _folder])
+def test_what_others_made_stays(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    (tmp_path / ".data.mine.old").mkdir()
+    (tmp_path / ".data.docnmt-mine.old").mkdir()
+    for name in (".data.12.tmp", ".data.docnmt-12-abc.tmp", ".data.docnmt-12-abcdefgh.tmp.mine"):
+        (tmp_path / name).write_text("mine")
+    before = hidden(tmp_path)
+    for _ in range(2):
+        write(tmp_path / "data")
+    assert hidden(tmp_path) == before
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_permissions(tmp_path: Path, umask: int) -> None:
+    """Nobody else reads what is being written; a replaced file or folder keeps its permissions."""
+    before = os.umask(umask)
+    try:
+        for number, mode in enumerate((None, 0o600, 0o640)):
+            file, folder = tmp_path / f"file{number}", tmp_path / f"folder{number}"
+            if mode:
+                _file(file)
+                _folder(folder)
+                os.chmod(file, mode)
+                os.chmod(folder, mode | 0o100)
+            with replacing(file) as temporary, replacing_folder(folder, marker="meta.json", overwrite=True) as inside:
+                assert [temporary.stat().st_mode & 0o777, inside.stat().st_mode & 0o777] == [0o600, 0o700]
+                temporary.write_text("new")
+                (inside / "meta.json").touch()
+            assert file.stat().st_mode & 0o777 == (mode or 0o666 & ~umask)
+            assert folder.stat().st_mode & 0o777 == (mode | 0o100 if mode else 0o777 & ~umask)
+    finally:
+        os.umask(before)
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever knows the next name of a temporary file has only the next one to guess; the target stays as it is."""
+    (tmp_path / "secret").write_text("secret")
+    names = iter(["aaaaaaaa", "bbbbbbbb"])
+    monkeypatch.setattr("tempfile._get_candidate_names", lambda: names)
+    (tmp_path / f".data.docnmt-{os.getpid()}-aaaaaaaa.tmp").symlink_to(tmp_path / "secret")
+    _file(tmp_path / "data")
+    assert (tmp_path / "secret").read_text() == "secret"
+    assert (tmp_path / "data").read_text() == "new"
+    assert hidden(tmp_path) == [f".data.docnmt-{os.getpid()}-aaaaaaaa.tmp"]  # a link of another's making
+
+
+@pytest.mark.parametrize("write", [_file, _folder])
 def test_links_stay_links(tmp_path: Path, write: Callable[[Path], None]) -> None:
     (tmp_path / "elsewhere").mkdir()
     target = tmp_path / "elsewhere" / "target"

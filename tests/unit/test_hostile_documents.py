@@ -11,6 +11,7 @@ from sample_documents import Model, document, translate
 from sample_packages import PACKAGES, package
 
 from docnmt.apps.documents import html, inline, read
+from docnmt.apps.documents.fragments import HtmlFragment, XmlFragment
 from docnmt.apps.documents.html_tokens import tokens
 from docnmt.runtime.errors import UserError
 
@@ -19,6 +20,7 @@ SECONDS = 8.0  # of processor time, about ten times what they take
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 SRT = "1\n00:00:01,000 --> 00:00:02,000\n"
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+SPANS = '<o xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><text:p>{}</text:p></o>'
 XLF = '<xliff version="1.2"><file source-language="en"><body>{}</body></file></xliff>'
 
 
@@ -85,6 +87,16 @@ def hostile(size: int) -> list[tuple[str, str | bytes]]:
         ("html", repeated('<a title="b" alt=c>')),
         ("xlf", XLF.format(f"<trans-unit><source>w {repeated('a <x/>')}</source></trans-unit>")),
         *((kind, content) for kind in ("json", "yaml") for content in forms),
+        ("docx", word(repeated("<w:p/>"))),
+        ("docx", word(f"<w:p>{repeated('<w:r><w:t>a </w:t></w:r>')}</w:p>")),
+        ("docx", word(f"<w:p>{repeated('<w:r/>')}<w:r><w:t>a</w:t></w:r></w:p>")),
+        ("html", repeated("<b>a ")),
+        ("yaml", "".join(f"k{number}: a b\n" for number in range(size // 12))),
+        ("po", PO + "".join(f'msgid "a {number}"\nmsgstr ""\n\n' for number in range(size // 30))),
+        ("po", f"# {repeated('Content-Type:')}\n{PO}"),
+        ("md", f"---\n{repeated(chr(10) + ' ')}x\n---\n"),
+        ("mdx", f"{{{repeated('/**/')}x}}"),
+        ("mdx", f"{repeated('</a ' + chr(34) * 2 + '/>')}<"),
     ]
 
 
@@ -139,6 +151,14 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("json", f'{{"a": "{"word " * 9_000}"}}', "x.json: has a paragraph of more than"),
     ("strings", f'"a" = "{"word " * 9_000}";', "x.strings: has a paragraph of more than"),
     ("properties", f"a={'word ' * 9_000}", "x.properties: has a paragraph of more than"),
+    ("html", f"a{'<b>' * 40_001}b", "x.html: has a paragraph of more than 40,000 marks"),
+    ("html", "<b>a" * 40_001, "x.html: has a paragraph of more than 40,000"),
+    ("odt", package({"content.xml": SPANS.format("<text:span/>" * 40_001)}), "a paragraph of more than 40,000 marks"),
+    ("docx", word(f"<w:p>{'<w:r/>' * 300_000}</w:p>"), "x.docx: word/document.xml: has a paragraph of more than"),
+    ("docx", word(f"<w:p><w:r>{'<w:cr/>' * 300_000}</w:r></w:p>"), "x.docx: word/document.xml: has a paragraph of"),
+    ("docx", word("<w:p/>" * 1_100_000), "x.docx: has more than"),
+    ("xlf", XLF.format("<a/>" * 1_100_000), "x.xlf: has more than"),
+    ("xml", f"<resources>{'<a/>' * 1_100_000}</resources>", "x.xml: has more than"),
     (
         "docx",
         word(f"<w:p><w:r><w:rPr>{'<w:b/>' * 30_000}</w:rPr>{'<w:t>a</w:t><w:br/>' * 1000}</w:r></w:p>"),
@@ -175,6 +195,23 @@ def test_a_paragraph_without_end_is_refused_with_its_part(kind: str, part: str) 
     words = re.sub(r"(<(?:w:t|a:t|t|text|p|text:p)>)", lambda tag: tag[1] + "word " * 900_000, parts[part], count=1)
     with pytest.raises(UserError, match=rf"^x\.{kind}: {re.escape(part)}: has a paragraph of more than"):
         document(kind, package({**parts, part: words}))
+
+
+@pytest.mark.parametrize("fragment", [XmlFragment, HtmlFragment])
+def test_tags_without_end_in_a_request_are_refused(fragment: type[XmlFragment | HtmlFragment]) -> None:
+    """Before there is an object for each."""
+    begun = time.process_time()
+    with pytest.raises(UserError, match=r"^text: has more than [\d,]+ tags"):
+        fragment("<a/>" * 2_600_000, name="text")
+    assert time.process_time() - begun < 1
+
+
+@pytest.mark.parametrize("kind", ["pptx", "xlsx"])
+def test_elements_are_counted_in_all_parts_together(kind: str) -> None:
+    part = f"<a>{'<b/>' * 300_000}</a>"
+    parts = {**PACKAGES[kind], **{f"more{number}.xml": part for number in range(4)}}
+    with pytest.raises(UserError, match=rf"^x\.{kind}: has more than [\d,]+ elements"):
+        document(kind, package(parts))
 
 
 @pytest.mark.parametrize("kind", ["html", "epub"])

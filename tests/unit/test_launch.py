@@ -21,6 +21,9 @@ def test_torchrun_and_slurm_say_which_process_this_is() -> None:
         2, 4, 0, "node03", 30_001
     )
     assert launch.place_in({"SLURM_JOB_ID": "5", "SLURM_STEP_NUM_TASKS": "1"}) == launch.JobProcess()
+    for empty in ({"WORLD_SIZE": "", "RANK": ""}, {"WORLD_SIZE": "2", "RANK": ""}):
+        assert launch.place_in(empty) == launch.JobProcess()
+        assert launch.place_in({**STEP, **empty}).world == 4
     with pytest.raises(UsageError, match="WORLD_SIZE=many in the environment: expected a number"):
         launch.place_in({**TORCHRUN, "WORLD_SIZE": "many"})
 

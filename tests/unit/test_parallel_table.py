@@ -267,6 +267,14 @@ def test_messages_say_where_a_sentence_stands(tmp_path: Path) -> None:
     assert len(sentences) == 3
 
 
+@pytest.mark.parametrize("empty", ["", "\n", " \r\n", "\n\n"])
+def test_empty_lines_of_jsonl_are_no_rows(tmp_path: Path, empty: str) -> None:
+    row = json.dumps({"src": "a", "tgt": "b"})
+    path = write(tmp_path / "a.jsonl", f"{empty}{row}\n{empty}{row}\n{empty}")
+    events = read_split(find_split(str(path), Reading(("en", "de"))), Facts())
+    assert [event.texts for event in events if isinstance(event, Sentence)] == [("a", "b")] * 2
+
+
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
     [

@@ -91,3 +91,38 @@ def test_numbers_for_people() -> None:
         "7", "999", "12.3k", "999k", "4.56M", "2G",
     ]  # fmt: skip
     assert [format_seconds(s) for s in (3.21, 42, 245, 7629)] == ["3.2s", "42s", "4:05", "2:07:09"]
+
+
+@pytest.mark.parametrize("power", range(3, 12))
+def test_rounded_numbers_move_to_the_next_unit(power: int) -> None:
+    """No number has a thousand of a unit, nor a duration 60 seconds or a smaller number than an earlier one."""
+    for number in (10**power - 1, 10**power - 0.3, 10**power, 1.001 * 10**power):
+        text = format_count(number)
+        scaled, unit = float(text.rstrip("kMG")), text.lstrip("0123456789.")
+        assert scaled < 1000
+        assert scaled * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[unit] == pytest.approx(number, rel=0.005)
+
+
+def test_rounded_seconds_are_minutes() -> None:
+    assert [format_seconds(s) for s in (9.94, 9.97, 59.4, 59.7, 3599.4, 3599.7)] == [
+        "9.9s", "10s", "59s", "1:00", "59:59", "1:00:00",
+    ]  # fmt: skip
+
+
+def test_what_is_done_once_does_not_count_in_the_time_left(clock: list[float]) -> None:
+    """The first unit takes ten minutes, as it also measures memory; all others take a second."""
+    file = io.StringIO()
+    with Progress(1000, "training", unit="updates", file=file) as bar:
+        clock[0] += 600
+        bar.update(1)
+        for _ in range(99):
+            clock[0] += 1
+            bar.update(1)
+    shown = file.getvalue().splitlines()[-2]
+    minutes = int(shown.split(" left")[0].split(", ")[-1].split(":")[0])
+    assert minutes == 15
+
+
+@pytest.mark.parametrize(("number", "text"), [(float("nan"), "nan"), (float("inf"), "inf"), (0.0, "0")])
+def test_no_number_is_too_strange(number: float, text: str) -> None:
+    assert format_count(number) == text

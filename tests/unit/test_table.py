@@ -65,7 +65,6 @@ def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
     [
         ("a.txt", "1\tx\n", r"a\.txt: expected a \.tsv"),
         ("a.tsv", "1\tx\nno tab\n", r"a\.tsv:2: expected label, tab, text"),
-        ("a.tsv", "1\tx\n\n", r"a\.tsv:2: expected label, tab, text"),
         ("a.tsv", "\tx\n", r"a\.tsv:1: the label is empty"),
         ("a.tsv", "", r"a\.tsv: has no rows"),
         ("a.tsv", "label\ttext\n", r"a\.tsv: has no rows"),
@@ -87,6 +86,23 @@ def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
 def test_faults_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_labelled(write(tmp_path / name, content))
+
+
+@pytest.mark.parametrize(
+    ("name", "row"), [("a.tsv", "1\tx\n"), ("a.csv", "1,x\n"), ("a.jsonl", '{"label": 1, "text": "x"}\n')]
+)
+@pytest.mark.parametrize("content", ["{0}\n", "{0}\r\n\n", "\n{0}{0}\n", "{0}\n{0}"], ids=repr)
+def test_empty_lines_are_no_rows(tmp_path: Path, name: str, row: str, content: str) -> None:
+    table = read_labelled(write(tmp_path / name, content.format(row)))
+    assert table.texts == ["x"] * content.count("{0}")
+    lines = (tmp_path / name).read_text().splitlines()
+    assert table.places == [f"{tmp_path / name}:{number}" for number, line in enumerate(lines, 1) if line]
+
+
+@pytest.mark.parametrize("begin", ["", "\n", "\n\n"])
+def test_a_header_is_the_first_row_of_csv(tmp_path: Path, begin: str) -> None:
+    table = read_labelled(write(tmp_path / "a.csv", f"{begin}text,label\nx,1\n\n"))
+    assert (table.labels, table.texts) == (["1"], ["x"])
 
 
 def test_an_empty_file_has_no_texts_but_an_empty_object_is_refused(tmp_path: Path) -> None:

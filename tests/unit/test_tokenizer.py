@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+import random
 import re
 from typing import Any
 
 import pytest
 
+from docnmt.core.data import tokenizer as tokenizer_module
+from docnmt.core.data.preparation import normalizer
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
 from docnmt.runtime.errors import UserError
 
@@ -40,6 +44,38 @@ def test_subwords_stand_where_their_text_does(tokenizer: Tokenizer, space: str) 
     (ids,) = tokenizer.encode([line])
     pieces = [piece.replace("▁", "") for piece in tokenizer.pieces(ids)]
     assert [line[begin:end] for begin, end in tokenizer.spans(line)] == pieces
+
+
+PARTS = ("river", "„lamp“", "«cup»", "1 000,5", "…", "–", "—", "  ", "’s", "a", "B.", "?", " !", "( x )", "10 %")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_places_of_a_text_with_other_punctuation(seed: int) -> None:
+    """Letters stand where the same letters stood, and all else in order between them."""
+    draw = random.Random(seed)
+    text = "".join(draw.choice(PARTS) + draw.choice(["", " "]) for _ in range(14))
+    changed = normalizer("de")(text)
+    places = tokenizer_module._places(changed, text)
+    assert len(places) == len(changed) + 1
+    assert places == sorted(places)
+    assert places[-1] == len(text)
+    assert all(text[place] == sign for place, sign in zip(places, changed, strict=False) if sign.isalpha())
+    assert tokenizer_module._places(text, text) == [*range(len(text) + 1)]
+
+
+@pytest.mark.parametrize(("one", "other"), [("'a", "’a"), ("-", "–"), ("a ", "a  "), ("ab", "ba"), ("a'", "'a")])
+def test_long_texts_are_not_compared_as_a_whole(one: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That would take the cube of their length."""
+    compared, matcher = list[int](), difflib.SequenceMatcher
+
+    def counted(junk: None, first: str, second: str, *, autojunk: bool) -> difflib.SequenceMatcher[str]:
+        compared.append(len(first) * len(second))
+        return matcher(junk, first, second, autojunk=autojunk)
+
+    monkeypatch.setattr(difflib, "SequenceMatcher", counted)
+    size = 20_000
+    assert len(tokenizer_module._places(one * size, other * size)) == len(one) * size + 1
+    assert sum(compared) < 100 * size
 
 
 def test_special_symbols_have_their_numbers_and_leave_no_text(tokenizer: Tokenizer) -> None:

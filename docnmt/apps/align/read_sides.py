@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from docnmt.apps.align.aligned_side import AlignedSide
-from docnmt.apps.documents import ENDINGS, kind_of, read
+from docnmt.apps.documents import ENDINGS, kind_of, read, reader_of
 from docnmt.core.formats.plain_text import read_text
 from docnmt.core.formats.structure import Facts, Sentence
 from docnmt.core.formats.text_lines import TextLines
@@ -62,9 +62,10 @@ def sides_of(path: Path, split: Split) -> list[AlignedSide]:
 
 
 def _document(path: Path, split: Split) -> AlignedSide:
-    document = read(path.read_bytes(), kind_of(path.name), name=str(path), source_lang="", target_lang="")
-    if document.bilingual:
+    kind = kind_of(path.name)
+    if reader_of(kind, name=str(path)).bilingual:
         raise UserError(f"{path}: a file of both languages is aligned already; docnmt-translate reads it as it is")
+    document = read(path.read_bytes(), kind, name=str(path), source_lang="", target_lang="")
     texts, units = list[str](), list[tuple[str, str]]()
     for segment in document.segments:
         own = [sentence for line in segment.text.split("\n") for sentence in split(line)]

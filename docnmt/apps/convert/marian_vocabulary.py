@@ -22,7 +22,7 @@ from docnmt.runtime.errors import UserError
 
 #: The target language before a source text, `>>deu<< A text`. transformers splits it off before SentencePiece;
 #: SentencePiece itself finds it if the piece includes the space that SentencePiece puts before a text.
-LANGUAGE = re.compile(r"▁?(>>.+<<)")
+LANGUAGE = re.compile(r"▁?(>>[^<>]+<<)")
 
 _Piece = sentencepiece.ModelProto.SentencePiece
 CONTROL, USER_DEFINED = _Piece.CONTROL, _Piece.USER_DEFINED

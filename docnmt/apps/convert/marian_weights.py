@@ -208,7 +208,7 @@ def unused_rows(tensors: Mapping[str, Tensor], rows: tuple[Sequence[int], Sequen
     """Return the number of matrix rows without an entry in the vocabulary; `rows` as for `from_transformers`."""
     used = [len(set(own) - {-1}) for own in rows]
     sides = ((SHARED, used[0]), (ENCODER, used[0]), (DECODER, used[1]), (HEAD, used[1]))
-    return max(len(tensors[name]) - count for name, count in sides if name in tensors)
+    return max((len(tensors[name]) - count for name, count in sides if name in tensors), default=0)
 
 
 def _at(name: str, matrix: Tensor, rows: Sequence[int], absent: float = 0.0) -> Tensor:

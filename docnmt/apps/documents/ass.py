@@ -53,7 +53,7 @@ class Ass(Subtitles):
         return besides(sorted([*_drawings(text), *leads]), _CODE, text)
 
     def _render(self, place: SegmentPlace, text: Translated) -> str:
-        out = re.sub(r"[ \t]*\n", r"\\N", super()._render(place, text))
+        out = re.sub(r"(?<![ \t])[ \t]*\n", r"\\N", super()._render(place, text))
         return out.replace("\u00a0", "\\h") if "\\h" in self.source[place.begin : place.end] else out
 
 

@@ -20,7 +20,16 @@ from docnmt.apps.documents.docx_language import renamed, turned
 from docnmt.apps.documents.docx_left import left_in
 from docnmt.apps.documents.docx_runs import Looks, Op, flat, value, weight
 from docnmt.apps.documents.elements import empty
-from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, is_reference, pieces
+from docnmt.apps.documents.inline import (
+    MOST_MARKS,
+    CloseMark,
+    FixedMark,
+    Inline,
+    OpenMark,
+    TooLong,
+    is_reference,
+    pieces,
+)
 from docnmt.apps.documents.office import Office
 from docnmt.apps.documents.package import MAX_BYTES
 from docnmt.apps.documents.picture_texts import picture_texts
@@ -104,13 +113,15 @@ class Docx(Office):
                 listed = in_list
             if style in self._headings:
                 sections.heading()
-            yield self._unit(element, part, sections.units)
+            if any(child is not look for child in element):
+                yield self._unit(element, part, sections.units)
             sections.paragraph()
         if hidden:
             self._left.append(f"{part}: hidden text")
 
     def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
-        ops = flat(paragraph, self._character_looks)
+        if len(paragraph) > MOST_MARKS or len(ops := flat(paragraph, self._character_looks)) > MOST_MARKS:
+            raise TooLong(f"{MOST_MARKS:,} runs")
         self._looks += weight(ops)
         if self._looks > _LOOKS:
             raise UserError(f"{self.name}: {part}: the formats of its text would fill the memory; it is not read")

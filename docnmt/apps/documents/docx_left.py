@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-_WORD = re.compile(rb"<(?:\w+:)?(?:t|v)(?:\s[^>]*)?>[^<]*?(?:[A-Za-z]|[\x80-\xff])")
-_NUMBER = re.compile(rb"<(?:\w+:)?lvlText\s[^>]*?val=[\"'][^\"'<]*?(?:[A-Za-z]{2}|[\xc3-\xdf][\x80-\xbf])")
+_WORD = re.compile(rb"<(?:\w+:)?(?:t|v)(?:\s[^<>]*)?>[^<]*?(?:[A-Za-z]|[\x80-\xff])")
+_NUMBER = re.compile(rb"<(?:\w+:)?lvlText\s[^<>]*?val=[\"'][^\"'<]*?(?:[A-Za-z]{2}|[\xc3-\xdf][\x80-\xbf])")
 #: The parts, what says that one has text, and what they are.
 _LEFT = (
     (re.compile(r"word/diagrams/data\d*\.xml"), _WORD, "a diagram (SmartArt)"),

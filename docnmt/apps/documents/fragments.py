@@ -17,7 +17,9 @@ from docnmt.runtime.errors import UserError
 _WRAP = "docnmt"
 #: What stands before the first element of a document, and what may stand in a DOCTYPE before it ends.
 _PROLOG, _DOCTYPE = re.compile(r"\s*(<\?|<!--|<!DOCTYPE(?=\s))"), re.compile(r"[\[\]>\"']|<!--|<\?")
-_LINES = re.compile(r"(\s*\n\s*)")
+#: Tags that one piece may have.
+_MOST = 1 << 17
+_LINES = re.compile(r"((?<!\s)\s*\n\s*)")
 
 
 class Fragments(DocumentFile):
@@ -61,13 +63,14 @@ class HtmlFragment(Html):
         return Spliced._decoded(self)  # what it says of its encoding was of other bytes
 
     def _places(self) -> Iterator[SegmentPlace]:
+        self._count(_MOST)
         return self._read(
             replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
             for token in tokens(self.source)
         )
 
 
-@dataclass
+@dataclass(slots=True)
 class _Piece:
     """Of XML: an `open` or `close` tag, an `empty` element, `text`, or something `other`: `source[begin:end]`.
 
@@ -227,6 +230,8 @@ def _pieces(source: str, name: str) -> list[_Piece]:
     Raises:
         UserError: it is not well-formed.
     """
+    if source.count("<") + source.count("&") > _MOST:
+        raise UserError(f"{name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
     before = _prolog_end(source)
     content = f"<{_WRAP}>{source[before:]}</{_WRAP}>".encode()
     parser = expat.ParserCreate("UTF-8")

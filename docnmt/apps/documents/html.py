@@ -23,14 +23,14 @@ from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base
 
 #: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
-_MOST = 1 << 22
+_MOST = 1 << 21
 #: Tokens of an element that refers to a note, at most.
 _REFERENCE = 20
 _STEPS = {"start": 1, "end": -1}
 #: Elements whose language is not that of a text in the page: the page, and code, whose language may be one of programs.
 _ANY_LANGUAGE = frozenset({"html", "body"}) | SKIPPED | FIXED
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
-_CHARSET = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_CHARSET = re.compile(rb"""<(?:meta[^<>]*?charset|\?xml[^<>]*?encoding)\s*=\s*(?:["']\s*)?([\w.:-]+)""", re.IGNORECASE)
 
 
 class Html(Spliced):
@@ -45,9 +45,13 @@ class Html(Spliced):
         return super()._decoded()
 
     def _places(self) -> Iterator[SegmentPlace]:
-        if self.source.count("<") + self.source.count("&") > _MOST:
-            raise UserError(f"{self.name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
+        self._count(_MOST)
         return self._read(tokens(self.source))
+
+    def _count(self, most: int) -> None:
+        """Refuse a page of too many tags before it is read."""
+        if self.source.count("<") + self.source.count("&") > most:
+            raise UserError(f"{self.name}: has more than {most:,} tags and entities, too many for memory; divide it")
 
     def _read(self, found: Iterable[Token]) -> Iterator[SegmentPlace]:
         """The texts and the attributes that readers see, where they stand."""

@@ -236,7 +236,7 @@ class _Reader:
         choice = match[2] == "choice"
         number, close = ("", "") if choice else (number if match[2] == "select" else match[1], "}")
         place, branches = match.end(), list[tuple[str, Branch]]()
-        while selector := (_LIMIT if choice else _SELECTOR).match(self._source, place):
+        while selector := _LIMIT.match(self._source, place) if choice else _SELECTOR.match(self._source, place):
             branch, end = self.branch(selector.end(), number, depth + 1, choice=choice)
             branches.append((selector[0], branch))
             if not self._source.startswith(close, end):

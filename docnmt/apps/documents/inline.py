@@ -63,10 +63,12 @@ def is_reference(touched: str, text: str, *, link: bool) -> bool:
 
 #: Characters that one segment may have, by far more than any model reads; each word of it takes a few hundred bytes.
 LONGEST = 1 << 22
+#: Marks and runs that one segment may have: each is looked at many times, and takes a kilobyte.
+MOST_MARKS = 40_000
 
 
 class TooLong(Exception):
-    """A segment has more than `LONGEST` characters."""
+    """A segment has more than this: `LONGEST` characters, or `MOST_MARKS` marks or runs."""
 
 
 @contextmanager
@@ -74,12 +76,12 @@ def reading(name: str) -> Iterator[None]:
     """Reads segments of what is called so.
 
     Raises:
-        UserError: one of them is too long.
+        UserError: one of them is too long, or has too many marks.
     """
     try:
         yield
     except TooLong as error:
-        raise UserError(f"{name}: has a paragraph of more than {LONGEST:,} characters; divide it") from error
+        raise UserError(f"{name}: has a paragraph of more than {error}; divide it") from error
 
 
 class Inline(Generic[P]):
@@ -129,7 +131,7 @@ class Inline(Generic[P]):
         """
         self._length += len(text)
         if self._length > LONGEST:
-            raise TooLong
+            raise TooLong(f"{LONGEST:,} characters")
         for number, part in enumerate(_ANY_SPACE.split(text) if hard else [text]):
             payload = hard(part) if hard and number % 2 else None
             if payload is None:
@@ -193,6 +195,8 @@ class Inline(Generic[P]):
 
     def _add(self, kind: str, payload: P, text: str = "", seen: str = "", parent: int | None = None) -> int:
         number = len(self.payloads)
+        if number == MOST_MARKS:
+            raise TooLong(f"{MOST_MARKS:,} marks")
         self.payloads.append(payload)
         around = self._open[-1] if self._open else -1
         self._parents.append(around if parent is None else parent)

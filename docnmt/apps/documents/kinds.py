@@ -75,6 +75,22 @@ def kind_of(name: str) -> str:
     return kind
 
 
+def reader_of(kind: str, *, name: str) -> type[DocumentFile]:
+    """The class of documents of a kind.
+
+    Raises:
+        UserError: a package is missing.
+    """
+    module, title, package = _KINDS[kind]
+    try:
+        if package:
+            importlib.import_module(package)
+        reader: type[DocumentFile] = getattr(importlib.import_module(module), title)
+    except ImportError as error:
+        raise UserError(f"{name}: .{kind} needs an extra: pip install 'docnmt[documents]'") from error
+    return reader
+
+
 def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang: str) -> DocumentFile:
     """A document.
 
@@ -86,15 +102,8 @@ def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang:
         UserError: it is empty and no text is a document of this kind; it is damaged, not of this kind, or not in these
             languages; or a package is missing.
     """
-    module, title, package = _KINDS[kind]
-    try:
-        if package:
-            importlib.import_module(package)
-        found = getattr(importlib.import_module(module), title)
-    except ImportError as error:
-        raise UserError(f"{name}: .{kind} needs an extra: pip install 'docnmt[documents]'") from error
+    reader = reader_of(kind, name=name)
     if not content and kind not in _FRAMELESS:
         raise UserError(f"{name}: is empty, expected a .{kind} document")
     with reading(name):
-        document: DocumentFile = found(content, name=name, languages=(source_lang, target_lang))
-    return document
+        return reader(content, name=name, languages=(source_lang, target_lang))

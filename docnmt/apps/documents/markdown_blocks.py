@@ -31,23 +31,27 @@ FRONT_MATTER = re.compile(
     re.DOTALL,
 )
 #: … which has text for readers.
-FRONT_TEXT = re.compile(r"(?mi)^\s*\"?(?:title|linkTitle|subtitle|description|summary|excerpt)\"?\s*[:=]\s*[\"']?\w")
+FRONT_TEXT = re.compile(
+    r"(?mi)^[^\S\n]*\"?(?:title|linkTitle|subtitle|description|summary|excerpt)\"?\s*[:=]\s*[\"']?\w"
+)
 _KINDS = (
     "note|info|tip|hint|important|warning|caution|danger|error|attention|details|success|question|failure|bug|example|"
     "quote|abstract|summary|seealso|todo|admonition"
 )
 #: The title of a block, in its first line.
 TITLE = re.compile(
-    r'(?:[!?]{3}\+?|={3}[!+]?)[^"\n]*"([^"\n]+)"|:{3,}[ \t]*[\w-]+[ \t]*\[([^\]\n]+)\]'
-    rf"|:{{3,}}[ \t]*\{{?(?:{_KINDS})\}}?[ \t]+([^{{\n]*[^{{\s])|/{{3,}}[ \t]*[\w-]+[ \t]*\|[ \t]*([^\n]*\S)",
+    r'(?:[!?]{3}\+?|={3}[!+]?)(?:(?![!?=]{3})[^"\n])*"([^"\n]+)"'
+    r"|(?<!:):{3,}[ \t]*[\w-]+[ \t]*\[((?:(?!:::)[^\]\n])+)\]"
+    rf"|(?<!:):{{3,}}[ \t]*\{{?(?:{_KINDS})\}}?[ \t]+(?![ \t])([^{{\n]*[^{{\s])"
+    r"|(?<!/)/{3,}[ \t]*[\w-]+[ \t]*\|[ \t]*(?![ \t])([^\n]*\S)",
 )
 #: What GitHub and Obsidian begin an alert with.
 ALERT = re.compile(r"\[![\w-]+\][+-]?[ \t]*")
 #: A line in a paragraph that is code.
 CODE_LINE = re.compile(
-    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-+.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]|:{3,}"
+    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]|:{3,}"
 )
-_SHORTCODE = re.compile(r"\{\{[<%]\s*((?:code|highlight|mermaid|math|katex|chart|json|gist)[\w-]*)\b.*[>%]\}\}")
+_SHORTCODE = re.compile(r"\{\{[<%]\s*((?:code|highlight|mermaid|math|katex|chart|json|gist)[\w-]*)(?![\w-]).*[>%]\}\}")
 #: What begins a fence whose body is prose, in MyST; it is not read.
 PROSE = re.compile(rf"\{{(?:{_KINDS})\}}")
 _INDENTED = re.compile(r'(?:!!!|\?\?\?\+?)[ \t]*[\w-].*|={3}[!+]?[ \t]+"[^"]*"[ \t]*')

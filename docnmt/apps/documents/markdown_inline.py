@@ -23,7 +23,7 @@ from docnmt.apps.documents.splice import Raw
 _BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
-_ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[#.][\w:-]+|[\w:-]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s{}]+))[^{}\n]*\}")
+_ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[#.][\w:-]|[\w:-]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s{}]))[^{}\n]*\}")
 _DEFINES = re.compile(r"[ \t]*:[ \t]")
 #: What says that an element is not to be translated.
 _NO = re.compile(r"\stranslate\s*=\s*[\"']?no\b")

@@ -28,7 +28,7 @@ _TOKEN = re.compile(rf"{_FENCE}|{_SPAN}|{_MODULE}|(?P<tag>{_TAG})|(?P<brace>(?<!
 #: A placeholder is text, and kept as one.
 _PLACEHOLDER = re.compile(r"\{[\w.]+\}")
 #: A tag that HTML does not have as it is: `<>`, `<Tabs.Item>`, or with an expression.
-_COMMENT = re.compile(r"\{(?:\s*/\*.*?\*/)+\s*\}", re.DOTALL)
+_COMMENT = re.compile(r"\{(?:\s*/\*(?:[^*]|\*(?!/))*\*/)+\s*\}")
 _STRANGE = re.compile(r"\A</?>|\A</?\w*[.:]|\{")
 #: What does not end is looked for so often, each time to the end of the file.
 _TRIES = 20
@@ -45,7 +45,7 @@ _ENDS = {
 #: Lines of nothing but tags of components and marks of what was hidden, or a tag in several lines.
 _COMPONENTS = re.compile(
     r"(?:</?(?!(?:pre|script|style|textarea)\b)[A-Za-z][\w.:-]*"
-    r"(?:\s(?:\"[^\"]*\"|'[^']*'|[^<>\"'])*)?/?>[ \t]*)+(?=\n|\Z)"
+    r"(?:\s(?:\"[^\"]*\"|'[^']*'|[^<>\"'])*|/)?>[ \t]*)+(?=\n|\Z)"
 )
 #: A tag of HTML by itself whose element does not go on with text of Markdown: the whole element is HTML.
 _HTML = re.compile(r"<(?!mdx\d*-)[a-z][^\n]*\n[ \t]*(?=[<\n]|\Z)|<(?!mdx\d*-)[a-z][^\n]*\Z")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from docnmt.apps.documents.inline import reading
 from docnmt.apps.documents.package import Package
-from docnmt.apps.documents.xml_file import Element, parse, written
+from docnmt.apps.documents.xml_file import Element, count_elements, parse, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError
 
@@ -21,6 +21,7 @@ class Office(Package, Tree):
             parts = list(self._parts(package.namelist()))
             # all are unpacked, so that what cannot be copied is refused before anything is translated
             self._originals = {info.filename: text for info, text in self._unpacked(package) if info.filename in parts}
+        count_elements(self._originals.values(), self.name)
         for part in parts:
             self._roots[part] = parse(self._originals[part], f"{self.name}: {part}")
             with reading(f"{self.name}: {part}"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from translate.storage import pypo
 
@@ -21,7 +22,8 @@ from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import check_language, seam
 
-_CHARSET = re.compile(rb"""Content-Type:[^"\n]*(?:"\s*")?[^"\n]*?charset=([\w.:-]+)""")
+#: What a header says behind `Content-Type:`, in one line of the file or in two.
+_CHARSET = re.compile(rb"""[^"\n]*?(?:"\s*"[^"\n]*?)?charset=([\w.:-]+)""")
 _LINE = re.compile(
     r'^\ufeff?(?:(msgid|msgctxt)[ \t]*(?=")|msgstr(?:\[(\d{1,9})\])?[ \t]*(?="))?[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*\r?$',
     re.MULTILINE,
@@ -48,7 +50,8 @@ class Po(Spliced):
     bilingual = True
 
     def _decoded(self) -> str:
-        said = _CHARSET.search(self.content[:8192])
+        headers = self.content[:8192].split(b"Content-Type:")[1:]
+        said = next((match for match in map(_CHARSET.match, headers) if match), None)
         if said and said[1] != b"CHARSET":
             self.encoding = said[1].decode("ascii")
         return super()._decoded()
@@ -147,7 +150,7 @@ class Po(Spliced):
         lines = pypo.quoteforpo(render(place, text, str))
         return before + (self._line_end.join(lines) or '""')
 
-    @property
+    @cached_property
     def _line_end(self) -> str:
         return "\r\n" if "\r\n" in self.source else "\n"
 

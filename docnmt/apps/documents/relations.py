@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from docnmt.apps.documents.package import Package
-from docnmt.apps.documents.xml_file import Element, parse, written
+from docnmt.apps.documents.xml_file import Element, count_elements, parse, written
 from docnmt.apps.documents.xml_tree import Tree
 from docnmt.runtime.errors import UserError
 
@@ -27,6 +27,8 @@ class Related(Package, Tree):
         """Unpacks every part, for `_root` and `_relations`."""
         with self._opened() as package:
             self._contents = {info.filename: content for info, content in self._unpacked(package)}
+        texts = (content for name, content in self._contents.items() if name.endswith((".xml", ".rels")))
+        count_elements(texts, self.name)
         self._roots: dict[str, Element] = {}
 
     def _root(self, part: str) -> Element:

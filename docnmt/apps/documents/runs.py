@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from docnmt.apps.documents.elements import empty
-from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
+from docnmt.apps.documents.inline import MOST_MARKS, CloseMark, FixedMark, Inline, OpenMark, TooLong, pieces
 from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, shown_in
 from docnmt.runtime.errors import UserError
@@ -70,6 +70,8 @@ class Runs:
     ) -> None:
         self._element, self._changed, self._spaced = element, changed, spaced
         self._looks: dict[str, Element | None] = {}
+        if len(element) > MOST_MARKS:
+            raise TooLong(f"{MOST_MARKS:,} runs")
         sizes: Counter[str] = Counter()
         for run in element.iterchildren("{*}r", "{*}t"):
             look = run.find("{*}rPr")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable
 from xml.parsers import expat
 
 from lxml import etree
@@ -10,8 +11,9 @@ from lxml import etree
 from docnmt.runtime.errors import UserError
 
 Element = etree._Element
-#: Signs that begin tags and attributes, each of which takes about 100 bytes of memory; a long book has a million.
-MOST = 1 << 22
+#: Signs that begin tags and attributes, each of which takes about 100 bytes of memory; a long book has a million. An
+#: element, looked at by Python, takes 700.
+MOST, MOST_ELEMENTS = 1 << 22, 1 << 20
 #: As deep as libxml2 goes if it is not told that a file is huge.
 DEEPEST = 256
 #: Characters that are shown of what stays as it is.
@@ -26,6 +28,7 @@ def parse(content: bytes, name: str) -> Element:
     """
     if content.count(b"<") + content.count(b"=") > MOST:
         raise UserError(f"{name}: has more than {MOST:,} tags and attributes, which would fill the memory; divide it")
+    count_elements([content], name)
     try:
         root = _parsed(content, huge=False)
     except etree.XMLSyntaxError as error:
@@ -36,6 +39,16 @@ def parse(content: bytes, name: str) -> Element:
     if dtd is not None and _entities(dtd):
         raise UserError(f"{name}: declares entities in its DOCTYPE, which could read files or fill memory; remove them")
     return root
+
+
+def count_elements(contents: Iterable[bytes], name: str) -> None:
+    """Refuse files, before they are read, that have too many elements together.
+
+    Raises:
+        UserError: they have.
+    """
+    if sum(content.count(b"<") - content.count(b"</") for content in contents) > MOST_ELEMENTS:
+        raise UserError(f"{name}: has more than {MOST_ELEMENTS:,} elements, which would fill the memory; divide it")
 
 
 def _parsed(content: bytes, *, huge: bool) -> Element:

@@ -72,11 +72,9 @@ class ParallelCorpus(Structure):
             UserError: the folder or the split does not exist, or files are damaged.
         """
         folder = Path(folder)
-        meta = read_meta(folder)
+        meta = read_meta(folder, task="document_translation")
         if split not in meta["splits"]:
             raise UserError(f"{folder}: no split '{split}'; there are {', '.join(meta['splits'])}")
-        if meta["task"] != "document_translation":
-            raise UserError(f"{folder}: made for the task {meta['task']}, not for translation")
         source, target = meta["source_lang"], meta["target_lang"]
         check_files(folder, meta, f"{split}.")
         files = SplitFolder(folder, split, meta["files"])

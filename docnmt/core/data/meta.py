@@ -28,11 +28,15 @@ DROPPED = "dropped.tsv"
 _AGAIN = "preprocess again"
 
 
-def read_meta(folder: Path) -> dict[str, Any]:
+def read_meta(folder: Path, *, task: str | None = None) -> dict[str, Any]:
     """Read a folder's `meta.json` and check the sizes of the files it lists, without reading them.
 
+    Args:
+        task: what the folder must be made for, if that matters.
+
     Raises:
-        UserError: the folder is not a data folder, has another format, is damaged, or a file is missing or truncated.
+        UserError: the folder is not a data folder, has another format, is damaged, or a file is missing or truncated;
+            or it is made for another task.
     """
     path = Path(folder) / META
     if not path.exists():
@@ -45,13 +49,16 @@ def read_meta(folder: Path) -> dict[str, Any]:
             f"{path}: data format {meta['format']} of docnmt {meta.get('docnmt')}, this is docnmt {__version__} "
             f"with format {FORMAT}; preprocess again"
         )
-    task = meta["task"]
-    files = checked(meta, SCHEMAS.get(task, AnyMeta) if isinstance(task, str) else AnyMeta, str(path), _AGAIN).files
+    made_for = meta["task"]
+    schema = SCHEMAS.get(made_for, AnyMeta) if isinstance(made_for, str) else AnyMeta
+    files = checked(meta, schema, str(path), _AGAIN).files
     sealed = "checksum" in meta or any(entry.xxh3 is not None for entry in files.values())
     if checking() and sealed and meta.get("checksum") != _checksum(meta):
         raise UserError(f"{path}: is damaged, or was changed by hand (another checksum); {_AGAIN}")
     for name, entry in files.items():
         _check_size(path.parent / name, entry)
+    if task not in (None, made_for):
+        raise UserError(f"{folder}: was made for --task {made_for}, not {task}; preprocess with --task {task}")
     return meta
 
 

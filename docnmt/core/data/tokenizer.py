@@ -21,6 +21,8 @@ SPECIAL = ("<unk>", "<s>", "</s>", "<brk>", "<mask>")
 
 #: SentencePiece's models depend on its number of training threads; a fixed one makes the same text give the same model.
 _TRAINING_THREADS = 4
+#: Signs between two words that are compared each with each.
+_COMPARED = 64
 
 
 class Tokenizer:
@@ -200,17 +202,40 @@ def tag_of(tokenizer: Tokenizer) -> int | None:
 
 
 def _places(changed: str, text: str) -> list[int]:
-    """Map each place in a changed text, its end included, to the place in the original text."""
+    """Map each place in a changed text, its end included, to the place in the original text.
+
+    What changes is punctuation and white space: the letters, and most often the digits, are the same on both sides.
+    """
+    signs: list[list[int]] = [[], []]
+    for kept in (str.isalnum, str.isalpha):
+        here, there = ([number for number, sign in enumerate(side) if kept(sign)] for side in (changed, text))
+        if [changed[number] for number in here] == [text[number] for number in there]:
+            signs = [here, there]
+            break
     places: list[int] = []
-    for kind, begin, end, before, after in difflib.SequenceMatcher(None, changed, text, autojunk=False).get_opcodes():
-        places += range(before, after) if kind == "equal" else [before] * (end - begin)
+    begin = 0
+    for end, last in zip([*signs[0], len(changed)], [*signs[1], len(text)], strict=True):
+        between, original = changed[len(places) : end], text[begin:last]
+        if between == original:
+            places += range(begin, last)
+        elif max(len(between), len(original)) <= _COMPARED:
+            matcher = difflib.SequenceMatcher(None, between, original, autojunk=False)
+            for kind, left, right, before, behind in matcher.get_opcodes():
+                equal = kind == "equal"
+                places += range(begin + before, begin + behind) if equal else [begin + before] * (right - left)
+        else:
+            same = next((n for n, (one, other) in enumerate(zip(between, original, strict=False)) if one != other), 0)
+            places += [*range(begin, begin + same), *[begin + same] * (len(between) - same)]
+        if end < len(changed):
+            places.append(last)
+        begin = last + 1
     return [*places, len(text)]
 
 
 def _training_problem(message: str, vocab_size: int) -> str:
     if match := re.search(r"value <= (\d+)", message):
         return f"--vocab-size {vocab_size} is more than this text supports: the largest that works is {match[1]}"
-    if match := re.search(r"required_chars\D*(\d+) vs (\d+)", message):
+    if match := re.search(r"required_chars\W*(\d+) vs (\d+)", message):
         return (
             f"--vocab-size {vocab_size} is too small: the text's characters alone need {match[2]}; "
             "raise it or lower --character-coverage"

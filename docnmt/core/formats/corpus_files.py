@@ -178,7 +178,7 @@ def _policy(files: SplitFiles) -> OneSided:
 def _events(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None) -> Iterator[Event]:
     """Return the reader of the files' layout."""
     if files.xml is not None:
-        return read_xml(files.xml, facts, progress)
+        return read_xml(files.xml, facts, files.reading.languages, progress)
     if files.tables:
         return read_tables(files.tables, files.reading.columns, files.reading.languages, facts, progress)
     assert files.source is not None

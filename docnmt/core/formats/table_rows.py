@@ -104,7 +104,7 @@ class _LineTable:
         self.name, self._lines = lines.name, lines
         rows = enumerate(lines, 1)
         self._first = list(itertools.islice(rows, 1))
-        self._rows = itertools.chain(self._first, rows)
+        self._rows: Iterator[tuple[int, str]] = itertools.chain(self._first, rows)
 
     @property
     def inputs(self) -> dict[str, int | str]:
@@ -141,10 +141,13 @@ class JsonlTable(_LineTable):
 
     def __init__(self, lines: TextLines) -> None:
         super().__init__(lines)
+        self._rows = ((number, line) for number, line in self._rows if not is_blank(line))
+        self._first = list(itertools.islice(self._rows, 1))
+        self._rows = itertools.chain(self._first, self._rows)
         self.names = [name for number, line in self._first for name in _names(self._object(number, line))]
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield all rows, with these columns (see `Table.rows`)."""
+        """Yield all rows, with these columns (see `Table.rows`); empty lines are none."""
         for number, line in self._rows:
             row = self._object(number, line)
             try:

@@ -15,16 +15,18 @@ from docnmt.core.formats.structure import DocumentStart, Event, Facts, Sentence
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, joined
 
-_LINE_BREAKS = re.compile(r"\s*[\n\r]+\s*")
+_LINE_BREAKS = re.compile(r"(?<!\s)\s*[\n\r]\s*")
 
 
-def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None = None) -> Iterator[Event]:
+def read_xml(
+    path: Path, facts: Facts, languages: tuple[str, str], progress: Callable[[int], object] | None = None
+) -> Iterator[Event]:
     """Yield the sentences of a WMT file. References that some documents lack are left out, with a note.
 
     Raises:
         UserError: the file is not well-formed, or a reference's segments differ from its source's.
     """
-    source, _, target = path.name.split(".")[-2].partition("-")  # PREFIX.en-de.xml
+    source, target = languages
     references = _common_references(path, facts, source, target)
     folded = found = 0
     for document in _documents(path, facts, progress):

@@ -53,7 +53,7 @@ class DocumentTranslation:
     @classmethod
     def load(cls, config: DocumentTranslationConfig, data_dir: Path) -> DocumentTranslation:
         """Load the task of a folder that `docnmt-preprocess` wrote."""
-        meta = read_meta(data_dir)
+        meta = read_meta(data_dir, task="document_translation")
         languages = (meta["source_lang"], meta["target_lang"])
         source, target = load_tokenizers(data_dir, meta)
         return cls(

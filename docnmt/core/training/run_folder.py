@@ -17,12 +17,15 @@ from docnmt.runtime.files import BEST, LAST, make_folder, write_text
 
 #: The file that identifies a folder as a run's, which is also a `--config` that repeats the run; and the log.
 CONFIG, LOG = "config.yaml", "train.jsonl"
-#: The folder for a run that `--overwrite` replaces, until the new one has a checkpoint.
-ASIDE = ".replaced"
+#: The folder for a run that `--overwrite` replaces, until the new one has a checkpoint; and its name while files are
+#: moved into it or back, when none of the run's files is a new one's.
+ASIDE, MOVING = ".replaced", ".replacing"
 _OURS = re.compile(
-    r"config\.yaml|train\.jsonl|\.lock|\.replaced|\.running|checkpoint_(last|best|(best_)?\d+)\.safetensors"
+    r"config\.yaml|train\.jsonl|\.lock|\.replaced|\.replacing|\.running|checkpoint_(last|best|(best_)?\d+)\.safetensors"
 )
-_TEMPORARY = re.compile(r"\.(running|config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.\d+\.tmp")
+_TEMPORARY = re.compile(
+    r"\.(running|config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.(docnmt-\d+-\w{8}|\d+)\.tmp"
+)
 
 
 class RunFolder:
@@ -115,20 +118,27 @@ class RunFolder:
 
     def clear(self) -> None:
         """Move the folder's run aside, and nothing else; `settle` deletes it or puts it back."""
-        (self.path / ASIDE).mkdir(exist_ok=True)
+        (self.path / MOVING).mkdir(exist_ok=True)
         for file in self._of_run():
-            os.replace(file, self.path / ASIDE / file.name)
+            os.replace(file, self.path / MOVING / file.name)
+        os.replace(self.path / MOVING, self.path / ASIDE)
 
     def settle(self) -> None:
-        """Delete the run that was moved aside if the new one has a checkpoint; else put it back."""
-        if not (self.path / ASIDE).exists():
-            return
-        if not self.last.exists():
+        """Delete the run that was moved aside if the new one has a checkpoint; else put it back, all of it.
+
+        A process may be killed at any step of this and of `clear`; the next one's `settle` goes on.
+        """
+        aside, moving = self.path / ASIDE, self.path / MOVING
+        if aside.exists() and self.last.exists():
+            shutil.rmtree(aside)
+        elif aside.exists():
             for file in self._of_run():
                 file.unlink()
-            for file in (self.path / ASIDE).iterdir():
+            os.replace(aside, moving)
+        if moving.exists():
+            for file in moving.iterdir():
                 os.replace(file, self.path / file.name)
-        shutil.rmtree(self.path / ASIDE)
+            moving.rmdir()
 
     def _of_run(self) -> list[Path]:
         """Return the run's files."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.core.formats.table_rows import open_table, text_rows
-from docnmt.core.formats.text_lines import TextLines, half_character
+from docnmt.core.formats.text_lines import TextLines, half_character, is_blank
 from docnmt.runtime.errors import UserError
 
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
@@ -78,6 +78,8 @@ def read_texts(path: Path | None) -> list[str]:
 def _tsv(path: Path) -> Iterator[tuple[str, str, str]]:
     for number, line in enumerate(TextLines(path), 1):
         label, tab, text = line.partition("\t")
+        if is_blank(line):
+            continue
         if not tab:
             raise UserError(f"{path}:{number}: expected label, tab, text; there is no tab")
         names = [cell.strip().lower() for cell in line.split("\t")] if number == 1 else []
@@ -99,9 +101,13 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             places: tuple[int, int] | None = None
+            first = True
             for cells in reader:
-                names = [cell.strip().lower() for cell in cells] if begin == 1 else []
-                if {"label", "text"} <= set(names):
+                names = [cell.strip().lower() for cell in cells] if first else []
+                first &= not cells
+                if not cells:  # an empty line is no row
+                    pass
+                elif {"label", "text"} <= set(names):
                     places = names.index("label"), names.index("text")
                 elif "label" in names or "text" in names[1:]:
                     raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")

@@ -96,10 +96,7 @@ def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON
     Raises:
         UserError: the folder is no data folder or one of another task, or files are missing.
     """
-    meta = read_meta(folder)
-    if meta["task"] != TASK:
-        raise UserError(f"{folder}: was made for the task {meta['task']}, not {TASK}; preprocess with --task {TASK}")
-    return meta
+    return read_meta(folder, task=TASK)
 
 
 #: A batch of texts, each a document of one span.

@@ -48,9 +48,7 @@ class Nli:
         Raises:
             UserError: the folder is not such a folder, or is damaged.
         """
-        folder, meta = Path(data_dir), read_meta(Path(data_dir))
-        if meta["task"] != TASK:
-            raise UserError(f"{folder}: is for the task {meta['task']}, not {TASK}; preprocess with --task {TASK}")
+        folder, meta = Path(data_dir), read_meta(Path(data_dir), task=TASK)
         if "probability.npy" in meta["files"]:
             raise UserError(f"{folder}: was written by an earlier version, as .npy files; preprocess again")
         check_files(folder, meta, "words.txt", "vectors.", "probability.")
