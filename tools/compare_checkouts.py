@@ -36,13 +36,13 @@ CASES = Path(__file__).with_suffix(".cases").read_text("utf-8")
 WORDS = re.findall(r"\w+", re.search("^WORDS = (.*)", CASES, re.M)[1])
 #: What differs from run to run: times, rates, memory, ports, lines of modules, dates, progress, torchrun's own words.
 VARYING = [
-    (r"([\d.]{1,9} \+ )?\b\d[\d.,]{0,15} ?(ms|s|min|h)\b(?!-)", "TIME"), (r"127\.0\.0\.1:\d+", "HOST"),
+    (r"([\d.]{1,9} \+ )?\b\d[\d.,]{0,15} ?(ms|s|min|h)\b(?!-)", "TIME"), (r"127\.0\.0\.1:\d+", "HOST"), (r"idle [\d.]+", "idle TIME"),
     (r"\b\d[\d.,]{0,15}[kMG]? ([\w-]{1,20})/s\b", r"RATE \1/s"), (r"\d[\d.,]{0,15} [kKMG]i?B\b", "MEMORY"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\S{0,20})?", "DATE"), (r"site-packages/([\w./-]+):\d+", r"\1"),
     (r"TREE/docnmt/[\w/]+\.py(:\d+)?", "MODULE"), (r"(?m)^(\[?[WEI]\d{4}|.* TIME left).*\n", ""),
 ]  # fmt: skip
 CLOCK = {"seconds", "encoding s", "classifier s", "wall", "speed", "time", "created", "id", "tokens_per_second"}
-CLOCK |= {"peak_memory", "version", "xxh3"}
+CLOCK |= {"idle", "peak_memory", "version", "xxh3"}
 
 
 def write_inputs(root: Path, lines: int) -> None:
@@ -99,6 +99,9 @@ def contents(path: Path) -> Iterator[tuple[str, str]]:
                 lines.append(f"{name} {tensor.dtype} {list(tensor.shape)} {digest(raw)} {sums}")
         yield f"{path}:header", json.dumps(without_clock(header), indent=1)
         yield str(path), "\n".join(lines)
+    elif path.suffix == ".onnx":
+        graph = str(importlib.import_module("onnx").load(path, load_external_data=False))
+        yield str(path), digest(re.sub(r"metadata_props \{(\n.*){2}", "", graph).encode())  # places in the source
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as package:
             yield str(path), "\n".join(f"{name} {digest(package.read(name))}" for name in package.namelist())
