@@ -280,9 +280,9 @@ def grows(pattern: Pattern, way: str) -> str | None:
         many = built(before, repeated, tail, SOME * PARTS)
         if any(seconds(read, many, clock=time.process_time) < CERTAIN for _ in range(3)):
             continue
-        whole = min(seconds(read, many, clock=time.process_time) for _ in range(3))
+        whole = min(seconds(read, many, clock=time.process_time) for _ in range(2))
         parted = min(seconds(read, some, times=PARTS, clock=time.process_time) for _ in range(3))
-        if whole > RATIO * parted:
+        if whole >= LIMIT or whole > RATIO * parted:
             told = f"{whole:.2f} s at once and {parted:.2f} s in {PARTS} parts"
             return f"{way} of {before!r} + {repeated!r} * n + {tail!r} takes {told}: {pattern.pattern!r}"
     return None
