@@ -103,6 +103,8 @@ def uses(module: ModuleType) -> Iterator[Use]:
                 called.add(name)
                 for pattern in within(vars(module).get(name.id)) if node.attr in CALLS else ():
                     yield pattern, ANCHORED.get(node.attr, "finditer")
+        if isinstance(node, ast.Compare):
+            called.update(name for name in node.comparators if isinstance(name, ast.Name))  # `sign in _ENDS`
         called_as = ast.unparse(node.func).partition(".") if isinstance(node, ast.Call) else ("", "", "")
         if isinstance(node, ast.Call) and called_as[0] == "re" and called_as[2] in {*CALLS, "compile"}:
             for pattern in made(node, module):
