@@ -103,6 +103,8 @@ def uses(module: ModuleType) -> Iterator[Use]:
                 called.add(name)
                 for pattern in within(vars(module).get(name.id)) if node.attr in CALLS else ():
                     yield pattern, ANCHORED.get(node.attr, "finditer")
+        if isinstance(node, ast.Compare):
+            called.update(name for name in node.comparators if isinstance(name, ast.Name))  # `sign in _ENDS`
         called_as = ast.unparse(node.func).partition(".") if isinstance(node, ast.Call) else ("", "", "")
         if isinstance(node, ast.Call) and called_as[0] == "re" and called_as[2] in {*CALLS, "compile"}:
             for pattern in made(node, module):
@@ -280,9 +282,9 @@ def grows(pattern: Pattern, way: str) -> str | None:
         many = built(before, repeated, tail, SOME * PARTS)
         if any(seconds(read, many, clock=time.process_time) < CERTAIN for _ in range(3)):
             continue
-        whole = min(seconds(read, many, clock=time.process_time) for _ in range(3))
+        whole = min(seconds(read, many, clock=time.process_time) for _ in range(2))
         parted = min(seconds(read, some, times=PARTS, clock=time.process_time) for _ in range(3))
-        if whole > RATIO * parted:
+        if whole >= LIMIT or whole > RATIO * parted:
             told = f"{whole:.2f} s at once and {parted:.2f} s in {PARTS} parts"
             return f"{way} of {before!r} + {repeated!r} * n + {tail!r} takes {told}: {pattern.pattern!r}"
     return None

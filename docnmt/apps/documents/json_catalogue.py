@@ -10,7 +10,7 @@ from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
 from docnmt.apps.documents.plural_keys import MessageKey
 from docnmt.runtime.errors import UserError
 
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]')
+_TOKEN = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?\Z)|[{}\[\],:]')
 _AFTER = re.compile(r"\s*:")
 _HIGH = re.compile(r"\\u(?!00[0-7])")
 #: Values inside of each other; no catalogue has so many.
