@@ -24,9 +24,9 @@ from pathlib import Path
 from document_skeletons import SKELETONS
 from shown_text import pages, plain
 
-from docnmt.apps.documents import ENDINGS, DocumentFile, Translated, read
 from docnmt.apps.documents.document_sentences import SegmentSentence, translated
-from docnmt.apps.documents.segment import Segment
+from docnmt.apps.documents.kinds import ENDINGS, read
+from docnmt.apps.documents.segment import DocumentFile, Segment, Translated
 from docnmt.core.formats.split_sentences import split_sentences
 from docnmt.runtime.errors import UserError
 

@@ -75,42 +75,94 @@ _add(
 )
 
 _TRANSLATION = (
-    ("transformer", "architectures:Transformer", "every sentence by itself: the control", "config:TransformerConfig"),
-    ("copy_transformer", "copy_transformer:CopyTransformer",
-     "every sentence by itself, with a pointer to the document's earlier translations", "config:CopyTransformerConfig"),
-    ("hier_transformer", "architectures:HierTransformer",
-     "attention over source2token summaries of the document's sentences", "context_config:HierTransformerConfig"),
-    ("cond_transformer", "architectures:CondTransformer",
-     "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)",
-     "context_config:CondTransformerConfig"),
-    ("hier_cond_transformer", "architectures:HierCondTransformer",
-     "the same; in long documents the top t are found through blocks of sentences, or (--merge) a tree",
-     "context_config:HierCondTransformerConfig"),
-    ("concat_transformer", "architectures:ConcatTransformer",
-     "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k", "sequence_config:ConcatConfig"),
-    ("doc_transformer", "architectures:DocTransformer", "the whole document as one sequence with break tokens",
-     "sequence_config:JoinedConfig"),
-    ("scaleformer", "architectures:Scaleformer",
-     "the whole document as one sequence, with linear attention and relative positions",
-     "sequence_config:ScaleformerConfig"),
-)  # fmt: skip
+    (
+        "transformer",
+        "core.models.architectures:Transformer",
+        "every sentence by itself: the control",
+        "core.models.config:TransformerConfig",
+    ),
+    (
+        "copy_transformer",
+        "core.models.copy_transformer:CopyTransformer",
+        "every sentence by itself, with a pointer to the document's earlier translations",
+        "core.models.config:CopyTransformerConfig",
+    ),
+    (
+        "hier_transformer",
+        "core.models.architectures:HierTransformer",
+        "attention over source2token summaries of the document's sentences",
+        "core.models.context_config:HierTransformerConfig",
+    ),
+    (
+        "cond_transformer",
+        "core.models.architectures:CondTransformer",
+        "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)",
+        "core.models.context_config:CondTransformerConfig",
+    ),
+    (
+        "hier_cond_transformer",
+        "core.models.architectures:HierCondTransformer",
+        "the same; in long documents the top t are found through blocks of sentences, or (--merge) a tree",
+        "core.models.context_config:HierCondTransformerConfig",
+    ),
+    (
+        "concat_transformer",
+        "core.models.architectures:ConcatTransformer",
+        "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k",
+        "core.models.sequence_config:ConcatConfig",
+    ),
+    (
+        "doc_transformer",
+        "core.models.architectures:DocTransformer",
+        "the whole document as one sequence with break tokens",
+        "core.models.sequence_config:JoinedConfig",
+    ),
+    (
+        "scaleformer",
+        "core.models.architectures:Scaleformer",
+        "the whole document as one sequence, with linear attention and relative positions",
+        "core.models.sequence_config:ScaleformerConfig",
+    ),
+)
 _CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"
 _SENTENCE_PAIRS = (
-    ("inferlite", "inferlite:InferLiteEncoder", "gated word vectors of several types, max-pooled",
-     "config:InferLiteConfig"),
-    ("bag_of_words", "encoders:BagOfWords", "mean, maximum or SIF mean of word vectors",
-     "config:BagOfWordsConfig"),
-    ("bilstm_max", "encoders:BiLstmMax", "InferSent: bidirectional LSTM, max-pooling", "config:BiLstmMaxConfig"),
-    ("source2token_encoder", "encoders:Source2TokenEncoder",
-     "self-attention layers and source2token summaries as sentence vectors", "config:Source2TokenEncoderConfig"),
-)  # fmt: skip
-_add(MODELS, "docnmt.core.models", *_TRANSLATION)
+    (
+        "inferlite",
+        "other_tasks.sentence_vectors.inferlite:InferLiteEncoder",
+        "gated word vectors of several types, max-pooled",
+        "other_tasks.sentence_vectors.config:InferLiteConfig",
+    ),
+    (
+        "bag_of_words",
+        "other_tasks.sentence_vectors.encoders:BagOfWords",
+        "mean, maximum or SIF mean of word vectors",
+        "other_tasks.sentence_vectors.config:BagOfWordsConfig",
+    ),
+    (
+        "bilstm_max",
+        "other_tasks.sentence_vectors.encoders:BiLstmMax",
+        "InferSent: bidirectional LSTM, max-pooling",
+        "other_tasks.sentence_vectors.config:BiLstmMaxConfig",
+    ),
+    (
+        "source2token_encoder",
+        "other_tasks.sentence_vectors.encoders:Source2TokenEncoder",
+        "self-attention layers and source2token summaries as sentence vectors",
+        "other_tasks.sentence_vectors.config:Source2TokenEncoderConfig",
+    ),
+)
+_add(MODELS, "docnmt", *_TRANSLATION)
 _add(
     MODELS,
-    "docnmt.other_tasks.classification",
-    ("fusion_classifier", "classifier:FusionClassifier", _CLASSIFIER, "config:FusionClassifierConfig"),
+    "docnmt",
+    (
+        "fusion_classifier",
+        "other_tasks.classification.classifier:FusionClassifier",
+        _CLASSIFIER,
+        "other_tasks.classification.config:FusionClassifierConfig",
+    ),
 )
-_add(MODELS, "docnmt.other_tasks.sentence_vectors", *_SENTENCE_PAIRS)
+_add(MODELS, "docnmt", *_SENTENCE_PAIRS)
 
 for _name, _, _, _ in _TRANSLATION:
     register_sizes(_name, SIZES)
@@ -135,74 +187,74 @@ for _suffix, _width, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_b
     _architecture("inferlite" + _suffix, "inferlite", _help, hidden_dim=_width, output_dim=_output)
 
 _add(
-    CRITERIA, "docnmt.core.criterions",
-    ("label_smoothed_cross_entropy", "cross_entropy:LabelSmoothedCrossEntropy",
-     "cross-entropy with label smoothing, chunked over tokens", "config:LabelSmoothedCrossEntropyConfig"),
-    ("cross_entropy", "cross_entropy:CrossEntropy", "cross-entropy, chunked over tokens", "config:CrossEntropyConfig"),
-    ("form_choice", "form_choice:FormChoice",
+    CRITERIA, "docnmt",
+    ("label_smoothed_cross_entropy", "core.criterions.cross_entropy:LabelSmoothedCrossEntropy",
+     "cross-entropy with label smoothing, chunked over tokens", "core.criterions.config:LabelSmoothedCrossEntropyConfig"),
+    ("cross_entropy", "core.criterions.cross_entropy:CrossEntropy", "cross-entropy, chunked over tokens", "core.criterions.config:CrossEntropyConfig"),
+    ("form_choice", "core.criterions.form_choice:FormChoice",
      "label-smoothed cross-entropy that also counts the choice between forms of address (tu or vous), for "
-     "--formality-share and dialogue", "config:FormChoiceConfig"),
-    ("classification", "label_cross_entropy:Classification", "cross-entropy of a text's label",
-     "config:CrossEntropyConfig"),
-    ("nli", "label_cross_entropy:Classification", "cross-entropy of a pair's label", "config:CrossEntropyConfig"),
+     "--formality-share and dialogue", "core.criterions.config:FormChoiceConfig"),
+    ("classification", "core.criterions.label_cross_entropy:Classification", "cross-entropy of a text's label",
+     "core.criterions.config:CrossEntropyConfig"),
+    ("nli", "core.criterions.label_cross_entropy:Classification", "cross-entropy of a pair's label", "core.criterions.config:CrossEntropyConfig"),
 )  # fmt: skip
 _add(
-    GENERATORS, "docnmt.core.search",
-    ("beam_search", "beam_search:BeamSearch", "the --beam best hypotheses at every step", "config:BeamSearchConfig"),
-    ("greedy", "beam_search:Greedy", "the best token at every step", "config:GreedyConfig"),
-    ("sampling", "sampling:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
-     "config:SamplingConfig"),
-    ("diverse_beam_search", "diverse:DiverseBeamSearch",
+    GENERATORS, "docnmt",
+    ("beam_search", "core.search.beam_search:BeamSearch", "the --beam best hypotheses at every step", "core.search.config:BeamSearchConfig"),
+    ("greedy", "core.search.beam_search:Greedy", "the best token at every step", "core.search.config:GreedyConfig"),
+    ("sampling", "core.search.sampling:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
+     "core.search.config:SamplingConfig"),
+    ("diverse_beam_search", "core.search.diverse:DiverseBeamSearch",
      "beam search in --diverse-beam-groups that avoid each other's words: up to --nbest translations that differ more",
-     "config:DiverseBeamSearchConfig"),
+     "core.search.config:DiverseBeamSearchConfig"),
 )  # fmt: skip
 _add(
-    POSITIONS, "docnmt.modules.positions",
-    ("sinusoidal", "build_position:sinusoidal", "sines and cosines of the word's index"),
-    ("learned", "build_position:learned", "a learned vector for each word index"),
-    ("multi_level", "build_position:multi_level",
+    POSITIONS, "docnmt",
+    ("sinusoidal", "modules.positions.build_position:sinusoidal", "sines and cosines of the word's index"),
+    ("learned", "modules.positions.build_position:learned", "a learned vector for each word index"),
+    ("multi_level", "modules.positions.build_position:multi_level",
      "one encoding for each structural level (word, sentence, paragraph, section), added up"),
-    ("rope", "build_position:rope", "rotary positions, inside attention"),
-    ("relative", "build_position:relative", "learned embeddings of the distance between words, inside attention"),
-    ("alibi", "build_position:alibi", "a penalty that grows with the distance between words, inside attention"),
-    ("rope_input", "build_position:rope_input",
+    ("rope", "modules.positions.build_position:rope", "rotary positions, inside attention"),
+    ("relative", "modules.positions.build_position:relative", "learned embeddings of the distance between words, inside attention"),
+    ("alibi", "modules.positions.build_position:alibi", "a penalty that grows with the distance between words, inside attention"),
+    ("rope_input", "modules.positions.build_position:rope_input",
      "what the notebooks of Fusion Matters call RoPE: a sinusoidal table in another order, fused"),
-    ("relative_input", "build_position:relative_input",
+    ("relative_input", "modules.positions.build_position:relative_input",
      "what those notebooks call relative: a learned table of unit variance, fused"),
-    ("none", "build_position:none", "no position: attention sees a bag of words"),
+    ("none", "modules.positions.build_position:none", "no position: attention sees a bag of words"),
 )  # fmt: skip
 _add(
-    FUSIONS, "docnmt.modules",
-    ("add", "fusion:Add", "E + P"),
-    ("mul", "fusion:Multiply", "E ∘ P"),
-    ("concat", "fusion:Concat", "W[E; P] + b"),
-    ("gate_scalar", "fusion:ScalarGate", "gE + (1-g)P, one gate a token from [E; P]"),
-    ("gate_vector", "fusion:VectorGate", "gE + (1-g)P, one gate a feature from [E; P]"),
-    ("gate_mlp", "fusion:MlpGate", "gE + (1-g)P, one gate a feature from a network on [E; P]"),
-    ("mlp", "fusion:Mlp", "a network on [E; P], no gate"),
-    ("gate_conv", "fusion:ConvolutionGate", "gE + (1-g)P, the gate from a depth-wise convolution over P"),
-    ("none", "fusion:Ignore", "control: E alone"),
-    ("scale", "fusion:Scale", "control: aE + bP, learned scalars"),
-    ("gate_constant", "fusion:ConstantGate", "control: gE + (1-g)P, one learned scalar gate"),
-    ("gate_content", "fusion:ContentGate", "control: gE, the gate from E alone"),
+    FUSIONS, "docnmt",
+    ("add", "modules.fusion:Add", "E + P"),
+    ("mul", "modules.fusion:Multiply", "E ∘ P"),
+    ("concat", "modules.fusion:Concat", "W[E; P] + b"),
+    ("gate_scalar", "modules.fusion:ScalarGate", "gE + (1-g)P, one gate a token from [E; P]"),
+    ("gate_vector", "modules.fusion:VectorGate", "gE + (1-g)P, one gate a feature from [E; P]"),
+    ("gate_mlp", "modules.fusion:MlpGate", "gE + (1-g)P, one gate a feature from a network on [E; P]"),
+    ("mlp", "modules.fusion:Mlp", "a network on [E; P], no gate"),
+    ("gate_conv", "modules.fusion:ConvolutionGate", "gE + (1-g)P, the gate from a depth-wise convolution over P"),
+    ("none", "modules.fusion:Ignore", "control: E alone"),
+    ("scale", "modules.fusion:Scale", "control: aE + bP, learned scalars"),
+    ("gate_constant", "modules.fusion:ConstantGate", "control: gE + (1-g)P, one learned scalar gate"),
+    ("gate_content", "modules.fusion:ContentGate", "control: gE, the gate from E alone"),
 )  # fmt: skip
 _add(
     MERGES,
-    "docnmt.modules",
-    ("mean", "sentence_summary:MeanMerge", "the mean of both children"),
+    "docnmt",
+    ("mean", "modules.sentence_summary:MeanMerge", "the mean of both children"),
     (
         "source2token",
-        "sentence_summary:Source2TokenMerge",
+        "modules.sentence_summary:Source2TokenMerge",
         "source2token over both children and a layer norm, shared by the whole tree",
     ),
     (
         "plain_source2token",
-        "sentence_summary:PlainSource2TokenMerge",
+        "modules.sentence_summary:PlainSource2TokenMerge",
         "the same without the layer norm, as in the paper",
     ),
     (
         "multidim_source2token",
-        "sentence_summary:MultiDimSource2TokenMerge",
+        "modules.sentence_summary:MultiDimSource2TokenMerge",
         "source2token feature by feature, shared by the whole tree",
     ),
 )

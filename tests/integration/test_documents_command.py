@@ -18,8 +18,9 @@ import torch
 from docnmt.apps.commands import translate_files as documents
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translate_files import DocumentModel
-from docnmt.apps.documents import DocumentFile, read
 from docnmt.apps.documents.document_sentences import SegmentSentence
+from docnmt.apps.documents.kinds import read
+from docnmt.apps.documents.segment import DocumentFile
 from docnmt.cli.translate import main
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

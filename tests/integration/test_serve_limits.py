@@ -455,8 +455,8 @@ def of(client: TestClient, address: str) -> TestClient:
 
 
 def test_what_is_kept_has_a_share_for_each_client(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("docnmt.apps.serve.glossaries.MOST", 8)
-    monkeypatch.setattr("docnmt.apps.serve.jobs.MOST", 8)
+    monkeypatch.setattr("docnmt.apps.serve.glossaries.MOST_GLOSSARIES", 8)
+    monkeypatch.setattr("docnmt.apps.serve.jobs.MOST_DOCUMENTS", 8)
     service = start(max_sessions=8)
     mine, other = of(service, "192.0.2.1"), of(service, "192.0.2.2")
 

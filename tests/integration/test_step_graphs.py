@@ -230,6 +230,6 @@ def test_what_cannot_be_captured_is_searched_without(
 ) -> None:
     model = Searches(data, tmp_path, f"--arch transformer_tiny {options}").model
     with on_card(model, monkeypatch) as recorders:
-        assert step_graphs.hindrance(model)
+        assert step_graphs.decoding_hindrance(model)
         assert step_graphs.graphed_step(model) is None
     assert not recorders

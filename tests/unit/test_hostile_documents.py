@@ -10,9 +10,10 @@ import pytest
 from sample_documents import Model, document, translate
 from sample_packages import PACKAGES, package
 
-from docnmt.apps.documents import html, inline, read
+from docnmt.apps.documents import html, inline
 from docnmt.apps.documents.fragments import HtmlFragment, XmlFragment
 from docnmt.apps.documents.html_tokens import tokens
+from docnmt.apps.documents.kinds import read
 from docnmt.runtime.errors import UserError
 
 N = 100_000  # bytes of a file: reading, translating or writing each took from 10 seconds to hours

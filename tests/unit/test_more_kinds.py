@@ -24,8 +24,10 @@ from translate.storage.aresource import AndroidResourceFile
 from translate.storage.properties import javautf8file, stringsutf8file
 from translate.storage.resx import RESXFile
 
-from docnmt.apps.documents import Translated, icu, kind_of, read
+from docnmt.apps.documents import icu
 from docnmt.apps.documents import package as package_file
+from docnmt.apps.documents.kinds import kind_of, read
+from docnmt.apps.documents.segment import Translated
 from docnmt.runtime.errors import UserError
 
 MODELS: dict[str, Callable[[str], str]] = {

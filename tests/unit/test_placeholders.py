@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_documents import Model, document, translate
 
-from docnmt.apps.documents import kind_of
+from docnmt.apps.documents.kinds import kind_of
 from docnmt.apps.documents.placeholders import pattern
 from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.errors import UserError

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_documents import Model, document, translate
 
-from docnmt.apps.documents import DocumentFile, read
-from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.kinds import read
+from docnmt.apps.documents.segment import DocumentFile, Translated
 from docnmt.apps.documents.tagged import display_width, wrapped
 from docnmt.runtime.errors import UserError
 

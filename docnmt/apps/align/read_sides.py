@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from docnmt.apps.align.aligned_side import AlignedSide
-from docnmt.apps.documents import ENDINGS, kind_of, read, reader_of
+from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
 from docnmt.core.formats.plain_text import read_text
 from docnmt.core.formats.structure import Facts, Sentence
 from docnmt.core.formats.text_lines import TextLines

@@ -14,7 +14,7 @@ from docnmt.apps.documents.segment import Segment
 from docnmt.apps.documents.segment_parts import SegmentPart
 from docnmt.apps.documents.untranslatable import between, fixed_spans
 from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.formats.plain_text import kind_of
+from docnmt.core.formats.plain_text import kind_of_line
 from docnmt.core.formats.running_text import RunningText, of_sentences
 from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.core.formats.text_lines import TextLines, is_blank
@@ -185,7 +185,7 @@ def beside(content: bytes, path: Path, *, marks: bool) -> list[str]:
         here = f"--given {path}:{number}: '{translation[:40]}'"
         if is_blank(line) and not is_blank(translation):
             raise UserError(f"{here} translates an empty line of {STDIN}")
-        kind, own = (kind_of(each) for each in (line, translation))
+        kind, own = (kind_of_line(each) for each in (line, translation))
         if marks and own not in ("", kind):
             wanted = "a translation" if kind == "text" else kind
             raise UserError(f"{here} is beside '{line[:40]}' of {STDIN}; expected {wanted} or an empty line")
@@ -236,7 +236,7 @@ def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTa
     """Read the plain form of a corpus: one sentence per line, empty lines between documents."""
     texts: list[str] = []
     if given is not None:
-        kinds = [kind_of(line) for line in _lines(content)]
+        kinds = [kind_of_line(line) for line in _lines(content)]
         texts = [translation for kind, translation in zip(kinds, given, strict=True) if kind == "text"]
     cut, waiting, translations = whole_lines(), iter(texts), list[str | None]()
 

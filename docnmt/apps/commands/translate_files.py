@@ -13,9 +13,10 @@ from docnmt.apps.commands.explain_output import check_explain, explained, write_
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.apps.commands.output import Limited, beginning, progress_of
-from docnmt.apps.documents import ENDINGS, DocumentFile, kind_of, read
 from docnmt.apps.documents.document_sentences import SegmentSentence, TranslateSentences, translated
+from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
 from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.documents.segment import DocumentFile
 from docnmt.apps.documents.segment_parts import changing_text
 from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
 from docnmt.apps.explain.explain_page import ExplainedSentence

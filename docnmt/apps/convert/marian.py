@@ -48,8 +48,8 @@ def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Cal
     config, (source, target) = read_config(settings), _vocabularies(folder, settings, tokens)
     task = DocumentTranslation(
         DocumentTranslationConfig(),
-        languages=_languages(languages, tokens),
-        tokenizers=_tokenizers(folder, (source, target), say),
+        languages=_marian_languages(languages, tokens),
+        tokenizers=_marian_tokenizers(folder, (source, target), say),
     )
     tensors, rows = read_tensors(folder), (source.rows, target.rows)
     if unused := weights.unused_rows(tensors, rows):
@@ -89,7 +89,7 @@ def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[E
     return entries(tables[0], unk=unk, eos=eos, pad=pad, added=added), target
 
 
-def _languages(given: tuple[str | None, str | None], tokens: JsonFile) -> tuple[str, str]:
+def _marian_languages(given: tuple[str | None, str | None], tokens: JsonFile) -> tuple[str, str]:
     names = ("source_lang", "target_lang")
     source, target = (own or tokens.token(name, "") for own, name in zip(given, names, strict=True))
     for name, found in zip(names, (source, target), strict=True):
@@ -98,7 +98,7 @@ def _languages(given: tuple[str | None, str | None], tokens: JsonFile) -> tuple[
     return source, target
 
 
-def _tokenizers(
+def _marian_tokenizers(
     folder: Path, vocabularies: tuple[Entries, Entries], say: Callable[[str], None]
 ) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of source and target; one object if they are equal."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2 as sentencepiece
+from sentencepiece import sentencepiece_model_pb2 as model_pb2
 
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Tokenizer
 from docnmt.runtime.errors import UserError
@@ -24,7 +24,7 @@ from docnmt.runtime.errors import UserError
 #: SentencePiece itself finds it if the piece includes the space that SentencePiece puts before a text.
 LANGUAGE = re.compile(r"▁?(>>[^<>]+<<)")
 
-_Piece = sentencepiece.ModelProto.SentencePiece
+_Piece = model_pb2.ModelProto.SentencePiece
 CONTROL, USER_DEFINED = _Piece.CONTROL, _Piece.USER_DEFINED
 #: A score below those of all pieces, so that BPE, which merges by scores, takes such an entry last.
 _LAST = -1e6
@@ -88,7 +88,7 @@ def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:
         UserError: the file is no SentencePiece model, or one without pieces.
     """
     content = path.read_bytes()
-    model = sentencepiece.ModelProto()
+    model = model_pb2.ModelProto()
     try:
         model.ParseFromString(content)
     except DecodeError as error:
@@ -107,7 +107,7 @@ def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:
         raise UserError(f"{path}: {error}") from error
 
 
-def _other(number: int, name: str, kinds: Mapping[str, int]) -> sentencepiece.ModelProto.SentencePiece:
+def _other(number: int, name: str, kinds: Mapping[str, int]) -> model_pb2.ModelProto.SentencePiece:
     """Return an entry that the language's own model lacks."""
     if number < len(SPECIAL):
         kind = _Piece.UNKNOWN if number == UNK else CONTROL
@@ -116,11 +116,9 @@ def _other(number: int, name: str, kinds: Mapping[str, int]) -> sentencepiece.Mo
     return _Piece(piece=name, score=_LAST if kind == _Piece.UNUSED else 0.0, type=kind)
 
 
-def _rewritten(model: sentencepiece.ModelProto, pieces: list[sentencepiece.ModelProto.SentencePiece]) -> bytes:
+def _rewritten(model: model_pb2.ModelProto, pieces: list[model_pb2.ModelProto.SentencePiece]) -> bytes:
     """Return the model with other entries; unknown words are written as nothing, as in transformers."""
-    made = sentencepiece.ModelProto(
-        pieces=pieces, trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
-    )
+    made = model_pb2.ModelProto(pieces=pieces, trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec)
     if model.HasField("denormalizer_spec"):
         made.denormalizer_spec.CopyFrom(model.denormalizer_spec)
     spec = made.trainer_spec

@@ -13,7 +13,12 @@ from pathlib import Path
 from docnmt.apps.convert.config import ConvertConfig
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian_config import read_layers
-from docnmt.apps.convert.multilingual_vocabulary import PIECES, MultilingualVocabulary, read_vocabulary, tokenizer_class
+from docnmt.apps.convert.multilingual_vocabulary import (
+    MULTILINGUAL_PIECES,
+    MultilingualVocabulary,
+    read_vocabulary,
+    tokenizer_class,
+)
 from docnmt.apps.convert.pretrained_folder import CONFIG, TOKENIZER, check_files, read_tensors
 from docnmt.apps.convert.sentence_model import SentenceModel, built
 from docnmt.core.data.directions import directed
@@ -41,13 +46,13 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
     """
     settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
     kind = str(settings.values.get("model_type"))
-    check_files(folder, settings, kind, (PIECES,), f"a model of {KINDS[kind]}")
+    check_files(folder, settings, kind, (MULTILINGUAL_PIECES,), f"a model of {KINDS[kind]}")
     if tokens.flag("legacy_behaviour", False):
         raise UserError(f"{tokens.path}: 'legacy_behaviour': tags at the end of source texts cannot be converted")
     config = _mbart_config(settings, tokens) if kind == "mbart" else _config(settings)
     vocabulary = read_vocabulary(folder, settings, tokens, wanted.languages, say)
-    languages = _languages(wanted, tokens, vocabulary, say)
-    tokenizers = _tokenizers(vocabulary, languages)
+    languages = _multilingual_languages(wanted, tokens, vocabulary, say)
+    tokenizers = _multilingual_tokenizers(vocabulary, languages)
     task = DocumentTranslation(DocumentTranslationConfig(), languages=languages, tokenizers=tokenizers)
     rows = vocabulary.entries.rows
     tied = settings.flag("tie_word_embeddings", True)
@@ -88,7 +93,7 @@ def _mbart_config(settings: JsonFile, tokens: JsonFile) -> TransformerConfig:
     )
 
 
-def _languages(
+def _multilingual_languages(
     wanted: ConvertConfig, tokens: JsonFile, vocabulary: MultilingualVocabulary, say: Callable[[str], None]
 ) -> tuple[str, str]:
     """Return the default source and target language of the model.
@@ -116,7 +121,9 @@ def _languages(
     return source, target
 
 
-def _tokenizers(vocabulary: MultilingualVocabulary, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]:
+def _multilingual_tokenizers(
+    vocabulary: MultilingualVocabulary, languages: tuple[str, str]
+) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of source and target, with the tags of these languages."""
     bare = vocabulary.tokenizer
     source = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="source"))

@@ -22,7 +22,7 @@ from docnmt.apps.convert.writing_systems import readable
 from docnmt.core.data.tokenizer import SPECIAL, Tokenizer
 from docnmt.runtime.errors import UsageError, UserError
 
-PIECES, _TABLE = "sentencepiece.bpe.model", "vocab.json"
+MULTILINGUAL_PIECES, _TABLE = "sentencepiece.bpe.model", "vocab.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 _MASK = "<mask>"
 _LARGEST = 1 << 22
@@ -93,16 +93,16 @@ def read_vocabulary(
     start = settings.whole("decoder_start_token_id")
     found = entries(table, unk="<unk>", eos="</s>", pad=start, added=added)
     found = replace(found, kinds=dict.fromkeys(_controls(found.names, pieces), CONTROL) | dict(found.kinds))
-    tokenizer, _ = of_language(folder / PIECES, found)
+    tokenizer, _ = of_language(folder / MULTILINGUAL_PIECES, found)
     say(f"{len({*found.rows} - {-1}):,} of {whole:,} entries of the vocabulary are kept, {len(tags):,} are languages")
     return MultilingualVocabulary(found, tokenizer, kept, {name: codes[code] for name, code in kept.items()})
 
 
 def _pieces(folder: Path) -> list[str]:
     try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=(folder / PIECES).read_bytes())
+        processor = sentencepiece.SentencePieceProcessor(model_proto=(folder / MULTILINGUAL_PIECES).read_bytes())
     except (RuntimeError, OSError) as error:
-        raise UserError(f"{folder / PIECES}: is not a SentencePiece model, or a damaged one") from error
+        raise UserError(f"{folder / MULTILINGUAL_PIECES}: is not a SentencePiece model, or a damaged one") from error
     return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
 
 

@@ -11,12 +11,14 @@ from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
 #: Each alternative matches in one way only, so that what does not fit is known at once.
 _SPACE = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|//[^\r\n]*(?![^\r\n]))"
 _WORD = r"[\w.$:-]+"
-_STRING = r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"'
-_PAIR = re.compile(rf"{_SPACE}*(?:{_STRING}|{_WORD}){_SPACE}*(?:={_SPACE}*(?P<value>{_STRING}|{_WORD}){_SPACE}*)?;")
+_STRINGS_STRING = r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"'
+_PAIR = re.compile(
+    rf"{_SPACE}*(?:{_STRINGS_STRING}|{_WORD}){_SPACE}*(?:={_SPACE}*(?P<value>{_STRINGS_STRING}|{_WORD}){_SPACE}*)?;"
+)
 _REST = re.compile(rf"{_SPACE}*")
-_ESCAPE = re.compile(r"\\(?:[Uu]([0-9A-Fa-f]{4})|([\s\S]))")
-_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", "a": "\a", "v": "\v"}
-_WRITTEN = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"})
+_STRINGS_ESCAPE = re.compile(r"\\(?:[Uu]([0-9A-Fa-f]{4})|([\s\S]))")
+_STRINGS_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", "a": "\a", "v": "\v"}
+_STRINGS_WRITTEN = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"})
 _ENCODINGS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
@@ -50,13 +52,13 @@ class AppleStrings(Catalogue):
     def _written(self, entry: CatalogueMessage, text: str) -> str:
         raw = self.source[entry.begin : entry.end]
         lines = "\n" in raw and "\\n" not in raw  # it has its line breaks as they are
-        return text.translate({**_WRITTEN, 10: "\n", 13: "\r"} if lines else _WRITTEN)
+        return text.translate({**_STRINGS_WRITTEN, 10: "\n", 13: "\r"} if lines else _STRINGS_WRITTEN)
 
 
 def _read(raw: str) -> str:
     """A string without its escapes."""
 
     def letter(match: re.Match[str]) -> str:
-        return chr(int(match[1], 16)) if match[1] else _LETTERS.get(match[2], match[2])
+        return chr(int(match[1], 16)) if match[1] else _STRINGS_LETTERS.get(match[2], match[2])
 
-    return _ESCAPE.sub(letter, raw).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _STRINGS_ESCAPE.sub(letter, raw).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

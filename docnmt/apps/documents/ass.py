@@ -9,7 +9,7 @@ from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace
 from docnmt.apps.documents.subtitles import Subtitles, besides
 
-_LINE = re.compile(r"[^\r\n]+")
+_ASS_LINE = re.compile(r"[^\r\n]+")
 #: Codes that leave no text to translate as one: karaoke, whose words have a time each.
 _KARAOKE = re.compile(r"\\[kK][fot]?\d")
 #: Whether what follows is a drawing.
@@ -25,7 +25,7 @@ class Ass(Subtitles):
         section, fields = "", _FIELDS
         self.left = left = list[str]()
         number, counted = 1, 0
-        for line in _LINE.finditer(self.source):
+        for line in _ASS_LINE.finditer(self.source):
             name, _, rest = line[0].lstrip("\ufeff").partition(":")
             if line[0].lstrip("\ufeff \t").startswith("["):
                 section, fields = line[0].strip("\ufeff \t[]").lower(), _FIELDS

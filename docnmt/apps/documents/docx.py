@@ -234,7 +234,7 @@ def _reference(ops: Sequence[Op], number: int, touched: str) -> tuple[list[Eleme
         taken = list(takewhile(lambda each: each.raised, few))
         if not is_reference(touched, "".join(each.text for each in taken), link=False):
             taken = taken[:1]  # several references in a row
-        written, end = [_run(each.text, each.look, each.prefix) for each in taken], number + len(taken)
+        written, end = [_word_run(each.text, each.look, each.prefix) for each in taken], number + len(taken)
     elif op.kind == "open" and op.shell is not None and local(op.shell) == "hyperlink":
         taken = list(takewhile(lambda each: each.kind == "text", few[1:]))
         written, end = [op.shell], number + len(taken) + 2
@@ -263,11 +263,11 @@ def _fill(
     parents, looks = [paragraph], [base]
     for piece in pieces(segment.marks, found):
         if isinstance(piece, str):
-            parents[-1].append(_run(piece, looks[-1], prefix))
+            parents[-1].append(_word_run(piece, looks[-1], prefix))
             continue
         payload = inline.payloads[piece.number]
         if payload.space:
-            parents[-1].append(_run(payload.space, looks[-1], prefix))
+            parents[-1].append(_word_run(payload.space, looks[-1], prefix))
         elif isinstance(piece, FixedMark):
             parents[-1].extend(payload.before if payload.run is None else [_alone(payload)])
         elif isinstance(piece, OpenMark):
@@ -294,7 +294,7 @@ def _alone(payload: _Payload) -> Element:
     return run
 
 
-def _run(text: str, look: Element | None, prefix: str) -> Element:
+def _word_run(text: str, look: Element | None, prefix: str) -> Element:
     run = etree.Element(f"{prefix}r")
     if look is not None and len(look):
         run.append(deepcopy(look))

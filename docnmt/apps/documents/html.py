@@ -64,7 +64,10 @@ class Html(Spliced):
         named = ", ".join(map(str, dict.fromkeys(lines)))
         self.left = [f"text in another language, by its lang, in line {named}"] if named else []
         units = ("0", "0")
-        places = [*segments(self.source, self._tokens, Sections()), *html_attributes.places(self.source, self._tokens)]
+        places = [
+            *segments(self.source, self._tokens, Sections()),
+            *html_attributes.attribute_places(self.source, self._tokens),
+        ]
         for place in sorted(places, key=lambda place: place.begin):
             if isinstance(place, html_attributes.AttributePlace):
                 place = replace(place, segment=replace(place.segment, units=units))

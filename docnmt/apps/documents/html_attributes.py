@@ -47,7 +47,7 @@ def values(raw: str, tag: str) -> Iterator[tuple[int, int, str]]:
             yield begin, end, value
 
 
-def places(source: str, found: Iterable[Token]) -> Iterator[AttributePlace]:
+def attribute_places(source: str, found: Iterable[Token]) -> Iterator[AttributePlace]:
     """The texts of attributes."""
     for token in filter(has_attributes, found):
         for begin, end, value in values(source[token.begin : token.end], token.tag):

@@ -10,7 +10,7 @@ from docnmt.apps.documents.html_tokens import Token
 from docnmt.runtime.languages import base, right_to_left, tag
 
 _LANG = re.compile(r"(?i)(\s(?:xml:)?lang\s*=\s*[\"']?)([A-Za-z][\w-]*)(?=[\"'\s/>])")
-_META = re.compile(r"""(?i)["'\s=](?:content-)?language["'\s>]""")
+_LANGUAGE_META = re.compile(r"""(?i)["'\s=](?:content-)?language["'\s>]""")
 _CONTENT = re.compile(r"""(?i)(\bcontent\s*=\s*["']?)([\w-]+)""")
 _DIR = re.compile(r"""(?i)(\sdir\s*=\s*["']?)(?:ltr|rtl)""")
 
@@ -33,7 +33,7 @@ def renamed(
         new = translated(raw, token.tag, texts)
         if token.kind != "fixed":
             new = _LANG.sub(new_name, new)
-        if token.tag == "meta" and _META.search(raw):
+        if token.tag == "meta" and _LANGUAGE_META.search(raw):
             new = _CONTENT.sub(new_name, new)
         if token.tag == "html" and turned[0] != turned[1]:
             side = "rtl" if turned[1] else "ltr"

@@ -20,7 +20,7 @@ _MESSAGES = ("message", "defaultMessage", "translation")
 #: Keys at the top whose value is the language.
 _LOCALES = frozenset({"@@locale", "locale", "lang", "language", "languageCode", "language_code", "sourceLocale"})
 #: What JSON with comments has between values, and how a string goes on.
-_SIGN, _STRING = re.compile(r'"|//|/\*|\S'), re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"')
+_SIGN, _JSON_STRING = re.compile(r'"|//|/\*|\S'), re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 class JsonCatalogue(Catalogue):
@@ -115,7 +115,7 @@ def _without_comments(source: str) -> str:
                 out[comma] = " "
             comma = -1
             if sign[0] == '"':
-                rest = _STRING.match(source, place)
+                rest = _JSON_STRING.match(source, place)
                 if rest is None:
                     break
                 place = rest.end()

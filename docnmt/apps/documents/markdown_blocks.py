@@ -56,7 +56,7 @@ _SHORTCODE = re.compile(r"\{\{[<%]\s*((?:code|highlight|mermaid|math|katex|chart
 PROSE = re.compile(rf"\{{(?:{_KINDS})\}}")
 _INDENTED = re.compile(r'(?:!!!|\?\?\?\+?)[ \t]*[\w-].*|={3}[!+]?[ \t]+"[^"]*"[ \t]*')
 #: What begins a definition, and comments before its text.
-_DEFINES = re.compile(r":[ \t]+(?:<!--.*?-->[ \t]*)*(?=\S)")
+_BLOCK_DEFINES = re.compile(r":[ \t]+(?:<!--.*?-->[ \t]*)*(?=\S)")
 _OPTION = re.compile(r":[\w-]+:(?:[ \t].*)?")
 _DIRECTIVE = re.compile(r":{3,}\{.*")
 _GRID = re.compile(r"\+(?:[-=:]+\+)+[ \t]*")
@@ -205,7 +205,7 @@ def _indented(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
 def _definition(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     """What defines a term that is no text, such as a comment that becomes one: `:   text`, whose body is indented."""
-    match = _DEFINES.match(_line(state, first))
+    match = _BLOCK_DEFINES.match(_line(state, first))
     if match is None:
         return False
     if silent:

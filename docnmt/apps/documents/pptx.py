@@ -16,7 +16,7 @@ from docnmt.apps.documents.xml_file import Element, local
 from docnmt.apps.documents.xml_tree import Unit
 from docnmt.runtime.languages import base, right_to_left, tag
 
-_MAIN = "ppt/presentation.xml"
+_PRESENTATION = "ppt/presentation.xml"
 #: What is on a slide and has text that is not read, by the address that says what it is.
 _LEFT = {"diagram": "a diagram (SmartArt)", "chart": "a chart", "ole": "an embedded object"}
 
@@ -28,7 +28,7 @@ class Pptx(Related):
         self._load()
         self._sections, self._room = Sections(), CopyLimit(self.name)
         left: list[str] = []
-        slides = list(dict.fromkeys(part for _, part in self._listed(_MAIN, "sldIdLst")))
+        slides = list(dict.fromkeys(part for _, part in self._listed(_PRESENTATION, "sldIdLst")))
         seen = set[str]()
         shared = dict.fromkeys(self._behind(slides, "slideLayout"))
         shared |= dict.fromkeys(self._behind(list(shared), "slideMaster"))

@@ -17,9 +17,9 @@ _LINE = re.compile(
         )?(?:\r\n|\r|\n|\Z)""",
     re.VERBOSE,
 )
-_ESCAPE = re.compile(r"\\(?:u+([0-9A-Fa-f]{4})|(?:\r\n|\r|\n)[ \t\f]*|([^u]))")
-_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
-_WRITTEN = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\f": "\\f"})
+_PROPERTIES_ESCAPE = re.compile(r"\\(?:u+([0-9A-Fa-f]{4})|(?:\r\n|\r|\n)[ \t\f]*|([^u]))")
+_PROPERTIES_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+_PROPERTIES_WRITTEN = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\f": "\\f"})
 _ARGUMENT = re.compile(r"\{\d+[},]")
 
 
@@ -60,9 +60,9 @@ class Properties(Catalogue):
         def letter(match: re.Match[str]) -> str:
             if match[1]:
                 return chr(int(match[1], 16))
-            return _LETTERS.get(match[2], match[2]) if match[2] else ""
+            return _PROPERTIES_LETTERS.get(match[2], match[2]) if match[2] else ""
 
-        text = _ESCAPE.sub(letter, raw)
+        text = _PROPERTIES_ESCAPE.sub(letter, raw)
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")  # pairs of \u are one character
         except UnicodeDecodeError as error:
@@ -70,7 +70,7 @@ class Properties(Catalogue):
 
     def _written(self, entry: CatalogueMessage, text: str) -> str:
         assert isinstance(entry, _Value)
-        out = (text.replace("'", "''") if entry.doubled else text).translate(_WRITTEN)
+        out = (text.replace("'", "''") if entry.doubled else text).translate(_PROPERTIES_WRITTEN)
         if out[:1].isspace():
             out = f"\\{out}"
         kept = "latin-1" if self.encoding == "latin-1" else "ascii" if self.source.isascii() else "utf-8"

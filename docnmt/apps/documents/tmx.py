@@ -19,7 +19,7 @@ from docnmt.runtime.languages import same_language
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-def role(element: Element) -> Role:
+def tmx_role(element: Element) -> Role:
     """What an inline element of TMX is; what it holds is code, but for <hi>."""
     name = local(element)
     if name == "hi":
@@ -57,9 +57,9 @@ class Tmx(Tree):
     def _unit(self, unit: Element, source: Element, target: Element | None, units: tuple[str, str]) -> Unit:
         text = deepcopy(source.find("{*}seg"))
         assert text is not None
-        inline = read(text, role)
+        inline = read(text, tmx_role)
         known = None if target is None else target.find("{*}seg")
-        translation = None if known is None else " ".join(read(deepcopy(known), role).segment().text.split())
+        translation = None if known is None else " ".join(read(deepcopy(known), tmx_role).segment().text.split())
         segment = inline.segment(translation=translation or None, units=units)
         return Unit(segment, partial(self._fill, unit, source, target, segment, inline))
 

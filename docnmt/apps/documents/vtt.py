@@ -11,7 +11,9 @@ from docnmt.apps.documents.subtitles import Subtitles, besides
 from docnmt.runtime.languages import base, tag
 
 _BLOCK = re.compile(r"[^\r\n]+(?:(?:\r\n|\r|\n)[^\r\n]+)*")
-_TIMES = re.compile(r"^(?:\d{2,}:)?\d\d:\d\d\.\d{3}[ \t]+-->[ \t]+(?:\d{2,}:)?\d\d:\d\d\.\d{3}[^\r\n]*", re.MULTILINE)
+_VTT_TIMES = re.compile(
+    r"^(?:\d{2,}:)?\d\d:\d\d\.\d{3}[ \t]+-->[ \t]+(?:\d{2,}:)?\d\d:\d\d\.\d{3}[^\r\n]*", re.MULTILINE
+)
 _LANGUAGE = re.compile(r"\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n))*?Language:[ \t]*([A-Za-z][\w-]*)")
 _STAYS = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
 #: Tags without an end: the time of what follows, and a voice that speaks to the end of the subtitle.
@@ -29,7 +31,7 @@ class WebVtt(Subtitles):
         first = True
         for block in _BLOCK.finditer(self.source):
             if not _STAYS.match(block[0]):
-                times = list(_TIMES.finditer(block[0]))  # each ends the subtitle before it
+                times = list(_VTT_TIMES.finditer(block[0]))  # each ends the subtitle before it
                 if block[0].count("-->") > len(times) or (not times and not first):
                     message = "expected a subtitle: times (00:01.000 --> 00:02.000) and text"
                     raise self._refused(block.start(), message)

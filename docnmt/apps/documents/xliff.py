@@ -31,7 +31,7 @@ _ANGULAR = re.compile(r"(START|CLOSE)_(\w+)")  # how Angular calls what begins a
 _NEW = ("new", "needs-translation")
 
 
-def role(element: Element) -> Role:
+def xliff_role(element: Element) -> Role:
     """What an inline element of XLIFF is; what it holds is code."""
     name = local(element)
     if name == "mrk" and _protected(element):
@@ -137,7 +137,7 @@ def _units(unit: Element, source: Element, units: tuple[str, str]) -> Iterator[U
 
 def _unit(source: Element, hard: Hard, known: str | None, units: tuple[str, str], place: Callable[[], Element]) -> Unit:
     """A source, its translation if it is `known`, and where that goes."""
-    inline = read(deepcopy(source), role, hard)  # its marks move into the target
+    inline = read(deepcopy(source), xliff_role, hard)  # its marks move into the target
     segment = inline.segment(translation=known or None, units=units)
 
     def filled(found: Translated) -> None:
@@ -153,7 +153,7 @@ def segments_in(element: Element) -> list[Element]:
 
 def inner_text(element: Element) -> str:
     """The text of an element without inline elements, in one line."""
-    return " ".join(read(deepcopy(element), role).segment().text.split())
+    return " ".join(read(deepcopy(element), xliff_role).segment().text.split())
 
 
 def hard_space(source: Element, *around: Element) -> Hard:

@@ -17,7 +17,7 @@ from docnmt.apps.documents.xml_file import Element, local, text_in
 from docnmt.apps.documents.xml_tree import Unit
 from docnmt.runtime.errors import UserError, printable
 
-_MAIN = "xl/workbook.xml"
+_WORKBOOK = "xl/workbook.xml"
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 _WORD = re.compile(r"[^\W\d_]{2}")
 #: In heads and feet of pages: what is no text, such as a font or the number of the page.
@@ -34,12 +34,12 @@ class Xlsx(Related):
 
     def _units(self) -> Iterator[Unit]:
         self._load()
-        named = {part: str(entry.get("name")) for entry, part in self._listed(_MAIN, "sheets")}
+        named = {part: str(entry.get("name")) for entry, part in self._listed(_WORKBOOK, "sheets")}
         sheets = [(name, part) for part, name in named.items()]
-        self._strings = next((one.target for one in self._relations(_MAIN) if one.kind == "sharedStrings"), "")
+        self._strings = next((one.target for one in self._relations(_WORKBOOK) if one.kind == "sharedStrings"), "")
         self._items: Sequence[Element] = self._root(self._strings).findall("{*}si") if self._strings else []
         self._formulas = False
-        self._compared = self._quoted([_MAIN, *(part for _, part in sheets)])
+        self._compared = self._quoted([_WORKBOOK, *(part for _, part in sheets)])
         heads = {part: self._heads(part) for _, part in sheets}
         self._kept = {index for _, part in sheets for cell in self._cells(part, heads[part]) if (index := cell[1]) >= 0}
         self._seen, self._said = set[int](), dict[str, None]()
@@ -133,8 +133,8 @@ class Xlsx(Related):
 
     def _sources(self, sheet: str) -> Iterator[str]:
         """The areas of a sheet that pivot tables sum up."""
-        names = {part: entry.get("name") for entry, part in self._listed(_MAIN, "sheets")}
-        for relation in self._relations(_MAIN):
+        names = {part: entry.get("name") for entry, part in self._listed(_WORKBOOK, "sheets")}
+        for relation in self._relations(_WORKBOOK):
             if relation.kind == "pivotCacheDefinition":
                 for source in self._root(relation.target).iter("{*}worksheetSource"):
                     if source.get("sheet") == names[sheet]:
@@ -154,7 +154,7 @@ class Xlsx(Related):
 
     def _calculate(self, changed: Element) -> None:
         """Lets the formulas be calculated anew when the file is opened."""
-        root = self._root(_MAIN)
+        root = self._root(_WORKBOOK)
         if not self._formulas:
             return
         settings = root.find("{*}calcPr")
@@ -165,7 +165,7 @@ class Xlsx(Related):
         settings.set("fullCalcOnLoad", "1")
 
     def _saved(self, parts: set[str]) -> bytes:
-        return super()._saved(parts | {_MAIN} if self._formulas else parts)
+        return super()._saved(parts | {_WORKBOOK} if self._formulas else parts)
 
 
 def _is_list(formula: Element) -> bool:

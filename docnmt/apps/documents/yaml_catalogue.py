@@ -20,7 +20,7 @@ from docnmt.runtime.errors import UserError
 #: What may stand before a string: an anchor, a tag.
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 _HEAD = re.compile(r"[|>][^\n]*\n")
-_ESCAPE = re.compile(r"\\(?:x[89A-Fa-f]|u(?!00[0-7])|U)")
+_YAML_ESCAPE = re.compile(r"\\(?:x[89A-Fa-f]|u(?!00[0-7])|U)")
 _PLAIN = ("", None)
 _TEXT = "tag:yaml.org,2002:str"
 #: Values inside of each other; no catalogue has so many.
@@ -42,7 +42,7 @@ class YamlCatalogue(Catalogue):
     def _messages(self) -> Iterator[CatalogueMessage]:
         self._changes: list[tuple[int, int, str]] = []
         self._offset = len(self.source) - len(self.source.lstrip("\ufeff"))
-        self._ascii = self.source.isascii() and _ESCAPE.search(self.source) is not None
+        self._ascii = self.source.isascii() and _YAML_ESCAPE.search(self.source) is not None
         roots = list[tuple[int, int, str]]()
         keys: dict[int, MessageKey] = {}  # the last one of each mapping
         try:

@@ -39,10 +39,11 @@ from docnmt.core.search.translate_corpus import Translation
 OWN_FIELDS = frozenset({"documents", "text"})
 #: The form of errors by the beginning of the path, also for paths without a route.
 FORMS: dict[str, Told] = {
-    **dict.fromkeys(("/v2", "/v3"), deepl.told),
-    "/v1": openai.told,
+    **dict.fromkeys(("/v2", "/v3"), deepl.deepl_told),
+    "/v1": openai.openai_told,
     **dict.fromkeys(
-        ("/languages", "/detect", "/translate_file", "/download_file", "/frontend", "/suggest"), libretranslate.told
+        ("/languages", "/detect", "/translate_file", "/download_file", "/frontend", "/suggest"),
+        libretranslate.libretranslate_told,
     ),
 }
 
@@ -65,7 +66,7 @@ class Translate:
         with service.place(request.state.client) as deadline:
             body = await self._body(request)
             if (said := await self._of_other_form(request, body)) is not None:
-                request.state.told = libretranslate.told
+                request.state.told = libretranslate.libretranslate_told
                 response = await self._other.translate(request, said, deadline)
             else:
                 asked = await self._asked(request, body)

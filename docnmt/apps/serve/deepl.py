@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from docnmt.apps.documents import ENDINGS
+from docnmt.apps.documents.kinds import ENDINGS
 from docnmt.apps.serve.document_events import file_events
 from docnmt.apps.serve.file_form import form_file, kind_of_upload
 from docnmt.apps.serve.glossaries import Glossaries, GlossaryRequest, Kept
@@ -32,9 +32,9 @@ from docnmt.apps.serve.request_texts import Passage, RequestTexts, Splits, Tags,
 from docnmt.apps.serve.service import Service
 
 #: Statuses that differ from this service's own: DeepL's clients expect others for a wrong key and a full queue.
-STATUSES = {"unauthorized": 403, "queue_full": 429}
+DEEPL_STATUSES = {"unauthorized": 403, "queue_full": 429}
 #: Messages that differ from those in this service's own form, by the code of the error.
-WORDS = {
+DEEPL_WORDS = {
     "unauthorized": "Authorization failed: give the service's token, Authorization: DeepL-Auth-Key TOKEN",
     "not_found": "this service has nothing here; of DeepL's API it has /v2/translate, /v2/document, /v2/languages, "
     "/v2/usage and /v2/glossaries",
@@ -86,9 +86,9 @@ class DocumentKey(msgspec.Struct):
     document_key: str
 
 
-def told(refused: Refused) -> tuple[int, dict[str, Any]]:
+def deepl_told(refused: Refused) -> tuple[int, dict[str, Any]]:
     """Return an error's status and body in DeepL's form."""
-    return STATUSES.get(refused.code, refused.status), {"message": WORDS.get(refused.code, refused.message)}
+    return DEEPL_STATUSES.get(refused.code, refused.status), {"message": DEEPL_WORDS.get(refused.code, refused.message)}
 
 
 class DeepL:

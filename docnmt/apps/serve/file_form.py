@@ -13,7 +13,7 @@ from starlette.formparsers import (  # type: ignore[attr-defined]  # the parser'
 )
 from starlette.requests import Request
 
-from docnmt.apps.documents import kind_of
+from docnmt.apps.documents.kinds import kind_of
 from docnmt.apps.serve.http_error import Refused
 from docnmt.runtime.errors import UserError
 

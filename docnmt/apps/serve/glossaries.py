@@ -23,7 +23,7 @@ from docnmt.core.search.terms import TermFinder, takes_terms
 from docnmt.runtime.errors import UserError
 
 #: Upper bounds: glossaries, terms in one glossary, and seconds for which an unused glossary is kept (a week).
-MOST, MOST_TERMS, LIFE = 100, 5000, 604_800.0
+MOST_GLOSSARIES, MOST_TERMS, GLOSSARY_LIFE = 100, 5000, 604_800.0
 #: The separator of an entry's two terms, by the name of the format.
 _DELIMITERS = {"tsv": "\t", "csv": ","}
 
@@ -84,7 +84,7 @@ class Glossaries:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._kept = Store[Kept](MOST, LIFE, _full)
+        self._kept = Store[Kept](MOST_GLOSSARIES, GLOSSARY_LIFE, _glossaries_full)
 
     def all(self, request: Request) -> list[Kept]:
         """Return the glossaries that a request may see, in the order of their creation."""
@@ -135,7 +135,7 @@ class Glossaries:
         return kept
 
 
-def _full(count: int) -> Refused:
+def _glossaries_full(count: int) -> Refused:
     return Refused(456, "quota", f"there are {count} glossaries already; delete one")
 
 

@@ -16,7 +16,7 @@ from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.service import share
 
 #: Upper bounds: documents, bytes of all documents together, and seconds for which an unused one is kept.
-MOST, MOST_BYTES, LIFE = 64, 256_000_000, 3600.0
+MOST_DOCUMENTS, MOST_BYTES, DOCUMENT_LIFE = 64, 256_000_000, 3600.0
 
 
 @dataclass(kw_only=True)
@@ -140,7 +140,7 @@ class FileJobs:
     """All background documents of one service, in memory."""
 
     def __init__(self) -> None:
-        self._jobs = Store[FileJob](MOST, LIFE, _full)
+        self._jobs = Store[FileJob](MOST_DOCUMENTS, DOCUMENT_LIFE, _jobs_full)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, work: Callable[[FileJob], Awaitable[None]], *, size: int, client: str | None) -> FileJob:
@@ -180,7 +180,7 @@ class FileJobs:
         for whose, most in ((None, MOST_BYTES), (client, share(MOST_BYTES))):
             of = [job for job in self._jobs if whose is None or job.client == whose]
             if of and sum(job.held + len(job.content) for job in of) + size > most:
-                raise _full(len(of))
+                raise _jobs_full(len(of))
 
     def _new(self, name: str, client: str | None, size: int) -> FileJob:
         self.check(client, size)
@@ -214,6 +214,6 @@ class FileJobs:
         return job
 
 
-def _full(count: int) -> Refused:
+def _jobs_full(count: int) -> Refused:
     message = f"{count} documents are translated or wait to be fetched; fetch some first"
     return Refused(503, "queue_full", message, {"retry-after": "5"})

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from docnmt.apps.documents import ENDINGS
+from docnmt.apps.documents.kinds import ENDINGS
 from docnmt.apps.serve.document_events import file_events
 from docnmt.apps.serve.file_form import MULTIPART, form_fields, form_file, kind_of_upload
 from docnmt.apps.serve.http_error import Refused
@@ -32,7 +32,7 @@ from docnmt.runtime.languages import base
 #: Statuses that differ from this service's own, by the code of the error.
 STATUSES = {"unauthorized": 403, "queue_full": 429}
 #: Messages that differ from those in this service's own form, by the code of the error.
-WORDS = {
+LIBRETRANSLATE_WORDS = {
     "unauthorized": "Invalid API key",
     "not_found": "this service has nothing here; of LibreTranslate's API it has /translate, /translate_file, /detect, "
     "/languages and /frontend/settings",
@@ -67,12 +67,12 @@ class DetectQuery(msgspec.Struct):
     q: str
 
 
-def told(refused: Refused) -> tuple[int, dict[str, Any]]:
+def libretranslate_told(refused: Refused) -> tuple[int, dict[str, Any]]:
     """Return an error's status and body in LibreTranslate's form."""
     if refused.code == "unauthorized" and refused.why == "no_key":
         return 400, {"error": "Please contact the server operator to get an API key"}
     status = STATUSES.get(refused.code, 400 if refused.status in (408, 413, 415) else refused.status)
-    message = WORDS.get(refused.code, refused.message)
+    message = LIBRETRANSLATE_WORDS.get(refused.code, refused.message)
     if refused.why == "no_file":
         message = "Invalid request: missing file parameter"
     elif refused.code == "unknown_kind":
@@ -97,7 +97,7 @@ async def api_key(request: Request, body: bytes) -> str:
     with contextlib.suppress(Refused):
         found = await query(request, body)
         if found.keys() & FIELDS:
-            request.state.told = told
+            request.state.told = libretranslate_told
         key = found.get("api_key")
         return key if isinstance(key, str) else ""
     return ""

@@ -31,9 +31,9 @@ from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.languages import seam
 
 #: Statuses that differ from this service's own: OpenAI's clients expect this one for a full queue.
-STATUSES = {"queue_full": 429}
+OPENAI_STATUSES = {"queue_full": 429}
 #: Messages that differ from those in this service's own form, by the code of the error.
-WORDS = {
+OPENAI_WORDS = {
     "unauthorized": "Incorrect API key provided: give the service's token as the API key",
     "not_found": "Unknown request URL: this service has /v1/models and /v1/chat/completions",
 }
@@ -66,11 +66,11 @@ class ChatRequest(msgspec.Struct):
     response_format: dict[str, Any] | None = None
 
 
-def told(refused: Refused) -> tuple[int, dict[str, Any]]:
+def openai_told(refused: Refused) -> tuple[int, dict[str, Any]]:
     """Return an error's status and body in OpenAI's form."""
-    status = STATUSES.get(refused.code, refused.status)
+    status = OPENAI_STATUSES.get(refused.code, refused.status)
     kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
-    message, code = WORDS.get(refused.code, refused.message), CODES.get(refused.code, refused.code)
+    message, code = OPENAI_WORDS.get(refused.code, refused.message), CODES.get(refused.code, refused.code)
     return status, {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 

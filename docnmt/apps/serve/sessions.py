@@ -208,8 +208,8 @@ class TranslateSession:
             mark = {"limited": True} if texts.limited(place, found) else {}
             return {"segment": numbers[place], "translation": text, **mark}
 
-        for place, count in enumerate(left):
-            if not count:  # it has no sentences
+        for place, waiting in enumerate(left):
+            if not waiting:  # it has no sentences
                 yield done(place)
         async for number, translation in translations(self._service, request, texts, deadline):
             found[number] = translation

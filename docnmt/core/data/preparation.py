@@ -18,14 +18,14 @@ import msgspec
 from docnmt.runtime.errors import UsageError, UserError
 
 
-def _varint(number: int) -> bytes:
+def _encoded_varint(number: int) -> bytes:
     """Encode a whole number as Protocol Buffers do: seven bits a byte, the lowest first."""
     rest = number >> 7
-    return bytes([number & 0x7F | 0x80]) + _varint(rest) if rest else bytes([number])
+    return bytes([number & 0x7F | 0x80]) + _encoded_varint(rest) if rest else bytes([number])
 
 
 #: The beginning of the field: its number (the schema reserves those from 200 on for others) and its type, bytes.
-_TAG = _varint(1811 << 3 | 2)
+_TAG = _encoded_varint(1811 << 3 | 2)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Preparation:
         if self == Preparation():
             return bare
         content = msgspec.json.encode(self, order="deterministic")
-        return _TAG + _varint(len(content)) + content + bare
+        return _TAG + _encoded_varint(len(content)) + content + bare
 
 
 def _divided(model: bytes) -> tuple[bytes, bytes]:

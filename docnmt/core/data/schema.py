@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta
+from msgspec import field as struct_field
 
 from docnmt.runtime.structured import Count, Hex, Name, OpenObject
 
@@ -61,8 +62,8 @@ class AnyMeta(OpenObject):
     task: str
     fingerprint: str = ""
     docnmt: str = ""
-    files: dict[Name, FileEntry] = field(default_factory=dict)
-    options: dict[str, object] = field(default_factory=dict)
+    files: dict[Name, FileEntry] = struct_field(default_factory=dict)
+    options: dict[str, object] = struct_field(default_factory=dict)
 
 
 class OurMeta(AnyMeta, kw_only=True):

@@ -35,22 +35,22 @@ class SentencePieceModel(NamedTuple):
 def read_model(data: bytes) -> SentencePieceModel:
     """Read the content of a model file that SentencePiece has already accepted."""
     kind, pieces = UNIGRAM, []
-    for field, value in _fields(data):
-        if field == 1 and isinstance(value, bytes):
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
             pieces.append(_piece(value))
-        elif field == 2 and isinstance(value, bytes):  # the trainer's settings
+        elif number == 2 and isinstance(value, bytes):  # the trainer's settings
             kind = next((int(number) for name, number in _fields(value) if name == 3), UNIGRAM)
     return SentencePieceModel(kind, pieces)
 
 
 def _piece(data: bytes) -> VocabularyPiece:
     text, score, kind = "", 0.0, NORMAL
-    for field, value in _fields(data):
-        if field == 1 and isinstance(value, bytes):
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
             text = value.decode()
-        elif field == 2 and isinstance(value, bytes):
+        elif number == 2 and isinstance(value, bytes):
             score = struct.unpack("<f", value)[0]
-        elif field == 3:
+        elif number == 3:
             kind = int(value)
     return VocabularyPiece(text, score, kind)
 

@@ -88,8 +88,8 @@ class SplitFolder:
         arrays = ((structure.document_offsets, "<i8"), (structure.blank_lines, "<i4"), (structure.levels, "<i4"))
         name = f"{self.split}.structure.bin"
         writer = ArrayWriter(self.folder / name, "u1")
-        for array, dtype in arrays:
-            writer.append(np.ascontiguousarray(array, dtype=dtype).reshape(-1).view("u1"))
+        for values, dtype in arrays:
+            writer.append(np.ascontiguousarray(values, dtype=dtype).reshape(-1).view("u1"))
         entry = {key: value for key, value in writer.close().items() if key not in ("dtype", "length")}
         self.files[name] = {
             "documents": structure.num_documents,

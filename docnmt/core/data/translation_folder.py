@@ -59,7 +59,7 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
             splits[0].facts.notes += drop_documents(splits[0], splits[1:], config, say)
         training = [] if train is None else [train.text(side) for side in splits[0].sides]
         tokenizers = make_tokenizers(config, training, say)
-        _encode(splits, tokenizers, config.workers)
+        _encode_splits(splits, tokenizers, config.workers)
         for split in splits:
             split.facts.notes += apply_long_policy(split, tokenizers, config, say)
         if train is not None:
@@ -69,7 +69,7 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
     say(f"{destination}: written")
 
 
-def _encode(splits: list[SplitTexts], tokenizers: dict[str, Tokenizer], workers: int | None) -> None:
+def _encode_splits(splits: list[SplitTexts], tokenizers: dict[str, Tokenizer], workers: int | None) -> None:
     """Cut the source and the first reference of every split into subwords, in a second pass."""
     lines = sum(len(each.files.text(side)) for each in splits for side in each.sides[:2])
     with LineEncoder(tokenizers, workers or fitting_workers(lines)) as encoder:

@@ -46,7 +46,7 @@ class ParquetTable:
             self._file = pyarrow.parquet.ParquetFile(content, pre_buffer=False, buffer_size=_BUFFER)
         except self._failures as error:
             raise UserError(f"{path}: not a Parquet file, or damaged: {_line(error)}") from error
-        self.names = [name for field in self._file.schema_arrow for name in _names(field)]
+        self.names = [name for field in self._file.schema_arrow for name in _parquet_names(field)]
 
     def _seen(self, block: bytes) -> None:
         self._bytes += len(block)
@@ -82,13 +82,13 @@ def _value(row: dict[str, object], name: str) -> object:
         return None
 
 
-def _names(field: pyarrow.Field, before: str = "") -> Iterator[str]:
+def _parquet_names(field: pyarrow.Field, before: str = "") -> Iterator[str]:
     import pyarrow
 
     yield before + field.name
     if pyarrow.types.is_struct(field.type):
         for inner in field.type:
-            yield from _names(inner, f"{before}{field.name}.")
+            yield from _parquet_names(inner, f"{before}{field.name}.")
 
 
 def _line(error: Exception) -> str:

@@ -50,7 +50,7 @@ def read_text(
     separated, first = [0] * len(sides), [""] * len(sides)
     for number, lines in enumerate(lockstep, 1):
         place, texts = f"{sides[0].name}:{number}", lines[: len(sides)]
-        kinds = {kind_of(text) for text in texts}
+        kinds = {kind_of_line(text) for text in texts}
         if len(kinds) > 1 and (strict or kinds != {"", "text"}):
             raise UserError(lockstep.unequal(texts, number))
         kind = "text" if len(kinds) > 1 else kinds.pop()
@@ -91,7 +91,7 @@ def _describe(files: Sequence[TextLines], facts: Facts) -> None:
             facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
 
 
-def kind_of(line: str) -> str:
+def kind_of_line(line: str) -> str:
     """Return "text" for a line of text, or the mark that it is: "", "<p>", "<d>"."""
     bare = line.strip()
     return bare if bare in ("", "<p>", "<d>") else "text"
@@ -144,7 +144,7 @@ class _Lockstep:
     def unequal(self, texts: Sequence[str], number: int) -> str:
         """Describe the error of a line that is empty, or a mark, on some sides only."""
         problem = f"documents must break at the same lines on all sides: {self._told(texts, number)}"
-        if {kind_of(text) for text in texts} == {"", "text"}:
+        if {kind_of_line(text) for text in texts} == {"", "text"}:
             problem += " (for sentences without a partner give --one-sided)"
         counts = self._counts()
         return problem if len({file.lines for file in self.files}) == 1 else f"{problem}; lines: {counts}"
@@ -153,7 +153,7 @@ class _Lockstep:
 def _described(text: str | None) -> str:
     if text is None:
         return "is missing"
-    kind = kind_of(text)
+    kind = kind_of_line(text)
     return {"text": f"reads '{text[:40]}'", "": "is empty"}.get(kind, f"is {kind}")
 
 

@@ -37,14 +37,14 @@ _COLUMNS = 9
 
 def graphed_step(model: object) -> StepGraphs | None:
     """Return what computes a model's steps as graphs; None if that cannot be, and a line says why."""
-    if reason := hindrance(model):
+    if reason := decoding_hindrance(model):
         print(f"note: DOCNMT_GRAPHS=on: no CUDA graphs in decoding, {reason}", file=sys.stderr)
         return None
     assert isinstance(model, EncoderDecoder)
     return StepGraphs(model, graphs.CudaRecorder(model.output.weight.device))
 
 
-def hindrance(model: object) -> str:
+def decoding_hindrance(model: object) -> str:
     """Why a model's steps cannot be graphs; an empty string if they can."""
     if not isinstance(model, EncoderDecoder) or type(model).step is not EncoderDecoder.step:
         return "the model has a step of its own"
@@ -84,7 +84,7 @@ class StepGraphs:
         """Read one token (R,) in every row; return scores of the next one (R, V), which the next call overwrites."""
         if self._failed:
             return self._model.step(tokens, state)
-        rows, filled = len(tokens), _filled(len(tokens))
+        rows, filled = len(tokens), _filled_rows(len(tokens))
         positions = state.positions(tokens, running=self._model.reading.positions == "sequence")
         state.table.grow(state.lengths)
         self._hold(state)
@@ -215,7 +215,7 @@ def _caches(state: DecoderState, kind: type[CacheT]) -> list[CacheT]:
     return [cache for caches in state.layers for cache in caches.values() if isinstance(cache, kind)]
 
 
-def _filled(rows: int) -> int:
+def _filled_rows(rows: int) -> int:
     """The number of rows to which so many are filled up: at most an eighth more, or eight."""
     step = max(8, 1 << max(0, rows.bit_length() - 4))
     return -(-rows // step) * step

@@ -39,7 +39,7 @@ def read_contrastive(path: Path, *, documents: Path | None = None) -> list[Contr
     Raises:
         UserError: the file is unreadable or in none of the formats above; the message names the line or entry.
     """
-    groups = _read_json(path, documents) if path.suffix == ".json" else _read_tsv(path)
+    groups = _read_contrastive_json(path, documents) if path.suffix == ".json" else _read_contrastive_tsv(path)
     if not groups:
         raise UserError(f"{path}: holds no contrastive group")
     return groups
@@ -60,7 +60,7 @@ def read_json(path: Path) -> object:
     return parse_json(text, str(path))
 
 
-def _read_tsv(path: Path) -> list[ContrastiveGroup]:
+def _read_contrastive_tsv(path: Path) -> list[ContrastiveGroup]:
     header, table_rows = read_rows(path)
     columns = column_names(header)
     if not {"group", "correct"} <= set(header) or len(columns) < len(COLUMNS):
@@ -128,7 +128,7 @@ def sentences_of(context: str) -> tuple[str, ...]:
     return tuple(sentence.strip() for sentence in context.split(SEPARATOR)) if context.strip() else ()
 
 
-def _read_json(path: Path, documents: Path | None) -> list[ContrastiveGroup]:
+def _read_contrastive_json(path: Path, documents: Path | None) -> list[ContrastiveGroup]:
     content = read_json(path)
     if isinstance(content, list):
         entries = checked(content, list[ContraProEntry], f"{path}: not ContraPro's JSON form")

@@ -37,13 +37,13 @@ def read_questions(path: Path, *, documents: Path | None = None) -> list[Questio
     Raises:
         UserError: the file is unreadable or in none of the formats above; the message names the line or entry.
     """
-    questions = _read_json(path, documents) if path.suffix == ".json" else _read_tsv(path)
+    questions = _read_generative_json(path, documents) if path.suffix == ".json" else _read_generative_tsv(path)
     if not questions:
         raise UserError(f"{path}: holds no question")
     return questions
 
 
-def _read_tsv(path: Path) -> list[Question]:
+def _read_generative_tsv(path: Path) -> list[Question]:
     header, rows = read_rows(path)
     columns = column_names(header)
     expected = next((name for name in ("expected", "pronoun") if name in header), None)
@@ -69,7 +69,7 @@ class _CtxproEntry(OpenObject):
     rule: str
 
 
-def _read_json(path: Path, documents: Path | None) -> list[Question]:
+def _read_generative_json(path: Path, documents: Path | None) -> list[Question]:
     content = read_json(path)
     if isinstance(content, list) and content and isinstance(content[0], dict) and "expected" in content[0]:
         return [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from docnmt.runtime.launch import processors
 
 #: Seconds before a warning is possible, and the share of the possible time below which it is given.
-PATIENCE, SHARE = 60.0, 0.5
+SHARE_PATIENCE, SHARE = 60.0, 0.5
 
 
 @dataclass
@@ -23,7 +23,7 @@ class ProcessorTime:
         """Return the warning that is due now, or an empty string."""
         wall, processor = time.monotonic() - self.wall, time.process_time() - self.processor
         possible = min(threads, processors()) * wall
-        if self.said or wall < PATIENCE or processor >= SHARE * possible:
+        if self.said or wall < SHARE_PATIENCE or processor >= SHARE * possible:
             return ""
         self.said = True
         fewer = max(1, round(processor / wall))

@@ -13,7 +13,7 @@ from docnmt.functional.autograd import PassContext
 
 #: Rows and columns of a block, rows of which a program of the backward pass adds up gradients, warps of a program.
 #: Fastest on an H200, of nine.
-_BLOCK_ROWS, _BLOCK_COLUMNS, _ROWS, _WARPS = 32, 64, 128, 4
+_BLOCK_ROWS, _BLOCK_COLUMNS, _BIAS_ROWS, _BIAS_WARPS = 32, 64, 128, 4
 _KINDS = {"relu": 0, "gelu": 1, "swish": 2}
 
 
@@ -42,7 +42,7 @@ class _BiasActivation(torch.autograd.Function):
         rows, columns = product.shape
         out = torch.empty_like(product)
         grid = (triton.cdiv(rows, _BLOCK_ROWS), triton.cdiv(columns, _BLOCK_COLUMNS))
-        tile = {"ROWS": _BLOCK_ROWS, "COLUMNS": _BLOCK_COLUMNS, "num_warps": _WARPS}
+        tile = {"ROWS": _BLOCK_ROWS, "COLUMNS": _BLOCK_COLUMNS, "num_warps": _BIAS_WARPS}
         _bias_activation[grid](product, bias, out, rows, columns, KIND=kind, **tile)
         ctx.save_for_backward(out if kind == 0 else product, bias)  # the next layer keeps the output anyway
         ctx.kind = kind
@@ -56,7 +56,7 @@ class _BiasActivation(torch.autograd.Function):
         grad = grad.contiguous()
         rows, columns = grad.shape
         d_product = torch.empty_like(grad)
-        programs = triton.cdiv(rows, _ROWS)
+        programs = triton.cdiv(rows, _BIAS_ROWS)
         sums = grad.new_empty(programs, columns, dtype=torch.float32)
         _bias_activation_back[(programs, triton.cdiv(columns, _BLOCK_COLUMNS))](
             kept,
@@ -69,8 +69,8 @@ class _BiasActivation(torch.autograd.Function):
             KIND=ctx.kind,
             ROWS=_BLOCK_ROWS,
             COLUMNS=_BLOCK_COLUMNS,
-            BLOCKS=_ROWS // _BLOCK_ROWS,
-            num_warps=_WARPS,
+            BLOCKS=_BIAS_ROWS // _BLOCK_ROWS,
+            num_warps=_BIAS_WARPS,
         )
         return d_product, sums.sum(0, dtype=bias.dtype), None
 

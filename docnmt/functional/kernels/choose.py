@@ -17,7 +17,7 @@ from docnmt.layout import DocumentLayout
 
 #: Queries and sentences of a block, warps of a program: fastest on an H200, of ten. "tf32x3" keeps nearly all bits of
 #: float32 and takes a fifth of the time of "ieee", which has no matrix units.
-_TILE = {"QUERIES": 64, "SENTENCES": 32, "num_warps": 4, "PRECISION": "tf32x3"}
+_CHOICE_TILE = {"QUERIES": 64, "SENTENCES": 32, "num_warps": 4, "PRECISION": "tf32x3"}
 
 
 def choose_sentences(
@@ -41,7 +41,7 @@ def choose_sentences(
     kept = torch.empty(heads, rows, t, dtype=torch.int64, device=queries.device)
     scores = queries.new_empty(heads, rows, t)
     queries, sentences = queries.contiguous(), sentences.contiguous()
-    _choose[triton.cdiv(rows, _TILE["QUERIES"]), heads](
+    _choose[triton.cdiv(rows, _CHOICE_TILE["QUERIES"]), heads](
         queries,
         sentences,
         kept,
@@ -58,7 +58,7 @@ def choose_sentences(
         T=t,
         ROOM=triton.next_power_of_2(max(2, t)),
         D=d,
-        **_TILE,
+        **_CHOICE_TILE,
     )
     return kept, scores
 

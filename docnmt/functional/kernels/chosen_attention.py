@@ -24,8 +24,8 @@ from docnmt.layout import Spans
 
 #: Of the forward and of the backward pass: queries and words of a block (tl.dot takes 16 at least), warps of a program.
 #: Fastest on an H200, of seven.
-_TILE = {"QUERIES": 64, "WORDS": 32, "num_warps": 4, "num_stages": 1}
-_TILE_BACK = {"QUERIES": 64, "WORDS": 32, "num_warps": 4, "num_stages": 1}
+_CHOSEN_TILE = {"QUERIES": 64, "WORDS": 32, "num_warps": 4, "num_stages": 1}
+_CHOSEN_TILE_BACK = {"QUERIES": 64, "WORDS": 32, "num_warps": 4, "num_stages": 1}
 #: Queries of a program that merges what they have read, or adds up their gradients.
 _MERGED = 32
 
@@ -71,7 +71,7 @@ class _Chosen(torch.autograd.Function):
         out = v.new_empty(queries, heads, width)
         _read[count, heads](
             q, k, v, order, begin, sentences.offsets, read, lse, queries, *strides(q, k, v),
-            width**-0.5 * LOG2E.value, T=t, D=width, **_TILE,
+            width**-0.5 * LOG2E.value, T=t, D=width, **_CHOSEN_TILE,
         )  # fmt: skip
         relevance = selection.relevance.contiguous()
         _merge[triton.cdiv(queries, _MERGED), heads](
@@ -93,7 +93,7 @@ class _Chosen(torch.autograd.Function):
         of_read, of_relevance = q.new_empty(heads, queries, t, width), torch.empty_like(near)
         _read_back[len(sentence_k), heads](
             q, k, v, sentence_q, out, grad, order, begin, offsets, near, level, alone, of_read, dk, dv, d_sentence_k,
-            of_relevance, queries, *strides(q, k, v), width**-0.5, T=t, D=width, **_TILE_BACK,
+            of_relevance, queries, *strides(q, k, v), width**-0.5, T=t, D=width, **_CHOSEN_TILE_BACK,
         )  # fmt: skip
         _sum_back[triton.cdiv(queries, _MERGED), heads](
             of_read, of_relevance, near, kept.contiguous(), sentence_k, dq, d_sentence_q, queries, width**-0.5,

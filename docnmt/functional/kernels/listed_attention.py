@@ -7,7 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 #: Rows of a list that a program reads at a time; its warps.
-_TILE = {"ROWS": 64, "num_warps": 2}
+_LISTED_TILE = {"ROWS": 64, "num_warps": 2}
 
 
 def listed_attention(
@@ -25,7 +25,7 @@ def listed_attention(
     Returns:
         (R, h, d_v), in the type of `values`; computed in float32.
     """
-    return _attend(q, keys, values, rows, offsets, None, added)
+    return _attend_listed(q, keys, values, rows, offsets, None, added)
 
 
 def attend_words(q: Tensor, keys: Tensor, values: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
@@ -33,15 +33,15 @@ def attend_words(q: Tensor, keys: Tensor, values: Tensor, words: Tensor, lengths
 
     Nothing of the launch depends on the numbers, so it can be part of a CUDA graph.
     """
-    return _attend(q, keys, values, words, None, lengths, None)
+    return _attend_listed(q, keys, values, words, None, lengths, None)
 
 
 def attend_span(q: Tensor, keys: Tensor, values: Tensor, begins: Tensor, lengths: Tensor) -> Tensor:
     """The same, where all heads of row r read the `lengths[r]` words from `begins[r]` on, (R,) int64."""
-    return _attend(q, keys, values, None, begins, lengths, None)
+    return _attend_listed(q, keys, values, None, begins, lengths, None)
 
 
-def _attend(
+def _attend_listed(
     q: Tensor, keys: Tensor, values: Tensor, rows: Tensor | None, begins: Tensor | None, lengths: Tensor | None,
     added: Tensor | None,
 ) -> Tensor:  # fmt: skip
@@ -54,7 +54,7 @@ def _attend(
     _listed[(q.shape[0] * heads,)](
         q, keys, values, rows, begins, lengths, added, out, width**-0.5, width, wide, heads, stride,
         LISTS=lengths is None, SPANS=rows is None, ADDS=added is not None,
-        D=triton.next_power_of_2(width), DV=triton.next_power_of_2(wide), **_TILE,
+        D=triton.next_power_of_2(width), DV=triton.next_power_of_2(wide), **_LISTED_TILE,
     )  # fmt: skip
     return out
 

@@ -20,9 +20,9 @@ from docnmt.functional.autograd import PassContext
 from docnmt.runtime.graphs import next_seed
 
 #: Numbers that a program holds at a time, in the forward and in the backward pass; its warps. Fastest on an H200.
-_NUMBERS, _NUMBERS_BACK, _WARPS, _WARPS_BACK = 1024, 1024, 4, 2
+_NUMBERS, _NUMBERS_BACK, _NORM_WARPS, _WARPS_BACK = 1024, 1024, 4, 2
 #: Rows of which a program of the backward pass adds up gradients, at most.
-_ROWS = 32
+_NORM_ROWS = 32
 
 
 def residual_norm(
@@ -93,7 +93,7 @@ class _ResidualNorm(torch.autograd.Function):
             READS=isinstance(seed, Tensor),
             D=width,
             ROWS=block,
-            num_warps=_WARPS,
+            num_warps=_NORM_WARPS,
         )
         total = x if total is None else total  # its gradient then comes here, to be added to the norm's
         ctx.save_for_backward(total, gain, statistics)
@@ -117,7 +117,7 @@ class _ResidualNorm(torch.autograd.Function):
         d_added = None if added_type is None else torch.empty_like(total, dtype=added_type)
         width = max(4, triton.next_power_of_2(d))
         block = max(1, _NUMBERS_BACK // width)
-        programs = triton.cdiv(rows, max(block, _ROWS))
+        programs = triton.cdiv(rows, max(block, _NORM_ROWS))
         sums = total.new_empty(programs, 2, d, dtype=torch.float32) if norms else None
         _residual_norm_back[(programs,)](
             None if d_total is None else d_total.contiguous(),
@@ -139,7 +139,7 @@ class _ResidualNorm(torch.autograd.Function):
             READS=isinstance(seed, Tensor),
             D=width,
             ROWS=block,
-            BLOCKS=max(block, _ROWS) // block,
+            BLOCKS=max(block, _NORM_ROWS) // block,
             num_warps=_WARPS_BACK,
         )
         of_norm = (None, None) if sums is None else sums.sum(0, dtype=gain.dtype)

@@ -23,8 +23,8 @@ from docnmt.layout import Spans
 
 #: Of the forward and of the backward pass: queries and keys of a block (tl.dot takes 16 at least), warps of a program.
 #: Fastest on an H200, of seven and of nine (docs/results/scale.md).
-_TILE = {"BLOCK_Q": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 1}
-_TILE_BACK = {"BLOCK_Q": 32, "BLOCK_K": 32, "num_warps": 2, "num_stages": 1}
+_SHORT_TILE = {"BLOCK_Q": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 1}
+_SHORT_TILE_BACK = {"BLOCK_Q": 32, "BLOCK_K": 32, "num_warps": 2, "num_stages": 1}
 
 
 def short_attention(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, *, causal: bool = False) -> Tensor:
@@ -62,7 +62,7 @@ class _Short(torch.autograd.Function):
         out = q.new_empty(q.shape)
         lse = q.new_empty(heads, rows, dtype=torch.float32)
         places = q_spans.span_of_token, q_spans.offsets, k_spans.span_of_token, k_spans.offsets
-        _attend[triton.cdiv(rows, _TILE["BLOCK_Q"]), heads](
+        _attend_short[triton.cdiv(rows, _SHORT_TILE["BLOCK_Q"]), heads](
             q,
             k,
             v,
@@ -74,7 +74,7 @@ class _Short(torch.autograd.Function):
             width**-0.5 * LOG2E.value,
             CAUSAL=causal,
             D=width,
-            **_TILE,
+            **_SHORT_TILE,
         )
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.spans, ctx.causal = (q_spans, k_spans), causal
@@ -90,8 +90,8 @@ class _Short(torch.autograd.Function):
         grad = grad.contiguous()
         dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
         places = q_spans.span_of_token, q_spans.offsets, k_spans.span_of_token, k_spans.offsets
-        of_queries = triton.cdiv(rows, _TILE_BACK["BLOCK_Q"])
-        _attend_back[of_queries + triton.cdiv(len(k), _TILE_BACK["BLOCK_Q"]), heads](
+        of_queries = triton.cdiv(rows, _SHORT_TILE_BACK["BLOCK_Q"])
+        _attend_back[of_queries + triton.cdiv(len(k), _SHORT_TILE_BACK["BLOCK_Q"]), heads](
             q,
             k,
             v,
@@ -109,7 +109,7 @@ class _Short(torch.autograd.Function):
             width**-0.5,
             CAUSAL=ctx.causal,
             D=width,
-            **_TILE_BACK,
+            **_SHORT_TILE_BACK,
         )
         return dq, dk, dv, None, None, None
 
@@ -137,7 +137,7 @@ def _visible(
 
 
 @triton.jit(do_not_specialize=["total_q"])  # which differs from batch to batch: no compiling for each
-def _attend(
+def _attend_short(
     q, k, v, out, lse, q_of, q_offsets, k_of, k_offsets, total_q,
     q_row, q_head, k_row, k_head, v_row, v_head, scale,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
