@@ -17,9 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from docnmt.apps.align.align import AlignedSide, Bead, align
 from docnmt.apps.align.align_documents import aligner_of
-from docnmt.apps.align.aligned_side import AlignedSide
-from docnmt.apps.align.beads import Bead, align
 from docnmt.apps.align.config import AlignConfig
 
 Unit = tuple[str, str]

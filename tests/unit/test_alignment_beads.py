@@ -9,9 +9,17 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from docnmt.apps.align.aligned_side import AlignedSide
-from docnmt.apps.align.beads import BEADS, BOUNDARY, VARIANCE, Bead, align, length_cost, log_tail
-from docnmt.apps.align.word_evidence import word_evidence
+from docnmt.apps.align.align import (
+    BEADS,
+    BOUNDARY,
+    VARIANCE,
+    AlignedSide,
+    Bead,
+    align,
+    length_cost,
+    log_tail,
+    word_evidence,
+)
 
 
 def side(lengths: list[int], paragraphs: str = "") -> AlignedSide:

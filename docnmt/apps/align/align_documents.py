@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from docnmt.apps.align.aligned_side import AlignedSide
-from docnmt.apps.align.beads import Bead, align
+from docnmt.apps.align.align import AlignedSide, Bead, align, word_evidence
 from docnmt.apps.align.config import AlignConfig
 from docnmt.apps.align.read_sides import detected, is_document, language_of, sides_of
-from docnmt.apps.align.word_evidence import word_evidence
 from docnmt.apps.align.write_pairs import files_of, write_pairs
 from docnmt.apps.commands.config import ModelsConfig
 from docnmt.core.formats.split_sentences import splitter

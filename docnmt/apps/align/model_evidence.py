@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from docnmt.apps.align.aligned_side import AlignedSide
-from docnmt.apps.align.beads import Bead
+from docnmt.apps.align.align import AlignedSide, Bead
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path, PurePath
 
-from docnmt.apps.align.aligned_side import AlignedSide
+from docnmt.apps.align.align import AlignedSide
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
 from docnmt.core.formats.plain_text import read_text
 from docnmt.core.formats.structure import Facts, Sentence
