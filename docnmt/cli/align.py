@@ -28,7 +28,7 @@ docnmt-align page.html seite.html -o page.tmx --path runs/bible
 def main(given: Given) -> None:
     """Parse the options and align."""
     config: AlignConfig = COMMAND.resolve(given, [Section("align", AlignConfig)])["align"]
-    from docnmt.apps.align.align_documents import align_files
+    from docnmt.apps.align.command import align_files
 
     align_files(config, lambda line: print(line, file=sys.stderr, flush=True))
 

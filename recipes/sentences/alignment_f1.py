@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.apps.align.align import AlignedSide, Bead, align
-from docnmt.apps.align.align_documents import aligner_of
+from docnmt.apps.align.command import aligner_of
 from docnmt.apps.align.config import AlignConfig
 
 Unit = tuple[str, str]

@@ -1,0 +1,264 @@
+"""docnmt-align: two documents in, one TMX or table of sentence pairs out.
+Reads both sides, pairs their sentences (`align`, with a model `model_evidence`) and writes the pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePath
+from xml.sax.saxutils import escape, quoteattr
+
+from docnmt.apps.align.align import AlignedSide, Bead, align, word_evidence
+from docnmt.apps.align.config import AlignConfig
+from docnmt.apps.commands.config import ModelsConfig
+from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
+from docnmt.core.formats.plain_text import read_text
+from docnmt.core.formats.split_sentences import splitter
+from docnmt.core.formats.structure import Facts, Sentence
+from docnmt.core.formats.text_lines import TextLines
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import check_new, check_readable, write_text
+from docnmt.runtime.languages import joined
+from docnmt.runtime.version import __version__
+
+# Reading of documents and corpora as sides of an alignment.
+
+
+Split = Callable[[str], list[str]]
+_LANGUAGE = re.compile(r"[a-z]{2}([-_][A-Za-z]{2,4})?|[a-z]{3}_[A-Z][a-z]{3}")
+
+
+def is_document(path: Path) -> bool:
+    """Return True if a file is a document of `docnmt.apps.documents`, by its ending; else it is a corpus."""
+    return PurePath(path.name).suffix.lower() in ENDINGS
+
+
+def language_of(path: Path) -> str | None:
+    """Return the language in a file's name: `de` for letter.de.docx and dev.de, deu_Latn for dev.deu_Latn."""
+    parts = path.name.split(".")[1:]
+    if is_document(path):
+        parts = parts[:-1]
+    return parts[-1] if parts and _LANGUAGE.fullmatch(parts[-1]) else None
+
+
+def detected(side: list[AlignedSide], path: Path, name: str) -> str:
+    """Identify the language of a text.
+
+    Raises:
+        UsageError: py3langid, which identifies it, is not installed.
+    """
+    try:
+        from py3langid import classify
+    except ImportError as error:
+        raise UsageError(
+            f"{name} is required: {path} does not name its language, and py3langid, which would find it, is not "
+            "installed; pip install 'docnmt[langid]'"
+        ) from error
+    text = " ".join(text for each in side for text in each.texts)[:20_000]
+    return str(classify(text)[0])
+
+
+def sides_of(path: Path, split: Split) -> list[AlignedSide]:
+    """Read the documents of a file that have at least one sentence.
+
+    Raises:
+        UserError: the file is damaged, has no sentence, or already has both languages.
+    """
+    check_readable(path)
+    found = [_document(path, split)] if is_document(path) else _corpus(path)
+    if not any(side.texts for side in found):
+        raise UserError(f"{path}: has no text; expected sentences to align")
+    return found
+
+
+def _document(path: Path, split: Split) -> AlignedSide:
+    kind = kind_of(path.name)
+    if reader_of(kind, name=str(path)).bilingual:
+        raise UserError(f"{path}: a file of both languages is aligned already; docnmt-translate reads it as it is")
+    document = read(path.read_bytes(), kind, name=str(path), source_lang="", target_lang="")
+    texts, units = list[str](), list[tuple[str, str]]()
+    for segment in document.segments:
+        own = [sentence for line in segment.text.split("\n") for sentence in split(line)]
+        texts += own
+        units += [segment.units] * len(own)
+    return AlignedSide(texts, units)
+
+
+def _corpus(path: Path) -> list[AlignedSide]:
+    documents: list[list[Sentence]] = [[]]
+    for event in read_text([TextLines(path)], Facts()):
+        if isinstance(event, Sentence):
+            documents[-1].append(event)
+        elif documents[-1]:
+            documents.append([])
+    return [
+        AlignedSide([each.texts[0] for each in own], [("0", each.units[-1]) for each in own])
+        for own in documents
+        if own
+    ]
+
+
+# Writing of aligned sentences as a translation memory or a corpus, completely or not at all.
+
+
+#: Characters that XML cannot represent.
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+#: The pairs of texts of each document.
+Pairs = Sequence[Sequence[tuple[str, str]]]
+
+
+def files_of(output: Path, languages: tuple[str, str]) -> list[Path]:
+    """Return the paths of the files to write."""
+    if output.suffix.lower() == ".tmx":
+        return [output]
+    return [output.parent / f"{output.name}.{language}" for language in languages]
+
+
+def write_pairs(output: Path, pairs: Pairs, languages: tuple[str, str], *, overwrite: bool) -> None:
+    """Write OUT.tmx, or OUT.SRC and OUT.TGT: one pair per line, an empty line between documents.
+
+    Raises:
+        UserError: a file exists, cannot be written, or a text has characters that XML cannot represent.
+    """
+    files = files_of(output, languages)
+    for file in files:
+        check_new(file, overwrite=overwrite)
+    if len(files) == 1:
+        write_text(files[0], tmx(pairs, languages))
+        return
+    for side, file in enumerate(files):
+        write_text(file, "\n".join("".join(f"{pair[side]}\n" for pair in own) for own in pairs if own))
+
+
+def tmx(pairs: Pairs, languages: tuple[str, str]) -> str:
+    """Return a translation memory in TMX 1.4.
+
+    Raises:
+        UserError: a text has characters that XML cannot represent.
+    """
+    for text in (text for own in pairs for pair in own for text in pair):
+        if found := _NO_XML.search(text):
+            raise UserError(f"'{text[:40]}': has the character U+{ord(found[0]):04X}, which no XML file can; remove it")
+    units = "".join(_unit(pair, languages) for own in pairs for pair in own)
+    return f"""<?xml version="1.0" encoding="UTF-8"?>
+<tmx version="1.4">
+  <header creationtool="docnmt-align" creationtoolversion={quoteattr(__version__)} segtype="sentence" o-tmf="docnmt" \
+adminlang="en" srclang={quoteattr(languages[0])} datatype="plaintext"/>
+  <body>
+{units}  </body>
+</tmx>
+"""
+
+
+def _unit(pair: tuple[str, str], languages: tuple[str, str]) -> str:
+    variants = "".join(
+        f"      <tuv xml:lang={quoteattr(language)}><seg>{escape(text)}</seg></tuv>\n"
+        for language, text in zip(languages, pair, strict=True)
+    )
+    return f"    <tu>\n{variants}    </tu>\n"
+
+
+# The command docnmt-align: read two documents or corpora, align them, write the pairs, report unpaired sentences.
+
+
+#: A function that aligns two sides.
+Aligner = Callable[[AlignedSide, AlignedSide], list[Bead]]
+#: Characters of a sentence without a counterpart that are shown.
+_SHOWN = 100
+
+
+def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
+    """Align two files and write the pairs; `say` is called for every sentence without a counterpart.
+
+    Raises:
+        UserError: a file is damaged, a language is unknown, both sides have different numbers of documents, the
+            model cannot be loaded, or the result cannot be written.
+    """
+    paths = (Path(config.source), Path(config.target))
+    if is_document(paths[0]) != is_document(paths[1]):
+        raise UsageError(f"{paths[0]} and {paths[1]}: expected two documents, by their endings, or two corpora")
+    named = (config.source_lang or language_of(paths[0]), config.target_lang or language_of(paths[1]))
+    aligner, named = aligner_of(config, named)
+    sides = [sides_of(path, splitter(config.splitter, name or "")) for path, name in zip(paths, named, strict=True)]
+    if len(sides[0]) != len(sides[1]):
+        raise UserError(
+            f"{paths[0]} has {len(sides[0]):,} documents and {paths[1]} {len(sides[1]):,}; expected an empty line at "
+            "the same places, between documents"
+        )
+    flags = ("--source-lang", "--target-lang")
+    source, target = (
+        name or detected(side, path, flag) for name, side, path, flag in zip(named, sides, paths, flags, strict=True)
+    )
+    if source == target:
+        given = config.source_lang, config.target_lang
+        unsaid = [flag for flag, name in zip(flags, given, strict=True) if name is None]
+        if not unsaid:
+            raise UsageError(f"{paths[0]} and {paths[1]} are both called '{source}'; expected two languages")
+        raise UsageError(f"{paths[0]} and {paths[1]} both seem to be '{source}'; give {' and '.join(unsaid)}")
+    output = Path(config.output)
+    for file in files_of(output, (source, target)):
+        check_new(file, overwrite=config.overwrite)
+    found = [(one, other, aligner(one, other)) for one, other in zip(*sides, strict=True)]
+    pairs = [_pairs(*each) for each in found]
+    write_pairs(output, pairs, (source, target), overwrite=config.overwrite)
+    _report(paths, found, say)
+    written = " and ".join(map(str, files_of(output, (source, target))))
+    say(f"{written}: {sum(map(len, pairs)):,} pairs, {source} and {target}")
+
+
+def aligner_of(
+    config: AlignConfig, named: tuple[str | None, str | None]
+) -> tuple[Aligner, tuple[str | None, str | None]]:
+    """Return the aligner, and the languages, which default to those of the model."""
+
+    def by_words(source: AlignedSide, target: AlignedSide) -> list[Bead]:
+        return align(source, target, word_evidence(source, target))
+
+    if config.path is None:
+        return by_words, named
+    from docnmt.apps.align.model_evidence import model_evidence, scorer
+    from docnmt.apps.commands.models import load_models
+
+    loaded = load_models(ModelsConfig(path=config.path, device=config.device))
+    known = loaded.task.languages
+    chosen = (named[0] or known[0], named[1] or known[1])
+    loaded = loaded.between(*chosen)
+    score = scorer(loaded)
+
+    def by_model(source: AlignedSide, target: AlignedSide) -> list[Bead]:
+        beads = by_words(source, target)
+        words = word_evidence(source, target)
+        return align(source, target, words + model_evidence(source, target, beads, score))
+
+    return by_model, chosen
+
+
+def _pairs(source: AlignedSide, target: AlignedSide, beads: Sequence[Bead]) -> list[tuple[str, str]]:
+    """Return the texts of beads that have both sides; several sentences are joined."""
+    return [
+        (joined(source.texts[n] for n in bead.source), joined(target.texts[n] for n in bead.target))
+        for bead in beads
+        if bead.source and bead.target
+    ]
+
+
+def _report(
+    paths: tuple[Path, Path], found: Sequence[tuple[AlignedSide, AlignedSide, list[Bead]]], say: Callable[[str], None]
+) -> None:
+    """Report every sentence without a counterpart, and the number of beads of each kind."""
+    kinds: Counter[str] = Counter()
+    for number, (source, target, beads) in enumerate(found, 1):
+        document = f"document {number}, " if len(found) > 1 else ""
+        for bead in beads:
+            kinds[f"{len(bead.source)}-{len(bead.target)}"] += 1
+            for path, side, own, other in (
+                (paths[0], source, bead.source, bead.target), (paths[1], target, bead.target, bead.source),
+            ):  # fmt: skip
+                for sentence in own if not other else ():
+                    text = side.texts[sentence]
+                    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+                    say(f"{path}: {document}sentence {sentence + 1} has no counterpart: {text}")
+    say("sentences of source and target: " + ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common()))
