@@ -33,7 +33,7 @@ docnmt-generate data-bin/bible --path runs/bible --generator sampling --temperat
 def main(given: Given) -> None:
     """Parse the options and translate."""
     config = parse(COMMAND, given, GenerateConfig, Section("report", ReportConfig))
-    from docnmt.apps.commands.generate_split import generate
+    from docnmt.apps.commands.generate import generate
     from docnmt.runtime.ranks import joined
 
     with joined():

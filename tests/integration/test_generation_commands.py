@@ -593,7 +593,7 @@ def test_generate_explains(run: Run, folder: Path, monkeypatch: pytest.MonkeyPat
     assert "read.jsonl" in err
     assert run(*words, "--explain", "read.html", "--quiet")[0] == 0
     with monkeypatch.context() as patched:
-        refused = "docnmt.apps.commands.generate_split.write_explained"
+        refused = "docnmt.apps.commands.generate.write_explained"
         patched.setattr(refused, lambda *_: (_ for _ in ()).throw(UserError("no")))
         assert run(*words, "--explain", "new.html", "--results-path", "kept")[0] == 1
     assert (folder / "kept" / "scores.json").exists()

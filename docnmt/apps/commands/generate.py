@@ -1,10 +1,13 @@
-"""The command `docnmt-generate`: translate a split, print it, score it, write the results."""
+"""docnmt-generate: a split of a data folder, translated and scored.
+Prints S-, T-, H-, D-, P-lines in input order, then the metrics; --results-path gets hypotheses.txt and scores.json.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,11 +18,12 @@ from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConf
 from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models
-from docnmt.apps.commands.output import Limited, lines, progress_of, write_lines
+from docnmt.apps.commands.output import Limited, lines, progress_of, sentences_of_lines, write_lines
 from docnmt.apps.commands.print_alignment import Aligned, pharaoh, with_alignments
 from docnmt.apps.commands.speed import Speed
-from docnmt.apps.commands.untranslated import Rest
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TextArray
+from docnmt.core.scoring.align_lines import LineLayout
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.scoring.doubts import HYPOTHESES, SCORES, records_beside, training_doubt
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
@@ -32,6 +36,56 @@ from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_folder, check_new, replacing_folder, write_json
 from docnmt.runtime.progress import how_many
+
+# The sentences of a corpus that remain to be translated if some translations are given.
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """The sentences of a corpus without given translations.
+
+    Attributes:
+        numbers: (R,) their numbers in the corpus, in order.
+    """
+
+    corpus: ParallelCorpus
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, corpus: ParallelCorpus, given: Sequence[str | None] | None) -> Rest:
+        """Select the sentences for which `given` has no translation; None selects all."""
+        if given is None:
+            return cls(corpus, np.arange(corpus.num_sentences))
+        return cls(corpus, np.array([n for n, text in enumerate(given) if text is None], dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def document_offsets(self) -> np.ndarray:
+        """The place (D+1,) where each document begins in the rest; one that is given entirely has no sentence there."""
+        return np.searchsorted(self.numbers, self.corpus.document_offsets)
+
+    def texts(self, side: TextArray) -> list[str]:
+        """Return these sentences of one side."""
+        return [side[int(number)] for number in self.numbers]
+
+    def lines(self) -> list[int]:
+        """Return the lines of the source file without given sentences: 1, or 0 for an empty one."""
+        left = np.zeros(self.corpus.num_sentences, dtype=bool)
+        left[self.numbers] = True
+        sentences = iter(left.tolist())
+        return [count for count in sentences_of_lines(self.corpus) if not count or next(sentences)]
+
+    def layout(self, path: Path) -> LineLayout:
+        """Return the layout of these lines, and so of all translations; messages call it `path`."""
+        lines = [count > 0 for count in self.lines()]
+        sentences = iter(self.texts(self.corpus.source_text))
+        rows = tuple(next(sentences) if line else "" for line in lines)
+        return LineLayout(path, rows, tuple(self.document_offsets.tolist()), tuple(lines))
+
+
+# The command `docnmt-generate`: translate a split, print it, score it, write the results.
 
 
 def generate(
