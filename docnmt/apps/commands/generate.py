@@ -16,8 +16,7 @@ import numpy as np
 
 from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
-from docnmt.apps.commands.memory_option import open_memory
-from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models
+from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models, open_memory
 from docnmt.apps.commands.output import Limited, lines, progress_of, sentences_of_lines, write_lines
 from docnmt.apps.commands.print_alignment import Aligned, pharaoh, with_alignments
 from docnmt.apps.commands.speed import Speed

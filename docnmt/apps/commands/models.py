@@ -1,4 +1,4 @@
-"""Loading of the models of `--path`: one checkpoint, or several that translate together."""
+"""Checkpoints → `LoadedModels`: what every command that translates holds in memory, with its translation memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from docnmt.apps.commands.config import ModelsConfig, Precision
+from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, Precision
 from docnmt.core.batching.formality import in_form, in_given_form
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
@@ -21,6 +21,7 @@ from docnmt.core.data.meta import read_meta
 from docnmt.core.formats.address import Formality
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask, is_translation_model
 from docnmt.core.scoring.doubts import ModelRecord
+from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.load_model import load_model
 from docnmt.modules.reduced_precision import (
@@ -35,6 +36,8 @@ from docnmt.modules.reduced_precision import (
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import find_checkpoint
 from docnmt.runtime.tuning import pick_device, row_invariant, tune
+
+# Loading of the models of `--path`: one checkpoint, or several that translate together.
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,3 +289,25 @@ def check_vocabulary(models: LoadedModels, data: Path) -> None:
         )
     if _direction(models.task) != _direction(other):
         raise UserError(f"{models.paths[0]} translates {_direction(models.task)}, and {data} is {_direction(other)}")
+
+
+# The option `--memory`: loading of a translation memory.
+
+
+def open_memory(config: MemoryConfig, loaded: LoadedModels) -> TranslationMemory | None:
+    """Open the memory that `--memory` names, or return None.
+
+    Raises:
+        UserError: the folder has another vocabulary or no training split, or no model reads translations.
+    """
+    if config.memory is None:
+        return None
+    if not any(model.reading.reads_translations for model in loaded.models):
+        raise UsageError(
+            "--memory has no effect with models that read no translations; train --arch copy_transformer or one with "
+            "--target-context"
+        )
+    folder = Path(config.memory)
+    check_vocabulary(loaded, folder)
+    corpus = ParallelCorpus.open(folder, "train")
+    return TranslationMemory(corpus, count=config.memory_sentences, foreign=config.memory_context == "foreign")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
 from docnmt.apps.commands.live_input import TOGETHER, Arriving, Gathered
-from docnmt.apps.commands.memory_option import open_memory
-from docnmt.apps.commands.models import LoadedModels, load_models
+from docnmt.apps.commands.models import LoadedModels, load_models, open_memory
 from docnmt.apps.commands.output import Limited, beginning, stream_progress
 from docnmt.apps.commands.print_alignment import aligned_lines, with_alignments
 from docnmt.apps.commands.stdin_text import STDIN, ProtectedText, StdinText, beside, read_corpus, read_document

@@ -26,8 +26,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from docnmt.apps.commands.config import MemoryConfig, ModelsConfig
-from docnmt.apps.commands.memory_option import open_memory
-from docnmt.apps.commands.models import load_models
+from docnmt.apps.commands.models import load_models, open_memory
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.http_error import Refused

@@ -11,8 +11,7 @@ import numpy as np
 from typing_extensions import Unpack
 
 from docnmt.apps.commands.config import MemoryConfig, check_memory_window
-from docnmt.apps.commands.memory_option import open_memory
-from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.models import LoadedModels, open_memory
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.core.data.corpus import ParallelCorpus
