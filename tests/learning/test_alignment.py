@@ -11,7 +11,7 @@ import small_system
 import torch
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.commands.print_alignment import with_alignments
+from docnmt.apps.commands.output import with_alignments
 from docnmt.core.batching.collate import collate
 from docnmt.core.batching.planned_units import planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy

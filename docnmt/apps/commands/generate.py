@@ -15,11 +15,21 @@ import msgspec
 import numpy as np
 
 from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
-from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
 from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models, open_memory
-from docnmt.apps.commands.output import Limited, lines, progress_of, sentences_of_lines, write_lines
-from docnmt.apps.commands.print_alignment import Aligned, pharaoh, with_alignments
-from docnmt.apps.commands.speed import Speed
+from docnmt.apps.commands.output import (
+    Aligned,
+    Limited,
+    Speed,
+    check_explain,
+    explained,
+    lines,
+    pharaoh,
+    progress_of,
+    sentences_of_lines,
+    with_alignments,
+    write_explained,
+    write_lines,
+)
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TextArray
 from docnmt.core.scoring.align_lines import LineLayout

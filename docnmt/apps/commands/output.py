@@ -1,18 +1,105 @@
-"""Output of translations: fairseq's `S- T- H- D- P-` lines, and a file parallel to the source file."""
+"""What the commands that translate print: hypotheses, word alignments, explanations, speed."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TextIO
+from dataclasses import dataclass, replace
+from itertools import groupby, islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
+import numpy as np
+
+from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.job import source_lengths
-from docnmt.core.search.translate_corpus import SentenceResult
+from docnmt.core.search.translate_corpus import SentenceResult, Translation
+from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.runtime.errors import printable
+from docnmt.runtime.files import check_new
 from docnmt.runtime.languages import joined
 from docnmt.runtime.progress import Progress, how_many
+
+if TYPE_CHECKING:
+    from docnmt.apps.explain.attention_alignment import Span
+    from docnmt.apps.explain.explain_page import ExplainedSentence
+
+
+# Output of `--explain`: the context read for a command's translations, as a page or as JSON lines.
+
+
+def check_explain(name: str | None, *, overwrite: bool) -> None:
+    """Check before long work that `--explain` can be written.
+
+    Raises:
+        UserError: its ending is unknown, or the file exists already.
+    """
+    if name is not None:
+        from docnmt.apps.explain.explain_page import check_suffix
+
+        check_suffix(Path(name))
+        check_new(Path(name), overwrite=overwrite)
+
+
+def explained(
+    loaded: LoadedModels,
+    corpus: ParallelCorpus,
+    results: Iterable[SentenceResult],
+    *,
+    given: Sequence[str | None] | None,
+    memory: TranslationMemory | None,
+    context_window: int | None,
+) -> list[list[ExplainedSentence]]:
+    """Return the documents of a corpus, each sentence with its best translation and the context read for it.
+
+    Args:
+        results: of all searched sentences. given, memory, context_window: the arguments of `translate_corpus`.
+    """
+    from docnmt.apps.explain.explain import explain_translations
+    from docnmt.apps.explain.explain_page import ExplainedSentence
+
+    found = {result.number: result.nbest[0] for result in results}
+    tokenizer = loaded.task.target_tokenizer
+    translations = [
+        found[n] if n in found else Translation.of_given((given or ())[n] or "", tokenizer)
+        for n in range(corpus.num_sentences)
+    ]
+    offsets = corpus.document_offsets
+    explanations = explain_translations(
+        loaded.models,
+        loaded.task,
+        corpus,
+        [each.pieces for each in translations],
+        numbers=np.arange(corpus.num_sentences) - np.repeat(offsets[:-1], np.diff(offsets)),
+        given=given,
+        memory=memory,
+        context_window=context_window,
+    )
+    sentences = [
+        ExplainedSentence(source, replace(translation, explanation=explanation))
+        for source, translation, explanation in zip(corpus.source_text, translations, explanations, strict=True)
+    ]
+    return [sentences[begin:end] for begin, end in pairwise(offsets.tolist())]
+
+
+def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequence[ExplainedSentence]]) -> None:
+    """Write the file of `--explain`."""
+    from docnmt.apps.explain.explain_page import write_explanation
+
+    write_explanation(
+        Path(name),
+        documents,
+        tokenizer=loaded.task.source_tokenizer,
+        languages=loaded.task.languages,
+        models=[str(each) for each in loaded.paths],
+    )
+
+
+# Output of translations: fairseq's `S- T- H- D- P-` lines, and a file parallel to the source file.
+
 
 #: So many translations that end at the length limit are named.
 _NAMED = 5
@@ -101,3 +188,73 @@ def stream_progress(out: TextIO | None) -> Iterator[Progress | None]:
         return
     with Progress(None, "translating", unit="tok") as bar:
         yield bar
+
+
+# Output of `--print-alignment`: the source word of each word of a translation, document by document.
+
+
+#: A result, and for each of its translations the pairs of words; empty if not requested.
+Aligned = tuple[SentenceResult, list[list["Span"]]]
+
+
+def with_alignments(
+    loaded: LoadedModels, corpus: ParallelCorpus, found: Iterator[SentenceResult], *, wanted: bool = True
+) -> Iterator[Aligned]:
+    """Yield results in the order of the corpus, each document when complete; if not `wanted`, at once and without.
+
+    A document's alignments depend on this document alone.
+    """
+    if not wanted:
+        yield from ((result, []) for result in found)
+        return
+    from docnmt.apps.explain.attention_alignment import aligned, read_pairs, word_pairs
+
+    offsets = corpus.document_offsets.tolist()
+    for _, group in groupby(found, lambda result: bisect_right(offsets, result.number)):
+        results = list(group)
+        pairs = [(corpus.source_text[result.number], each.text) for result in results for each in result.nbest]
+        pieces = aligned(read_pairs(loaded.models[0], loaded.task, pairs))
+        words = (word_pairs(*pair, each) for pair, each in zip(pairs, pieces, strict=True))
+        yield from ((result, list(islice(words, len(result.nbest)))) for result in results)
+
+
+def pharaoh(pairs: Iterable[Span]) -> str:
+    """Format pairs of word numbers, source and target, as `0-0 1-2`."""
+    return " ".join(f"{source}-{target}" for source, target in pairs)
+
+
+def aligned_lines(counts: Iterable[int], sources: Sequence[str], found: Iterator[Aligned]) -> Iterator[str]:
+    """Yield a line for each of `counts` sentences: translation, ` ||| `, pairs of words, numbered in the line."""
+    for count in counts:
+        texts: list[str] = []
+        pairs: list[Span] = []
+        read = written = 0
+        for result, (words, *_) in islice(found, count):
+            pairs += [(read + source, written + target) for source, target in words]
+            texts += [result.text] if result.text else []
+            read, written = read + len(sources[result.number].split()), written + len(result.text.split())
+        yield f"{' '.join(texts)} ||| {pharaoh(pairs)}" if count else ""
+
+
+# The translation speed of a command.
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The speed of translating a corpus; tokens are subwords of the best translations, `</s>` included."""
+
+    seconds: float
+    sentences: int
+    tokens: int
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the entry in `scores.json`."""
+        return {
+            "seconds": round(self.seconds, 3),
+            "sentences_per_second": round(self.sentences / self.seconds, 2),
+            "tokens_per_second": round(self.tokens / self.seconds, 1),
+        }
+
+    def __str__(self) -> str:
+        rates = f"{self.sentences / self.seconds:.1f} sentences/s, {self.tokens / self.seconds:.0f} tokens/s"
+        return f"{how_many(self.sentences, 'sentence')} in {self.seconds:.1f} s ({rates})"

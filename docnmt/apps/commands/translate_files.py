@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
 from docnmt.apps.commands.models import LoadedModels, load_models, open_memory
-from docnmt.apps.commands.output import Limited, beginning, progress_of
+from docnmt.apps.commands.output import Limited, beginning, check_explain, explained, progress_of, write_explained
 from docnmt.apps.documents.document_sentences import SegmentSentence, TranslateSentences, translated
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
 from docnmt.apps.documents.project_marks import Span

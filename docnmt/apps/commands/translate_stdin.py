@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
 from docnmt.apps.commands.live_input import TOGETHER, Arriving, Gathered
 from docnmt.apps.commands.models import LoadedModels, load_models, open_memory
-from docnmt.apps.commands.output import Limited, beginning, stream_progress
-from docnmt.apps.commands.print_alignment import aligned_lines, with_alignments
+from docnmt.apps.commands.output import (
+    Limited,
+    aligned_lines,
+    beginning,
+    check_explain,
+    explained,
+    stream_progress,
+    with_alignments,
+    write_explained,
+)
 from docnmt.apps.commands.stdin_text import STDIN, ProtectedText, StdinText, beside, read_corpus, read_document
 from docnmt.core.batching.formality import note_formless
 from docnmt.core.data.corpus import ParallelCorpus
