@@ -116,7 +116,7 @@ def _contrastive(given: Given) -> None:
     config = COMMAND.resolve(given, CONTRASTIVE, explain=others)
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
     documents = _documents(asked, models, path)
-    from docnmt.apps.commands.contrastive_scorer import scorer
+    from docnmt.apps.commands.scoring import scorer
     from docnmt.core.scoring.contrastive import contrastive_report, with_contexts
     from docnmt.core.scoring.contrastive_files import read_contrastive
 
@@ -154,7 +154,7 @@ def _generative(given: Given) -> None:
     check_one_translation(config)
     asked, models, path = config["questions"], config["models"], Path(config["command"].generative)
     documents = _documents(asked, models, path)
-    from docnmt.apps.commands.generative_answers import answers
+    from docnmt.apps.commands.scoring import answers
     from docnmt.core.scoring.generative import GenerativeReport
     from docnmt.core.scoring.generative_files import in_contexts, read_questions
 

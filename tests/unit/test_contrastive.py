@@ -231,7 +231,7 @@ def test_a_model_that_ignores_context_stays_at_chance_on_balanced_groups():
 
 
 def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsys):
-    from docnmt.apps.commands import contrastive_scorer as generation
+    from docnmt.apps.commands import scoring as generation
     from docnmt.cli import score as command
 
     seen = []

@@ -1,8 +1,8 @@
-"""The translations for generative evaluation: each question's last sentence, translated with its context."""
+"""The models behind docnmt-score: contrastive scores and generated answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
 
 from docnmt.apps.commands.config import ModelsConfig
@@ -12,8 +12,32 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.scoring.generative import Question
 from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.progress import Progress
+
+# The scorer of `docnmt-score --contrastive`, by the models of `--path`.
+
+
+def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]:
+    """Return a function that sums log-probabilities under the models of `--path`.
+
+    Raises:
+        UserError: a model cannot be loaded.
+    """
+    loaded = load_models(config)
+
+    def score(examples: list[ForcedExample]) -> list[float]:
+        """Score examples with a progress bar."""
+        with Progress(len(examples), "scoring", unit="translations") as bar:
+            window = config.context_window
+            return forced_scores(loaded.models, loaded.task, examples, context_window=window, progress=bar.update)
+
+    return score
+
+
+# The translations for generative evaluation: each question's last sentence, translated with its context.
 
 
 def answers(
