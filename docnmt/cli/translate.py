@@ -41,12 +41,12 @@ def main(given: Given) -> None:
     check_one_translation(config)
     sections = (config[name] for name in ("command", "models", "memory", "generation", "search"))
     if config["command"].files:
-        from docnmt.apps.commands.translate_files import translate_files
+        from docnmt.apps.commands.translate import translate_files
 
         if sys.stdout is None:
             raise UserError("stdout is closed; expected: docnmt-translate document.docx -o translation.docx ...")
         return translate_files(sys.stdout, *sections)
-    from docnmt.apps.commands.translate_stdin import translate_stream
+    from docnmt.apps.commands.translate import translate_stream
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("stdin or stdout is closed; expected: docnmt-translate ... < document.txt > translation.txt")

@@ -15,9 +15,9 @@ import sample_documents
 import small_system
 import torch
 
-from docnmt.apps.commands import translate_files as documents
+from docnmt.apps.commands import translate as documents
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.commands.translate_files import DocumentModel
+from docnmt.apps.commands.translate import DocumentModel
 from docnmt.apps.documents.document_sentences import SegmentSentence
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segment import DocumentFile

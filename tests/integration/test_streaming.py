@@ -15,9 +15,9 @@ from typing import BinaryIO
 import pytest
 import small_system
 
-from docnmt.apps.commands import translate_stdin as stream
+from docnmt.apps.commands import translate as stream
 from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.apps.commands.live_input import Arriving, Gathered
+from docnmt.apps.commands.translate import Arriving, Gathered
 from docnmt.core.formats.document import Document
 from docnmt.core.formats.running_text import RunningText
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig, SearchConfig

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from docnmt.apps.commands.stdin_text import ProtectedText
+from docnmt.apps.commands.translate import ProtectedText
 from docnmt.apps.serve import deepl, libretranslate, openai
 from docnmt.apps.serve.deepl import DeepL
 from docnmt.apps.serve.file_form import MULTIPART

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from starlette.requests import Request
 
-from docnmt.apps.commands.stdin_text import read_document
+from docnmt.apps.commands.translate import read_document
 from docnmt.apps.documents.fragments import Fragments
 from docnmt.apps.serve.document_events import document_events
 from docnmt.apps.serve.file_processes import Fragment, FragmentsSource

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, get_args
 import msgspec
 
 from docnmt.apps.commands.models import LoadedModels, between
-from docnmt.apps.commands.stdin_text import StdinText, read_document
+from docnmt.apps.commands.translate import StdinText, read_document
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes

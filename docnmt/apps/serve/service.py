@@ -16,7 +16,7 @@ import anyio
 from starlette.requests import Request
 from starlette.types import Receive
 
-from docnmt.apps.commands.stdin_text import ProtectedText
+from docnmt.apps.commands.translate import ProtectedText
 from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.counters import Metrics
 from docnmt.apps.serve.file_processes import FileProcesses

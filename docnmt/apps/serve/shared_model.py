@@ -9,7 +9,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from docnmt.apps.commands.translate_files import corpus_of
+from docnmt.apps.commands.translate import corpus_of
 from docnmt.apps.documents.document_sentences import SegmentSentence
 from docnmt.apps.documents.project_marks import Span
 from docnmt.apps.explain.attention_alignment import ReadPair, aligned, beginnings, read_pairs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.commands.stdin_text import ProtectedText
+from docnmt.apps.commands.translate import ProtectedText
 from docnmt.apps.explain.attention_alignment import AlignedPiece, aligned, read
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.translator.model_texts import ModelTexts, ReadBeside, checked_window, opened_memory

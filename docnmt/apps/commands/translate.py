@@ -1,0 +1,816 @@
+"""docnmt-translate: standard input or files in, their translations out, line by line or in their own format.
+Text → sentences (`core/split_sentences`) → search (`core/search`) → text. Formats are in `apps/documents`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import stat
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TextIO
+
+from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
+from docnmt.apps.commands.models import LoadedModels, load_models, open_memory
+from docnmt.apps.commands.output import (
+    Limited,
+    aligned_lines,
+    beginning,
+    check_explain,
+    explained,
+    progress_of,
+    stream_progress,
+    with_alignments,
+    write_explained,
+)
+from docnmt.apps.documents.document_sentences import (
+    SegmentSentence,
+    TranslateSentences,
+    accept,
+    piece_by_piece,
+    pieces_of,
+    translated,
+)
+from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
+from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.documents.segment import DocumentFile, Segment
+from docnmt.apps.documents.segment_parts import SegmentPart, changing_text
+from docnmt.apps.documents.untranslatable import between, fixed_spans
+from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
+from docnmt.apps.explain.explain_page import ExplainedSentence
+from docnmt.core.batching.formality import note_formless
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.unknown_text import UnknownText
+from docnmt.core.formats.columns import parse_columns
+from docnmt.core.formats.glossary import Glossary
+from docnmt.core.formats.plain_text import kind_of_line, note_separators, separator
+from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
+from docnmt.core.formats.split_sentences import splitter, whole_lines
+from docnmt.core.formats.structure import Structure, StructureBuilder
+from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.core.models.translation_model import TranslationTask
+from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.job import source_lengths
+from docnmt.core.search.terms import opened_glossary
+from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus
+from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.registry.options import same_path
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import check_new, check_readable, replacing
+from docnmt.runtime.languages import one_line
+from docnmt.runtime.progress import Progress
+
+# Live input: documents that have ended are translated together, and never wait for further input.
+
+
+#: Characters of ended documents that are translated together: enough for full batches, but so few that an
+#: endless input takes no more memory than a long one.
+TOGETHER = 1 << 20
+#: Bytes read at once, and seconds to wait for more input before ended documents are translated.
+_BLOCK, _MOMENT = 1 << 16, 0.05
+
+
+class Arriving:
+    """A binary stream, read as input arrives.
+
+    Args:
+        idle: called before a read that would wait.
+
+    Attributes:
+        size: bytes of all, if the stream is a file. read: bytes so far. ended: True at the end.
+    """
+
+    def __init__(self, source: BinaryIO, *, name: str, idle: Callable[[], object]) -> None:
+        self._source, self._name, self._idle = source, name, idle
+        self.read, self.ended = 0, False
+        descriptor = self._descriptor()
+        status = None if descriptor is None else os.fstat(descriptor)
+        self.size = status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
+
+    def _descriptor(self) -> int | None:
+        """Return the file descriptor, or None for a stream in memory."""
+        try:
+            return self._source.fileno()
+        except (OSError, AttributeError):
+            return None
+
+    def _waits(self) -> bool:
+        """Return True if nothing has arrived for a moment."""
+        descriptor = self._descriptor()
+        if descriptor is None:
+            return False
+        try:
+            return not select.select([descriptor], [], [], _MOMENT)[0]
+        except (OSError, ValueError):  # select does not support it
+            return True
+
+    def blocks(self) -> Generator[bytes, None, None]:
+        """Yield the input, block by block.
+
+        Raises:
+            UserError: the stream cannot be read.
+        """
+        read = getattr(self._source, "read1", self._source.read)
+        while True:
+            if self._waits():
+                self._idle()
+            try:
+                block = read(_BLOCK)
+            except OSError as error:
+                raise UserError(f"{self._name}: cannot be read: {error.strerror or error}") from error
+            if not block:
+                self.ended = True
+                return
+            self.read += len(block)
+            yield block
+
+
+class Gathered:
+    """Collects ended documents to be translated together.
+
+    Args:
+        translate: translates them. most: characters from which on they are translated at once; None: only at the end.
+    """
+
+    def __init__(self, translate: Callable[[RunningText], object], *, most: int | None = TOGETHER) -> None:
+        self._translate, self._most = translate, most
+        self._parts: list[RunningText] = []
+        self._size = 0
+
+    def add(self, part: RunningText) -> None:
+        """Add a document, and translate all if there are enough."""
+        self._parts.append(part)
+        self._size += part.size
+        if self._most is not None and self._size >= self._most:
+            self.flush()
+
+    def idle(self) -> None:
+        """Translate the ended documents, because the input pauses."""
+        if self._most is not None:
+            self.flush()
+
+    def flush(self) -> None:
+        """Translate all collected documents."""
+        if self._parts:
+            together, self._parts, self._size = RunningText.together(self._parts), [], 0
+            self._translate(together)
+
+
+# Text outside of documents as sentences: with given translations, reassembled to lines, protected as in documents.
+
+
+STDIN = "stdin"
+
+
+@dataclass(frozen=True, eq=False)
+class StdinText:
+    """Running text as a corpus.
+
+    Attributes:
+        form: reassembles the translations of its sentences.
+        given: for each sentence its translation, or None. printed: the output for it, if it is given.
+    """
+
+    corpus: ParallelCorpus
+    form: RunningText
+    given: Sequence[str | None]
+    printed: Sequence[str | None]
+
+    def written(self, results: Iterator[SentenceResult]) -> Iterator[str]:
+        """Yield the output for each sentence; `results` are those of the searched sentences."""
+        for text in self.printed:
+            yield next(results).text if text is None else text
+
+
+#: A search for the translations of a corpus's sentences, some of which are given.
+Search = Callable[[ParallelCorpus, Sequence[str | None]], Iterator[SentenceResult]]
+
+
+class ProtectedText:
+    """Sentences whose placeholders, addresses, tags and the like come through as in documents.
+
+    The model reads them as they are. A sentence whose translation does not have all of them is translated again,
+    between them, with all other translations of its document given. A sentence of nothing else stays as it is.
+
+    Args:
+        given: for each sentence its translation, or None. on: False: nothing is protected.
+
+    Attributes:
+        given: the same, with the sentences that stay as they are. fixed: what is protected of each sentence.
+        whole: the numbers of the sentences that stay as they are.
+    """
+
+    def __init__(
+        self, corpus: ParallelCorpus, given: Sequence[str | None] | None, task: TranslationTask, *, on: bool = True
+    ) -> None:
+        self._corpus, self._task = corpus, task
+        self._known = [None] * corpus.num_sentences if given is None else list(given)
+        self.given: Sequence[str | None] | None = given
+        self.fixed: list[list[tuple[int, int]]] | None = None
+        self.whole: frozenset[int] = frozenset()
+        self._parts: dict[int, SegmentPart] = {}
+        if not on:
+            return
+        self.fixed = [fixed_spans(text) for text in corpus.source_text]
+        self._parts = {
+            number: SegmentPart(Segment(text), 0, len(text), fixed=self.fixed[number], number=number)
+            for number, text in enumerate(corpus.source_text)
+            if self.fixed[number] and self._known[number] is None
+        }
+        self.whole = frozenset(n for n, part in self._parts.items() if not pieces_of(part))
+        if self.whole:
+            self.given = [self._parts[n].source if n in self.whole else text for n, text in enumerate(self._known)]
+
+    def changing(self) -> ParallelCorpus:
+        """Return what translations may lose of the sentences: their text without what is protected, if anything is."""
+        if not self._parts:
+            return self._corpus
+        texts = [
+            " ".join(" ".join(between(text, self._parts[n].fixed)).split()) if n in self._parts else text
+            for n, text in enumerate(self._corpus.source_text)
+        ]
+        return ParallelCorpus.from_lines([[text for text in texts if text]], self._task.source_tokenizer)
+
+    def unchanged(self, number: int) -> Translation:
+        """Return the translation of a sentence that stays as it is."""
+        return Translation.of_given(self._parts[number].source, self._task.target_tokenizer)
+
+    def kept(self, number: int, translation: Translation) -> bool:
+        """Return whether all that is protected of a sentence is in its translation."""
+        return number not in self._parts or accept(self._parts[number], translation.text)
+
+    def again(self, lost: Sequence[int], found: Mapping[int, Translation]) -> tuple[ParallelCorpus, list[str | None]]:
+        """Return the documents of sentences that lost something, with these in pieces and all others given.
+
+        Args:
+            found: the translations of all sentences of these documents that were not given.
+        """
+        offsets, known = self._corpus.document_offsets.tolist(), self._known
+        documents: list[list[str]] = []
+        given: list[str | None] = []
+        numbers: list[int] = []
+        wanted = frozenset(lost)
+        for document in sorted({bisect_right(offsets, number) - 1 for number in lost}):
+            documents.append([])
+            for number in range(offsets[document], offsets[document + 1]):
+                pieces = pieces_of(self._parts[number]) if number in wanted else [self._corpus.source_text[number]]
+                text = found[number].text if known[number] is None and number not in wanted else known[number]
+                documents[-1] += pieces
+                given += [text] * len(pieces)
+                numbers += [number] * len(pieces)
+        corpus = ParallelCorpus.from_lines(documents, self._task.source_tokenizer)
+        return replace(corpus, levels=self._corpus.levels[numbers]), given
+
+    def joined(self, number: int, pieces: Iterator[Translation]) -> Translation:
+        """Return the translation of a sentence from those of its pieces; its score is their mean."""
+        part = self._parts[number]
+        parts = list(islice(pieces, len(pieces_of(part))))
+        piece_by_piece(part, iter([each.text for each in parts]))
+        text = part.text or ""
+        tokens = tuple(self._task.target_tokenizer.pieces(self._task.target_tokenizer.encode([text])[0]))
+        sizes = [len(each.pieces) + 1 for each in parts]
+        score = sum(each.score * size for each, size in zip(parts, sizes, strict=True)) / sum(sizes)
+        limited = next((piece for piece in parts if piece.limited), parts[0])
+        return replace(limited, text=text, pieces=tokens, score=score, piece_scores=(0.0,) * len(tokens))
+
+    def results(self, found: Iterator[SentenceResult], search: Search) -> Iterator[SentenceResult]:
+        """Yield the results of a search for all sentences that were not given, in order.
+
+        From the first that lost something on they wait for the end, when this is searched again in pieces.
+        """
+        held: dict[int, Translation] = {}
+        lost: list[int] = []
+        ready = dict[int, Translation]()
+        for number in (n for n, text in enumerate(self._known) if text is None):
+            if number in self.whole:
+                best = self.unchanged(number)
+                result = SentenceResult(number, (best,))
+            else:
+                result = next(found)
+                best = result.nbest[0]
+                if not self.kept(number, best):
+                    lost.append(number)
+            if self._parts:
+                ready[number] = best
+            if lost:
+                held[number] = best
+            else:
+                yield result
+        if next(found, None) is not None:
+            raise ValueError("more translations than sentences")
+        if lost:
+            pieces = (result.nbest[0] for result in search(*self.again(lost, ready)))
+            joined = {number: self.joined(number, pieces) for number in lost}
+            for number, best in held.items():
+                yield SentenceResult(number, (joined.get(number, best),))
+
+
+def beside(content: bytes, path: Path, *, marks: bool) -> list[str]:
+    """Read the lines of `--given`; with `marks`, both texts have `<d>` and `<p>` lines, as corpora do.
+
+    Raises:
+        UserError: their number differs from that of stdin, or one of them translates a line that is no text.
+    """
+    lines, given = list(_lines(content)), list(TextLines(path))
+    if len(given) != len(lines):
+        raise UserError(
+            f"--given {path}: {len(given):,} lines, and {STDIN} has {len(lines):,}; expected one for each, empty where "
+            "there is no translation yet"
+        )
+    for number, (line, translation) in enumerate(zip(lines, given, strict=True), 1):
+        here = f"--given {path}:{number}: '{translation[:40]}'"
+        if is_blank(line) and not is_blank(translation):
+            raise UserError(f"{here} translates an empty line of {STDIN}")
+        kind, own = (kind_of_line(each) for each in (line, translation))
+        if marks and own not in ("", kind):
+            wanted = "a translation" if kind == "text" else kind
+            raise UserError(f"{here} is beside '{line[:40]}' of {STDIN}; expected {wanted} or an empty line")
+    return given
+
+
+def _lines(content: bytes, name: str = STDIN) -> TextLines:
+    return TextLines(io.BytesIO(content), name=name)
+
+
+def read_document(
+    content: bytes, given: Sequence[str] | None, rules: str, task: TranslationTask, *, name: str = STDIN,
+    whole: bool = False,
+) -> StdinText:  # fmt: skip
+    """Read one document, its lines split into sentences; with `whole`, each line is one.
+
+    A line with a given translation is split if both have equally many sentences, else it is read as one sentence.
+
+    Raises:
+        UserError: the text, called `name` in messages, is not valid UTF-8; the message names the line.
+    """
+    sentences: list[str] = []
+    texts: list[str | None] = []
+    printed: list[str | None] = []
+    counts: list[int] = []
+    split, split_target = (
+        whole_lines() if whole else splitter(rules, language) for language in (task.source_lang, task.target_lang)
+    )
+    lines = list(_lines(content, name))
+    for line, translation in zip(lines, given or [""] * len(lines), strict=True):
+        found = split(line)
+        if is_blank(translation):
+            texts += [None] * len(found)
+            printed += [None] * len(found)
+        else:
+            parts = split_target(translation)
+            if len(parts) != len(found):
+                found, parts = [one_line(line)], [one_line(translation)]
+            texts += parts
+            printed += [translation, *[""] * (len(found) - 1)]
+        sentences += found
+        counts.append(len(found))
+    corpus = ParallelCorpus.from_lines([sentences], task.source_tokenizer)
+    return StdinText(corpus, RunningText.of(counts), texts, printed)
+
+
+def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTask) -> StdinText:
+    """Read the plain form of a corpus: one sentence per line, empty lines between documents."""
+    texts: list[str] = []
+    if given is not None:
+        kinds = [kind_of_line(line) for line in _lines(content)]
+        texts = [translation for kind, translation in zip(kinds, given, strict=True) if kind == "text"]
+    cut, waiting, translations = whole_lines(), iter(texts), list[str | None]()
+
+    def split(line: str) -> list[str]:
+        """Return a line with a translation as one sentence, and cut others if they are too long."""
+        translation = next(waiting, "")
+        pieces = cut(line) if is_blank(translation) else [line]
+        translations.extend([None if is_blank(translation) else translation] * len(pieces))
+        return pieces
+
+    form = RunningText.together(of_sentences(_lines(content), split))
+    corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
+    return StdinText(corpus, form, translations, translations)
+
+
+# The command `docnmt-translate FILE…`: translate documents into documents of the same kind.
+
+
+def translate_files(
+    out: TextIO,
+    config: TranslateConfig,
+    models: ModelsConfig,
+    memory: MemoryConfig,
+    options: GenerationConfig,
+    search: SearchConfig,
+) -> None:
+    """Translate every file; each translation is written completely or not at all, to `out` if no name is given.
+
+    Raises:
+        UserError: the models cannot be loaded, a file is damaged, or a translation cannot be written.
+    """
+    jobs = _jobs(config)
+    check_explain(config.explain, overwrite=config.overwrite)
+    for source, target in jobs:
+        for path in filter(None, (source, target)):
+            if same_path(config.explain, str(path)):
+                raise UsageError(f"--explain {config.explain}: is {path}, a document; give another name")
+    loaded = load_models(models)
+    loaded.check_formality(options.formality)
+    for source, _ in jobs[1:]:  # a damaged file is reported before the first is translated
+        _document(source, loaded)
+    pages: list[list[ExplainedSentence]] = []
+    unknown = UnknownText(loaded.task.source_tokenizer)
+    glossary, known = opened_glossary(options), open_memory(memory, loaded)
+    model = DocumentModel(loaded, known, models.context_window, options, search, glossary, out)
+    for source, target in jobs:
+        if config.explain is not None:
+            pages.append([])
+            model = replace(model, page=pages[-1])
+        document = _document(source, loaded)
+        _tell_left(document, source)
+        unknown.add(source_text(document, loaded.task))
+        content = translate_document(document, model, rules=config.splitter, protect=config.protect)
+        for note in document.notes:
+            print(f"note: {source}: {note}", file=sys.stderr)
+        if target is None:
+            out.flush()
+            out.buffer.write(content)
+            out.buffer.flush()
+        else:
+            with replacing(target) as temporary:
+                temporary.write_bytes(content)
+    unknown.warn()
+    model.limited.note()
+    if config.explain is not None:
+        write_explained(config.explain, loaded, pages)
+
+
+def _tell_left(document: DocumentFile, path: Path) -> None:
+    """Print the places of a document that are left untranslated."""
+    lines = ", ".join(str(place) for place in document.left if isinstance(place, int))
+    if lines:
+        why = "stays as it is: its markup cannot be told from its text"
+        print(f"note: {path}: what begins in line {lines} {why}", file=sys.stderr)
+    parts = "; ".join(place for place in document.left if isinstance(place, str))
+    if parts:
+        print(f"note: {path}: stays as it is: {parts}", file=sys.stderr)
+
+
+def source_text(document: DocumentFile, task: TranslationTask) -> ParallelCorpus:
+    """Return the text of a document that a translation can lose, one segment per line; fixed text comes through."""
+    texts = [text for text in map(changing_text, document.segments) if text]
+    return ParallelCorpus.from_lines([texts], task.source_tokenizer)
+
+
+def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
+    """Return each file and the path of its translation, checked before any work.
+
+    Raises:
+        UserError: a file cannot be read or is of an unknown kind, or its translation cannot be written.
+    """
+    sources = [Path(name) for name in config.files]
+    for source in sources:
+        if source.is_dir():
+            raise UserError(f"{source}: is a folder; give the documents in it: {source}/*.docx")
+        kind_of(source.name)
+        check_readable(source)
+    if config.output is None:
+        return [(source, None) for source in sources]
+    out = Path(config.output)
+    if len(sources) > 1 or out.is_dir() or config.output.endswith("/"):
+        if out.exists() and not out.is_dir():
+            raise UserError(f"{out}: is a file; several documents go into a folder, choose another name")
+        if out.suffix.lower() in ENDINGS and not out.is_dir() and not config.output.endswith("/"):
+            raise UsageError(f"-o {out}: is named like one document; several go into a folder, for one give {out}/")
+        targets = [out / source.name for source in sources]
+    else:
+        targets = [out]
+        if kind_of(out.name) != kind_of(sources[0].name):
+            raise UsageError(f"-o {out}: a document keeps its kind, and {sources[0]} is .{kind_of(sources[0].name)}")
+    if len(set(targets)) < len(targets):
+        twice = next(target for target in targets if targets.count(target) > 1)
+        raise UsageError(f"-o {out}: two of the files would be {twice}; translate them into two folders")
+    for target in targets:
+        check_new(target, overwrite=config.overwrite)
+    return list(zip(sources, targets, strict=True))
+
+
+def _document(path: Path, loaded: LoadedModels) -> DocumentFile:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    task = loaded.task
+    return read(content, kind_of(path.name), name=str(path), source_lang=task.source_lang, target_lang=task.target_lang)
+
+
+class SegmentTranslator(TranslateSentences, Protocol):
+    """A translator of sentences, with its source and target language."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
+
+    def align(self, pairs: Sequence[tuple[str, str]], /) -> Sequence[Sequence[Span]]:
+        """Return, for sentences and their translations, the characters where aligned subwords begin."""
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentModel:
+    """Models that translate the sentences of one document at a time.
+
+    Attributes:
+        out: the stream of results; if it is a terminal, no progress is shown.
+        page: collects what was read for each sentence of the document; None: not requested.
+        limited: counts translations that end at the length limit.
+    """
+
+    loaded: LoadedModels
+    memory: TranslationMemory | None
+    context_window: int | None
+    options: GenerationConfig
+    search: SearchConfig
+    glossary: Glossary | None = None
+    out: TextIO | None = None
+    page: list[ExplainedSentence] | None = None
+    limited: Limited = field(default_factory=Limited)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
+        return self.loaded.task.languages
+
+    def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
+        """Yield the translation of each sentence without a given one, in order; given translations are read."""
+        task = self.loaded.task
+        given = [sentence.given for sentence in sentences]
+        corpus = self.loaded.told(corpus_of(sentences, task), self.options.formality, given)
+        read: dict[str, Any] = {"given": given, "memory": self.memory, "context_window": self.context_window}
+        kept: list[SentenceResult] | None = [] if self.page == [] else None  # later calls only translate parts again
+        with progress_of(corpus, self.out) as progress:
+            found = translate_corpus(
+                self.loaded.models, task, corpus, self.options, self.search, glossary=self.glossary,
+                fixed=[sentence.fixed for sentence in sentences], progress=progress, **read,
+            )  # fmt: skip
+            for result in self.limited.counted(found, lambda number: beginning(sentences[number].text)):
+                if kept is not None:
+                    kept.append(result)
+                yield result.text
+        if self.page is not None and kept is not None:
+            (document,) = explained(self.loaded, corpus, kept, **read)
+            self.page.extend(document)
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
+        """Return, for sentences and their translations, the characters where aligned subwords begin.
+
+        Each pair is read by itself, so that memory does not depend on the document.
+        """
+        return [*map(beginnings, aligned(read_pairs(self.loaded.models[0], self.loaded.task, pairs)))]
+
+
+def corpus_of(sentences: Sequence[SegmentSentence], task: TranslationTask) -> ParallelCorpus:
+    """Return the sentences of one document, with the levels that the task's models know."""
+    corpus = ParallelCorpus.from_lines([[sentence.text for sentence in sentences]], task.source_tokenizer)
+    known = getattr(task, "known_levels", 0)  # a plug-in's task may lack it
+    if known and sentences:
+        corpus = replace(corpus, levels=_structure(sentences, known).levels)
+    return corpus
+
+
+def _structure(sentences: Sequence[SegmentSentence], known: int) -> Structure:
+    """Return the `known` innermost levels above the sentences, each counted inside the one around it."""
+    builder = StructureBuilder()
+    for sentence in sentences:
+        builder.sentence(sentence.units[-known:])
+    return builder.build()
+
+
+def translate_document(
+    document: DocumentFile, model: SegmentTranslator, *, rules: str = "auto", protect: bool = True
+) -> bytes:
+    """Translate a document; return its content.
+
+    Args:
+        rules: the sentence splitter (`--splitter`). protect: whether placeholders and the like are kept (`--protect`).
+    """
+    source, target = (splitter(rules, language) for language in model.languages)
+    texts = translated(document, model, split=source, split_target=target, align=model.align, protect=protect)
+    return document.write(texts)
+
+
+# The command `docnmt-translate` on stdin: text in, text out, row by row, each document when it has ended.
+
+
+def translate_stream(
+    source: BinaryIO,
+    out: TextIO,
+    config: TranslateConfig,
+    models: ModelsConfig,
+    memory: MemoryConfig,
+    options: GenerationConfig,
+    search: SearchConfig,
+) -> None:
+    """Translate a whole stream; every line of it becomes one line of `out`, written as soon as it is ready.
+
+    A document is translated when it has ended and the input pauses, or when much has arrived; `--given`, and a memory
+    for the next document, wait for the end.
+
+    Raises:
+        UserError: the models cannot be loaded, or a text is not valid UTF-8 in its format (the message names the line);
+            or `--given` does not fit the stream.
+    """
+    check_explain(config.explain, overwrite=config.overwrite)
+    if options.formality == "given" and config.given is None:
+        raise UsageError("--formality given: no translations are given; give --given FILE, too")
+    loaded = load_models(models)
+    loaded.check_formality(options.formality)
+    if config.given is not None:
+        loaded.note_unread("--given", options.formality)
+    recalled = open_memory(memory, loaded)
+    read: dict[str, Any] = {"memory": recalled, "context_window": models.context_window}
+    with stream_progress(out) as progress:
+        translating = _Translating(
+            loaded,
+            options,
+            search,
+            read,
+            out,
+            progress,
+            explain=config.explain is not None,
+            align=config.print_alignment,
+            protect=config.protect,
+        )
+        if config.input_format == "text" or config.given is not None:
+            content = _content(source)
+            running = config.input_format == "text"
+            given = None if config.given is None else beside(content, Path(config.given), marks=not running)
+            if running:
+                text = read_document(content, given, config.splitter, loaded.task)
+            else:
+                text = read_corpus(content, given, loaded.task)
+            translating.translate(text, ends=True)
+        else:
+            whole = recalled is not None and recalled.foreign
+            _translate_arriving(source, config, translating, loaded.task, most=None if whole else TOGETHER)
+        translating.unknown.warn()
+        if translating.separated:
+            print(f"note: {note_separators(STDIN, *translating.separated)}", file=sys.stderr)
+        translating.limited.note()
+    if config.explain is not None:
+        write_explained(config.explain, loaded, translating.pages)
+
+
+class _Translating:
+    """Translates the parts of a stream, one after the other.
+
+    Attributes:
+        unknown: text that the models do not know. limited: translations that end at the length limit. separated: how
+            many sentences have signs of other toolkits between sentences, and the first. pages: documents for
+            `--explain`.
+    """
+
+    def __init__(
+        self, loaded: LoadedModels, options: GenerationConfig, search: SearchConfig, read: dict[str, Any],
+        out: TextIO, progress: Progress | None, *, explain: bool, align: bool, protect: bool,
+    ) -> None:  # fmt: skip
+        self._loaded, self._options, self._search, self._read = loaded, options, search, read
+        self._out, self._progress, self._explain, self._align = out, progress, explain, align
+        self._protect = protect
+        self._glossary = opened_glossary(options)
+        self._sentences = self._subwords = 0
+        self.unknown = UnknownText(loaded.task.source_tokenizer)
+        self.limited = Limited()
+        self.separated: tuple[int, str] | None = None
+        self.pages: list[list[ExplainedSentence]] = []
+
+    def translate(self, text: StdinText, *, ends: bool, share: float | None = None) -> None:
+        """Translate and write a part.
+
+        Args:
+            ends: True if it is the last. share: the share of the stream that has been read.
+        """
+        loaded, read = self._loaded, {"given": text.given, **self._read}
+        protected = ProtectedText(text.corpus, text.given, loaded.task, on=self._protect)
+        self.unknown.add(protected.changing())
+        for sentence in text.corpus.source_text:
+            if sign := separator(sentence):
+                count, first = self.separated or (0, f"'{sign}' in '{sentence[:40]}'")
+                self.separated = count + 1, first
+        corpus = loaded.told(text.corpus, self._options.formality, text.given)
+        if self._options.formality == "given" and (note := note_formless(text.corpus, corpus)):
+            print(note, file=sys.stderr)
+        self._subwords += int(source_lengths(corpus).sum())
+        if self._progress is not None:
+            self._progress.total = self._subwords if ends else None if share is None else int(self._subwords / share)
+        results: list[SentenceResult] = []
+
+        def kept(found: Iterator[SentenceResult]) -> Iterator[SentenceResult]:
+            for result in found:
+                if self._explain:
+                    results.append(result)
+                yield result
+
+        def again(pieces: ParallelCorpus, given: Sequence[str | None]) -> Iterator[SentenceResult]:
+            told = loaded.told(pieces, self._options.formality, given)
+            return self._searched(told, given, None)
+
+        found = self._searched(
+            corpus, protected.given, protected.fixed, None if self._progress is None else self._progress.update
+        )
+        found = self.limited.counted(
+            protected.results(found, again), lambda number: beginning(corpus.source_text[number])
+        )
+        for line in self._lines(text, kept(found)):
+            print(line, file=self._out, flush=True)
+        self._sentences += corpus.num_sentences
+        if self._explain:
+            self.pages += explained(loaded, corpus, results, **read)
+
+    def _searched(
+        self,
+        corpus: ParallelCorpus,
+        given: Sequence[str | None] | None,
+        fixed: Sequence[Sequence[tuple[int, int]]] | None,
+        progress: Callable[[int], object] | None = None,
+    ) -> Iterator[SentenceResult]:
+        """Return the results of a search for the sentences that are not given."""
+        return translate_corpus(
+            self._loaded.models,
+            self._loaded.task,
+            corpus,
+            self._options,
+            self._search,
+            given=given,
+            glossary=self._glossary,
+            fixed=fixed,
+            before=self._sentences,
+            progress=progress,
+            **self._read,
+        )
+
+    def _lines(self, text: StdinText, found: Iterator[SentenceResult]) -> Iterator[str]:
+        """Return the lines of a part of the stream, with their alignments if requested."""
+        if not self._align:
+            return text.form.joined(text.written(found))
+        aligned = with_alignments(self._loaded, text.corpus, found)
+        return aligned_lines(chain.from_iterable(text.form.rows), text.corpus.source_text, aligned)
+
+
+def _translate_arriving(
+    source: BinaryIO, config: TranslateConfig, translating: _Translating, task: TranslationTask, *, most: int | None
+) -> None:
+    """Translate documents as they arrive; `most` as in `Gathered`."""
+
+    def translate(form: RunningText) -> None:
+        corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
+        nothing = [None] * corpus.num_sentences
+        share = None if not arriving.size else arriving.read / arriving.size
+        translating.translate(StdinText(corpus, form, nothing, nothing), ends=arriving.ended, share=share)
+
+    gathered = Gathered(translate, most=most)
+    arriving = Arriving(source, name=STDIN, idle=gathered.idle)
+    lines = TextLines(_plain(arriving.blocks()), name=STDIN)
+    for part in _parts(lines, config, task):
+        gathered.add(part)
+    gathered.flush()
+
+
+def _parts(lines: TextLines, config: TranslateConfig, task: TranslationTask) -> Iterator[RunningText]:
+    """Yield the documents of a stream, each when it has ended."""
+    if config.input_format == "corpus":
+        return of_sentences(lines, whole_lines())
+    split = splitter(config.splitter, task.source_lang)
+    if config.input_format == "lines":
+        return of_documents(lines, split)
+    return of_table(lines, config.input_format, parse_columns(config.columns)[0], task.source_lang, split)
+
+
+def _content(source: BinaryIO) -> bytes:
+    """Read all of a stream.
+
+    Raises:
+        UserError: it cannot be read, or is no text.
+    """
+    try:
+        return b"".join(_plain(iter([source.read()])))
+    except OSError as error:
+        raise UserError(f"{STDIN}: cannot be read: {error.strerror or error}") from error
+
+
+def _plain(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
+    """Yield the blocks of a stream after checking its beginning.
+
+    Raises:
+        UserError: it is an office document or compressed.
+    """
+    first = next(blocks, b"")
+    if first.startswith(b"PK\x03\x04"):
+        raise UserError(
+            f"{STDIN}: is a ZIP file, such as DOCX or ODT; give it as a file: docnmt-translate IN.docx -o OUT.docx"
+        )
+    if first.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+        raise UserError(f"{STDIN}: is compressed; unpack it first: zcat FILE.gz | docnmt-translate ...")
+    yield first
+    yield from blocks
