@@ -11,8 +11,8 @@ import docnmt.registry.builtin  # noqa: E402, F401 (every registry is filled, fo
 from docnmt.runtime.version import __version__  # noqa: E402
 
 if TYPE_CHECKING:
-    from docnmt.apps.translator.load_translator import load as load
-    from docnmt.apps.translator.translator import Translator as Translator
+    from docnmt.apps.commands.translator import Translator as Translator
+    from docnmt.apps.commands.translator import load as load
     from docnmt.cli.train import train as train
     from docnmt.core.formats.document import Document as Document
     from docnmt.core.search.translate_corpus import Translation as Translation

@@ -1,0 +1,571 @@
+"""`docnmt.load` and `Translator`: trained models in a Python program.
+Texts, sentences or documents in; `Translation`s in the same shape out, the same as from the commands.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import Parameter, signature
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, TypeAlias, TypedDict, TypeVar, get_args, overload
+
+import numpy as np
+from typing_extensions import Unpack
+
+from docnmt.apps.commands.config import MemoryConfig, Precision, check_memory_window
+from docnmt.apps.commands.models import LoadedModels, open_memory, open_models
+from docnmt.apps.commands.translate import ProtectedText
+from docnmt.apps.explain.attention_alignment import AlignedPiece, aligned, read
+from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.explain.explanation import Explanation
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TokenArray
+from docnmt.core.formats.address import Formality
+from docnmt.core.formats.document import Document
+from docnmt.core.formats.glossary import Glossary
+from docnmt.core.formats.parallel_table import one_line, text_of
+from docnmt.core.formats.split_sentences import splitter as sentence_splitter
+from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.forced import sentence_score, token_log_probs
+from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus
+from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.registry.options import Section, build
+from docnmt.registry.options.keywords import named_options, unknown_options
+from docnmt.registry.registry import GENERATORS
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.hub import address_of
+from docnmt.runtime.tuning import pick_device, tune
+
+# Documents from a Python program: a text, a list of sentences, or lists of these; and results in the same shape.
+
+
+#: One document: a text, its sentences, or a `Document` with structure.
+OneDocument: TypeAlias = str | Document | Sequence[str]
+#: Several documents: each a list of sentences or a `Document`.
+Documents: TypeAlias = Sequence[Sequence[str] | Document]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Documents with the shape in which they were given.
+
+    Attributes:
+        documents: the documents with all of their sentences, one line each. several: True if a list of documents was
+            given.
+    """
+
+    documents: tuple[Document, ...]
+    several: bool
+
+    @classmethod
+    def of(cls, documents: object, name: str, split: Callable[[str], list[str]] | None = None) -> InMemory:
+        """Check and convert documents given by a caller.
+
+        Args:
+            name: their name in messages. split: divides a line into sentences; None: texts are rejected.
+
+        Raises:
+            UserError: the shape is wrong, or a sentence is no text; the message names its place.
+        """
+        if isinstance(documents, str):
+            if split is None:
+                raise UserError(f"{name}: expected a list of sentences, or of documents, got a text")
+            lines = TextLines(io.BytesIO(text_of(documents, name).encode()), name=name)
+            return cls((Document(tuple(sentence for line in lines for sentence in split(line))),), False)
+        if isinstance(documents, Document):
+            return cls((_checked(documents, name),), False)
+        parts = _listed(documents, name)
+        texts = [isinstance(part, str) for part in parts]
+        if all(texts):
+            return cls((_checked(Document(tuple(parts)), name),), False)
+        if any(texts):
+            raise UserError(
+                f"{name}: entry {texts.index(True)} is a text, entry {texts.index(False)} is not; expected a list of "
+                "sentences (one document) or a list of such lists"
+            )
+        return cls(tuple(_document(part, f"{name}: document {number}") for number, part in enumerate(parts)), True)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """All sentences, regardless of documents."""
+        return [text for document in self.documents for text in document.sentences]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The number of sentences of each document."""
+        return [len(document.sentences) for document in self.documents]
+
+    @cached_property
+    def kept(self) -> list[int]:
+        """The numbers of the sentences that are not blank."""
+        return [n for n, text in enumerate(self.sentences) if not is_blank(text)]
+
+    @cached_property
+    def read(self) -> list[Document]:
+        """The documents without blank sentences."""
+        return [
+            document.take([n for n, text in enumerate(document.sentences) if not is_blank(text)])
+            for document in self.documents
+        ]
+
+    @cached_property
+    def places(self) -> list[int]:
+        """The number of each sentence in its document, from 0."""
+        return [place for size in self.sizes for place in range(size)]
+
+    def shaped(self, values: Sequence[T]) -> list[T] | list[list[T]]:
+        """Return values, one per sentence, in the shape in which the documents were given."""
+        bounds = pairwise(accumulate(self.sizes, initial=0))
+        return [list(values[begin:end]) for begin, end in bounds] if self.several else list(values)
+
+    def partners(self, given: object, name: str) -> list[str | None]:
+        """Return for each sentence its translation in `given`, or None; `given` has the documents' shape, or is None.
+
+        Raises:
+            UserError: the shape differs, an entry is no text, or a blank sentence has a translation.
+        """
+        if given is None:
+            return [None] * len(self.sentences)
+        lists = _sentences(given, name)
+        parts = [_sentences(part, f"{name}: document {n}") for n, part in enumerate(lists)] if self.several else [lists]
+        if [len(part) for part in parts] != self.sizes:
+            counts = f"{_shown(self.sizes)}, got {_shown([len(part) for part in parts])}"
+            raise UserError(f"{name}: expected an entry for each sentence of documents of {counts} sentences")
+        for number, (part, document) in enumerate(zip(parts, self.documents, strict=True)):
+            for place, (text, source) in enumerate(zip(part, document.sentences, strict=True)):
+                where = f"{name}: {f'document {number}, ' if self.several else ''}sentence {place}"
+                if text is not None and text_of(text, where).strip() and is_blank(source):
+                    raise UserError(f"{where}: '{text[:40]}' translates a sentence without text")
+        return [text for part in parts for text in part]
+
+
+def _listed(parts: object, name: str) -> list[Any]:
+    if isinstance(parts, (str, bytes, Mapping, AbstractSet, Document)) or not isinstance(parts, Iterable):
+        raise UserError(f"{name}: expected a list, got {type(parts).__name__}")
+    return list(parts)
+
+
+def _sentences(part: object, name: str) -> list[Any]:
+    return list(part.sentences) if isinstance(part, Document) else _listed(part, name)
+
+
+def _document(part: object, name: str) -> Document:
+    return _checked(part if isinstance(part, Document) else Document(tuple(_listed(part, name))), name)
+
+
+def _checked(document: Document, name: str) -> Document:
+    """Return the document with line breaks replaced by spaces, after checking that all sentences are texts."""
+    texts: list[str] = []
+    for place, sentence in enumerate(document.sentences):
+        if not isinstance(sentence, str):
+            raise UserError(f"{name}, sentence {place}: expected a text, got {type(sentence).__name__}")
+        texts.append(one_line(text_of(sentence, f"{name}, sentence {place}")))
+    return replace(document, sentences=tuple(texts))
+
+
+def _shown(sizes: Sequence[int]) -> str:
+    return (", ".join(map(str, sizes[:5])) or "no") + (", …" if len(sizes) > 5 else "")
+
+
+# Texts in memory as loaded models read them: as a corpus, with what is read beside it.
+
+
+class ReadBeside(TypedDict, total=False):
+    """What is read beside the text; arguments of `translate_corpus` and of `explain_translations`."""
+
+    given: list[str | None] | None
+    memory: TranslationMemory | None
+    context_window: int | None
+
+
+@dataclass(frozen=True)
+class ModelTexts:
+    """Texts in memory, and the models that read them. Models read only the sentences that have text."""
+
+    models: LoadedModels
+    asked: InMemory
+
+    @classmethod
+    def with_targets(cls, models: LoadedModels, sources: object, targets: object) -> tuple[ModelTexts, list[str]]:
+        """Return the sources, and a translation for each sentence.
+
+        Raises:
+            UserError: the shapes differ, or there is a translation of a sentence without text.
+        """
+        asked = InMemory.of(sources, "sources")
+        texts = asked.partners(targets, "targets")
+        if None in texts:
+            raise UserError(f"targets: sentence {texts.index(None)} is None; expected a text")
+        return cls(models, asked), [text or "" for text in texts]
+
+    def corpus(self, translations: Sequence[str] | None = None) -> ParallelCorpus:
+        """Return a corpus of the sentences that have text, with the translations of all sentences if given."""
+        corpus = ParallelCorpus.from_documents(self.asked.read, self.models.task.source_tokenizer)
+        if translations is None:
+            return corpus
+        tokenizer = self.models.task.target_tokenizer
+        tokens = tokenizer.encode([translations[n] for n in self.asked.kept])
+        return replace(corpus, target=TokenArray.from_lists(tokens, tokenizer.vocab_size))
+
+    def explanations(
+        self, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], **beside: Unpack[ReadBeside]
+    ) -> list[Explanation]:
+        """Return explanations of all sentences; those without text, or with given translations, are empty.
+
+        Args:
+            corpus: what `corpus` gives. pieces: subwords of the translation of each of its sentences.
+        """
+        asked = self.asked
+        numbers = np.array([asked.places[n] for n in asked.kept], dtype=np.int64)
+        found = explain_translations(self.models.models, self.models.task, corpus, pieces, numbers=numbers, **beside)
+        whole = dict(zip(asked.kept, found, strict=True))
+        return [whole.get(n) or Explanation(place, (), ()) for n, place in enumerate(asked.places)]
+
+
+def checked_window(models: LoadedModels, context_window: int | None) -> int | None:
+    """Check and return a context window.
+
+    Raises:
+        UserError: it is no number of sentences, or no model reads others than the one that it translates.
+    """
+    whole = isinstance(context_window, int) and not isinstance(context_window, bool)
+    if context_window is not None and not (whole and context_window >= 0):
+        raise UserError(f"context_window: must be a whole number of at least 0, got {context_window!r}")
+    if context_window and not models.reads_context:
+        raise UserError("context_window: has no effect: the model reads every sentence by itself")
+    return context_window
+
+
+def opened_memory(
+    models: LoadedModels, memory: TranslationMemory | str | Path | None, context_window: int | None
+) -> TranslationMemory | None:
+    """Open a memory for these models, if it is a folder.
+
+    Raises:
+        UserError: it is no folder of the models' languages and vocabulary, or models with this window read none.
+    """
+    check_memory_window(memory, context_window)
+    if memory is None or isinstance(memory, TranslationMemory):
+        return memory
+    return open_memory(MemoryConfig(memory=str(memory)), models)
+
+
+# Options of a search that are given by name in Python.
+
+
+def search_options(
+    beam: int, options: Mapping[str, object], others: Collection[str] = ()
+) -> tuple[GenerationConfig, SearchConfig]:
+    """Resolve the options of generation by the command line's configuration classes.
+
+    Args:
+        beam: for generators that have one.
+        others: names that are no options of a search and could be meant by an unknown one.
+
+    Raises:
+        UsageError: an option that is not known, or its value is wrong.
+    """
+    name = str(options.get("generator", GenerationConfig.generator))
+    if name not in GENERATORS:
+        raise UsageError(f"generator: no generator named '{name}'; there are {', '.join(GENERATORS.names())}")
+    sections = [Section("generation", GenerationConfig), Section("search", GENERATORS.config(name))]
+    known = {setting.name for section in sections for setting in section.settings} - {"nbest", "glossary"}
+    if unknown := options.keys() - known:
+        raise unknown_options(unknown, known | {*others})
+    resolved = build(sections, {}, {"beam": beam, **options}, lambda key: "")
+    return resolved["generation"], resolved["search"]
+
+
+# Translation, scores, explanations and alignments of texts in memory, by loaded models.
+
+
+Results = Iterator[SentenceResult]
+#: The translation of a sentence without text.
+EMPTY = Translation("", (), 0.0, ())
+
+
+class Translator:
+    """One or several models that translate. Several threads may use one.
+
+    Attributes:
+        models: the loaded models with their task.
+    """
+
+    def __init__(self, models: LoadedModels) -> None:
+        self.models = models
+
+    def between(self, source_lang: str | None = None, target_lang: str | None = None) -> Translator:
+        """Return the same models, of several languages, for another pair of them; None keeps a language.
+
+        Raises:
+            UsageError: the models lack a language.
+        """
+        if source_lang is None and target_lang is None:
+            return self
+        return Translator(self.models.between(source_lang, target_lang))
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a str is a sequence of str
+        self,
+        documents: OneDocument,
+        *,
+        beam: int = 5,
+        explain: bool = False,
+        given: Sequence[str | None] | None = None,
+        memory: TranslationMemory | str | Path | None = None,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None,
+        formality: Formality | None = None,
+        context_window: int | None = None,
+        splitter: str = "auto",
+        protect: bool = True,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+        **options: object,
+    ) -> list[Translation]: ...
+    @overload
+    def translate(
+        self,
+        documents: Documents,
+        *,
+        beam: int = 5,
+        explain: bool = False,
+        given: Sequence[Sequence[str | None]] | None = None,
+        memory: TranslationMemory | str | Path | None = None,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None,
+        formality: Formality | None = None,
+        context_window: int | None = None,
+        splitter: str = "auto",
+        protect: bool = True,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+        **options: object,
+    ) -> list[list[Translation]]: ...
+    def translate(
+        self,
+        documents: OneDocument | Documents,
+        *,
+        beam: int = 5,
+        explain: bool = False,
+        given: Sequence[Any] | None = None,
+        memory: TranslationMemory | str | Path | None = None,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None,
+        formality: Formality | None = None,
+        context_window: int | None = None,
+        splitter: str = "auto",
+        protect: bool = True,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+        **options: object,
+    ) -> list[Translation] | list[list[Translation]]:
+        """Translate one document, or several; return a translation in place of every sentence.
+
+        A sentence without text has an empty translation, which no other sentence reads.
+
+        Args:
+            documents: a text, which is split into sentences (its line breaks end one, too); a list of sentences; a
+                `Document`; or, for several, a list of lists or `Document`s.
+            beam: number of hypotheses kept at every step.
+            explain: also explain what was read for each, and what would change without the most read sentences
+                (`Translation.reads`, `Translation.explanation`).
+            given: in the shape of `documents`, for each sentence its translation, or None if there is none yet.
+                They are returned as they are, with a score of 0, and models that read translations read them.
+            memory: a data folder, whose similar sentences are read before each document (docnmt-translate `--memory`).
+            glossary: target terms for source terms: a mapping, or a file (docnmt-translate `--glossary`).
+            formality: the form of address of every sentence, `formal` or `informal`; or `given`: that of the last given
+                translation before it. For models that were trained to be told one (docnmt-train `--formality-share`).
+            context_window: the most sentences of the document that are read before and after a sentence.
+            splitter: the sentence splitter: `auto`, `rules` or `sentencex` (docnmt-translate `--splitter`).
+            protect: placeholders, addresses, tags and the like come through as they are (docnmt-translate `--protect`).
+            source_lang, target_lang: source and target language, for models of several; None: the model's default.
+            options: further options of docnmt-translate's groups generation and search, but for `--nbest`: `lenpen`,
+                `max_len_a`, `no_repeat_ngram_size`, `repetition_penalty`, `batch_size`, `generator` and that
+                generator's own.
+
+        Raises:
+            UserError: documents or options are invalid; the message names the sentence or the option.
+        """
+        models = self.between(source_lang, target_lang).models
+        generation, search = search_options(beam, {"formality": formality, **options}, _translate_options())
+        asked = InMemory.of(documents, "documents", sentence_splitter(splitter, models.task.source_lang))
+        there = asked.partners(given, "given")
+        beside: ReadBeside = {
+            "given": None if given is None else [there[n] for n in asked.kept],
+            "memory": opened_memory(models, memory, context_window),
+            "context_window": checked_window(models, context_window),
+        }
+        if formality == "given" and given is None:
+            raise UserError("formality: given: no translations are given; expected given=…, too")
+        texts = ModelTexts(models, asked)
+        corpus = models.told(texts.corpus(), formality, beside["given"])
+        terms = Glossary.of(glossary)
+        protected = ProtectedText(corpus, beside["given"], models.task, on=protect)
+
+        def searched(part: ParallelCorpus, known: Sequence[str | None] | None, *, whole: bool = False) -> Results:
+            read: ReadBeside = {**beside, "given": None if known is None else list(known)}
+            fixed = protected.fixed if whole else None
+            told = part if whole else models.told(part, formality, known)
+            return translate_corpus(
+                models.models, models.task, told, generation, search, glossary=terms, fixed=fixed, **read
+            )
+
+        results = protected.results(searched(corpus, protected.given, whole=True), searched)
+        tokenizer = models.task.target_tokenizer
+        found = {n: Translation.of_given(text, tokenizer) for n, text in enumerate(there) if text is not None}
+        found |= {n: next(results).nbest[0] for n in asked.kept if there[n] is None}
+        if explain:
+            explanations = texts.explanations(corpus, [found[n].pieces for n in asked.kept], **beside)
+            found = {n: replace(found.get(n, EMPTY), explanation=each) for n, each in enumerate(explanations)}
+        return asked.shaped([found.get(n, EMPTY) for n in range(len(there))])
+
+    @overload
+    def score(  # type: ignore[overload-overlap]  # a str is a sequence of str
+        self,
+        sources: Document | Sequence[str],
+        targets: Document | Sequence[str],
+        *,
+        lenpen: float = 1.0,
+        context_window: int | None = None,
+        max_tokens: int = 8000,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+    ) -> list[float]: ...
+    @overload
+    def score(
+        self,
+        sources: Documents,
+        targets: Documents,
+        *,
+        lenpen: float = 1.0,
+        context_window: int | None = None,
+        max_tokens: int = 8000,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+    ) -> list[list[float]]: ...
+    @named_options
+    def score(
+        self,
+        sources: Document | Sequence[str] | Documents,
+        targets: Document | Sequence[str] | Documents,
+        *,
+        lenpen: float = 1.0,
+        context_window: int | None = None,
+        max_tokens: int = 8000,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+    ) -> list[float] | list[list[float]]:
+        """Score given translations: natural log-probability / (subwords + 1) ** lenpen, as `Translation.score`.
+        The tag of the target language with which a converted model's translations begin is not counted.
+
+        Each sentence is scored in its document. Models that read translations read the others of `targets`.
+
+        Args:
+            sources, targets: of one shape: sentences of a document, or several such lists.
+            lenpen: 0 gives the sum, which docnmt-score `--contrastive` compares.
+            context_window: see `translate`.
+            max_tokens: subwords that are scored at once; a larger document is scored by itself.
+            source_lang, target_lang: see `translate`.
+
+        Raises:
+            UserError: the shapes differ, a sentence without text has a translation, or an option is wrong.
+        """
+        models = self.between(source_lang, target_lang).models
+        generation, search = search_options(1, {"lenpen": lenpen, "max_tokens": max_tokens})
+        texts, translations = ModelTexts.with_targets(models, sources, targets)
+        log_probs = token_log_probs(
+            models.models,
+            models.task,
+            texts.corpus(translations),
+            max_tokens=generation.max_tokens,
+            context_window=checked_window(models, context_window),
+        )
+        kept = texts.asked.kept
+        scores = [sentence_score(each, models.task, search.lenpen) for each in log_probs]
+        found = dict(zip(kept, scores, strict=True))
+        return texts.asked.shaped([found.get(n, 0.0) for n in range(len(translations))])
+
+    @named_options
+    def explain(
+        self, sources: Document | Sequence[str] | Documents, targets: Document | Sequence[str] | Documents
+    ) -> list[Explanation] | list[list[Explanation]]:
+        """Explain given translations like `translate` with `explain`, as if the model had written them.
+
+        Args:
+            sources, targets: of one shape, as in `score`.
+
+        Returns:
+            `Explanation`s in that shape.
+        """
+        texts, translations = ModelTexts.with_targets(self.models, sources, targets)
+        tokenizer = self.models.task.target_tokenizer
+        tokens = tokenizer.encode([translations[n] for n in texts.asked.kept])
+        pieces = [tokenizer.pieces(each) for each in tokens]
+        return texts.asked.shaped(texts.explanations(texts.corpus(), pieces))
+
+    @named_options
+    def align(
+        self, sources: Document | Sequence[str] | Documents, targets: Document | Sequence[str] | Documents
+    ) -> list[list[AlignedPiece]] | list[list[list[AlignedPiece]]]:
+        """Align each subword of given translations with its source subword, by the first model's cross attention.
+
+        Args:
+            sources, targets: of one shape, as in `score`.
+
+        Returns:
+            For each sentence, in that shape, a list of `AlignedPiece`s: begin and end in the source and in the
+            translation, in the order of the translation. It is empty for models without cross attention.
+        """
+        texts, translations = ModelTexts.with_targets(self.models, sources, targets)
+        asked, corpus = texts.asked, texts.corpus(translations)
+        lines = [[side[n] for n in asked.kept] for side in (asked.sentences, translations)]
+        pairs = read(self.models.models[0], self.models.task, corpus, *lines)
+        found = dict(zip(asked.kept, aligned(pairs), strict=True))
+        return asked.shaped([found.get(n, []) for n in range(len(translations))])
+
+
+def _translate_options() -> list[str]:
+    """The options that `Translator.translate` has by name."""
+    named = signature(Translator.translate).parameters.values()
+    return [each.name for each in named if each.kind == Parameter.KEYWORD_ONLY]
+
+
+# From the path or the name of trained models to a `Translator`.
+
+
+@named_options
+def load(
+    path: str | Path | Sequence[str | Path], *, device: str = "cpu", precision: Precision = "float32"
+) -> Translator:
+    """Load a checkpoint or a folder of checkpoints (its best), or several, whose probabilities are then averaged.
+
+    A path that does not exist can be a model's name on the Hugging Face hub, `org/name` or `hf://org/name`.
+
+    Sets how this process computes (`docnmt.runtime.tune`), as the commands do; `DOCNMT_TUNE=off` in the environment
+    prevents it.
+
+    Args:
+        device: cpu, cuda, cuda:1 …; auto takes cuda if available.
+        precision: float32; int8, on a CPU; fp16, on a GPU; or bf16 (`--int8` … of docnmt-translate).
+
+    Raises:
+        UserError: a checkpoint is missing or damaged, the models cannot translate together, or device or models do not
+            support the precision.
+    """
+    expected = "load: expected a checkpoint, a folder of checkpoints or a list of such, got"
+    if not isinstance(path, (str, Path, Sequence)):
+        raise UserError(f"{expected} {type(path).__name__}")
+    paths = [path] if isinstance(path, (str, Path)) else list(path)
+    if not paths:
+        raise UserError(f"{expected} none")
+    if wrong := [each for each in paths if not isinstance(each, (str, Path))]:
+        raise UserError(f"{expected} one with {type(wrong[0]).__name__} in it")
+    if precision not in get_args(Precision):
+        raise UserError(f"load: precision: expected {', '.join(get_args(Precision))}, got {precision!r}")
+    tune()
+    return Translator(open_models([address_of(str(each)) for each in paths], pick_device(device), precision=precision))
