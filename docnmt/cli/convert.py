@@ -38,7 +38,7 @@ docnmt-convert runs/sentence fast --to ctranslate2
 def main(given: Given) -> None:
     """Parse the options and convert."""
     config: ConvertConfig = COMMAND.resolve(given, [Section("convert", ConvertConfig)])["convert"]
-    from docnmt.apps.convert.convert_model import convert
+    from docnmt.apps.convert.convert import convert
 
     convert(config, lambda line: print(line, file=sys.stderr, flush=True))
 

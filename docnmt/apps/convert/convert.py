@@ -1,4 +1,6 @@
-"""The command docnmt-convert: read a model in one form, and write it in another."""
+"""docnmt-convert: a model of one form becomes one of another form.
+Reads a folder (`transformers_folder`, `weights`) or a checkpoint, and writes a checkpoint or an export (`export`).
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,45 @@ from pathlib import Path
 
 from docnmt.apps.convert.config import ConvertConfig
 from docnmt.apps.convert.ctranslate import require_ctranslate2, write_ctranslate2
-from docnmt.apps.convert.hub_folder import describe_for_hub
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian import read_marian, write_marian
 from docnmt.apps.convert.multilingual import KINDS as MULTILINGUAL
 from docnmt.apps.convert.multilingual import read_multilingual
 from docnmt.apps.convert.onnx_graphs import require_onnx, write_onnx
-from docnmt.apps.convert.pretrained_folder import CONFIG
+from docnmt.apps.convert.pretrained_folder import CONFIG, GENERATION
 from docnmt.apps.convert.sentence_model import OPTIONS, SentenceModel, read_checkpoint, write_checkpoint
+from docnmt.core.data.tokenizer import BOS, EOS
+from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
+from docnmt.core.training.model_card import model_card
 from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import BEST, LAST, check_folder, find_checkpoint, replacing_folder, write_json
+from docnmt.runtime.files import BEST, LAST, check_folder, find_checkpoint, replacing_folder, write_json, write_text
 from docnmt.runtime.version import __version__
+
+# The files beside the checkpoint in a folder for the Hugging Face hub: a model card, and the search's settings.
+
+
+def describe_for_hub(folder: Path, name: str) -> None:
+    """Write README.md, which lists the parts that only the author can complete, and generation_config.json.
+
+    Args:
+        name: the model's name on the hub.
+    """
+    search = BeamSearchConfig()
+    write_text(folder / "README.md", model_card(folder / BEST, name) + "\n")
+    settings = {
+        "num_beams": search.beam,
+        "length_penalty": search.lenpen,
+        "early_stopping": True,
+        "bos_token_id": BOS,
+        "decoder_start_token_id": BOS,
+        "eos_token_id": EOS,
+    }
+    write_json(folder / GENERATION, settings)
+
+
+# The command docnmt-convert: read a model in one form, and write it in another.
+
 
 #: The file that marks a folder as written by docnmt-convert.
 MARKER = "converted.json"
