@@ -9,14 +9,21 @@ from functools import partial
 from pathlib import Path
 
 from docnmt.apps.convert.config import ConvertConfig
-from docnmt.apps.convert.ctranslate import require_ctranslate2, write_ctranslate2
+from docnmt.apps.convert.export import (
+    OPTIONS,
+    SentenceModel,
+    read_checkpoint,
+    require_ctranslate2,
+    require_onnx,
+    write_checkpoint,
+    write_ctranslate2,
+    write_onnx,
+)
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian import read_marian, write_marian
 from docnmt.apps.convert.multilingual import KINDS as MULTILINGUAL
 from docnmt.apps.convert.multilingual import read_multilingual
-from docnmt.apps.convert.onnx_graphs import require_onnx, write_onnx
 from docnmt.apps.convert.pretrained_folder import CONFIG, GENERATION
-from docnmt.apps.convert.sentence_model import OPTIONS, SentenceModel, read_checkpoint, write_checkpoint
 from docnmt.core.data.tokenizer import BOS, EOS
 from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint

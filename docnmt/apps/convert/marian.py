@@ -8,6 +8,7 @@ from pathlib import Path
 import safetensors.torch
 
 from docnmt.apps.convert import marian_weights as weights
+from docnmt.apps.convert.export import PIECES, SentenceModel, built, write_pieces
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian_config import POSITIONS, config_json, config_problems, generation_json, read_config
 from docnmt.apps.convert.marian_vocabulary import LANGUAGE, Entries, entries, marian_table, of_language
@@ -21,7 +22,6 @@ from docnmt.apps.convert.pretrained_folder import (
     check_files,
     read_tensors,
 )
-from docnmt.apps.convert.sentence_model import PIECES, SentenceModel, built, write_pieces
 from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, Tokenizer
 from docnmt.core.tasks.config import DocumentTranslationConfig

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from docnmt.apps.convert.config import ConvertConfig
+from docnmt.apps.convert.export import SentenceModel, built
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian_config import read_layers
 from docnmt.apps.convert.multilingual_vocabulary import (
@@ -20,7 +21,6 @@ from docnmt.apps.convert.multilingual_vocabulary import (
     tokenizer_class,
 )
 from docnmt.apps.convert.pretrained_folder import CONFIG, TOKENIZER, check_files, read_tensors
-from docnmt.apps.convert.sentence_model import SentenceModel, built
 from docnmt.core.data.directions import directed
 from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import Tokenizer

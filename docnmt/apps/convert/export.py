@@ -1,0 +1,535 @@
+"""Models for other programs: CTranslate2, ONNX graphs, and the sentence model that both start from."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import (
+    Any,  # CTranslate2's specifications, which have no types
+    cast,
+)
+
+import torch
+import yaml
+from torch import Tensor, nn
+from typing_extensions import TypeIs
+
+from docnmt.apps.convert import marian_weights as weights
+from docnmt.core.data.directions import known_languages
+from docnmt.core.data.preparation import Preparation
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK
+from docnmt.core.models.architectures import ConcatTransformer, Transformer
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.models.encoder_decoder import Stack
+from docnmt.core.models.translation_model import is_translation_model
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.training.checkpoint import load_state, save_checkpoint, unique_state
+from docnmt.core.training.load_model import load_model
+from docnmt.core.training.progress_state import TrainingState
+from docnmt.modules.fusion import Concat, Fusion
+from docnmt.modules.layers import Layer
+from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
+from docnmt.registry.options import to_dict
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import BEST, find_checkpoint, write_text
+
+# A sentence model, as it is read from one form and written in another, and its form as a docnmt checkpoint.
+
+
+#: The model's options as a `--config` file; the name is not config.yaml, because no training run has this folder.
+OPTIONS = "model.yaml"
+#: The SentencePiece models of source and target in a folder for another toolkit.
+PIECES = ("source.spm", "target.spm")
+#: The options that a model needs to start from this one; positions may have more levels, all others may differ.
+_OF_WEIGHTS = (
+    "encoder_layers",
+    "decoder_layers",
+    "embed_dim",
+    "heads",
+    "ffn_dim",
+    "dropout",
+    "activation",
+    "norm",
+    "share_embeddings",
+    "tie_output",
+    "output_bias",
+    "scale_embeddings",
+    "position_fusion",
+    "sinusoids",
+    "norm_embeddings",
+)
+#: More of them, of models with learned positions.
+_OF_TABLES = ("position", "max_positions", "share_positions")
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceModel:
+    """A `transformer` with its weights, its options, and the task that has its languages and tokenizers.
+
+    It can be a `concat_transformer` if it is only written: for other toolkits, this is a sentence model in which
+    `<brk>` is a word.
+
+    Attributes:
+        path: the file or folder from which it was read, for messages.
+    """
+
+    path: Path
+    model: Transformer | ConcatTransformer
+    config: TransformerConfig
+    task: DocumentTranslation
+
+    @property
+    def joined(self) -> bool:
+        """True if its texts are several sentences with `<brk>` between them."""
+        return isinstance(self.model, ConcatTransformer)
+
+    def __str__(self) -> str:
+        c, task = self.config, self.task
+        sizes = dict.fromkeys((task.source_vocabulary_size, task.target_vocabulary_size))
+        targets = known_languages((task.source_tokenizer, task.target_tokenizer), "target")
+        several = f" ({len(targets)} target languages)" if targets else ""
+        kind = "concat_transformer" if self.joined else "transformer"
+        return (
+            f"{kind} {'-'.join(task.languages)}{several}, {c.encoder_layers}+{c.decoder_layers} layers, width "
+            f"{c.embed_dim}, {c.heads} heads, vocabulary {' and '.join(f'{size:,}' for size in sizes)}"
+        )
+
+
+def built(
+    folder: Path, config: TransformerConfig, task: DocumentTranslation, tensors: Mapping[str, Tensor], *,
+    rows: tuple[Sequence[int], Sequence[int]], shared: bool, tied: bool,
+) -> SentenceModel:  # fmt: skip
+    """Return a model with the weights of a folder of transformers; equal matrices are shared.
+
+    Args:
+        rows, shared, tied: as for `from_transformers`.
+
+    Raises:
+        UserError: the weights do not fit the configuration.
+    """
+    try:
+        own = weights.from_transformers(config, tensors, rows=rows, shared=shared, tied=tied)
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
+    config = replace(
+        config,
+        share_embeddings=weights.TARGET not in own,
+        tie_output=weights.OUTPUT not in own,
+        output_bias=weights.OUTPUT_BIAS in own,
+    )
+    model = Transformer.build(config, task).eval()
+    load_state(model, own, folder)
+    return SentenceModel(folder, model, config, task)
+
+
+def write_pieces(sentence: SentenceModel, folder: Path) -> None:
+    """Write the SentencePiece models as source.spm and target.spm, for toolkits that cut texts by themselves."""
+    sides = (sentence.task.source_tokenizer, sentence.task.target_tokenizer)
+    for name, tokenizer in zip(PIECES, sides, strict=True):
+        (folder / name).write_bytes(tokenizer.prepared(Preparation()).to_bytes())
+
+
+def read_checkpoint(path: Path, form: str) -> SentenceModel:
+    """Read the model of a docnmt checkpoint or save-dir, to be written as `form`.
+
+    Raises:
+        UserError: it cannot be read, or the other form cannot express it: it is neither a `transformer` nor a
+            `concat_transformer` that reads its windows as one sequence.
+    """
+    file = find_checkpoint(path)
+    loaded = load_model(file)
+    if _is_exported(loaded.model):
+        assert isinstance(loaded.model_config, TransformerConfig)
+        return SentenceModel(file, loaded.model, loaded.model_config, cast(DocumentTranslation, loaded.task))
+    why, windows = "it translates no text", isinstance(loaded.model, ConcatTransformer)
+    if is_translation_model(loaded.model):
+        noun, windows = loaded.model.reading.noun, isinstance(cast(object, loaded.model), ConcatTransformer)
+        why = (
+            "its positions or its source without <brk> have no counterpart there"
+            if windows
+            else "its layers are unknown there"
+            if noun == "sentence"
+            else f"it reads a {noun}, and models there read a sentence"
+        )
+    raise UserError(
+        f"{file}: a '{loaded.header['model']}' cannot be exported to {form}: {why}; export a 'transformer', such as "
+        "the sentence model that a document model started from"
+    )
+
+
+def _is_exported(model: object) -> TypeIs[Transformer | ConcatTransformer]:
+    """Return True if other toolkits have a counterpart of the model.
+
+    A `concat_transformer` must read windows like sentences: as one sequence of positions, with `<brk>` on both sides.
+    """
+    if type(model) is ConcatTransformer:
+        return model.reading.positions == "sequence" and model.reading.source_breaks
+    return type(model) is Transformer
+
+
+def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
+    """Write a checkpoint, and its model's options as a `--config` file for models that start from it."""
+    state = sentence.task.state()
+    sections = {"task": to_dict(sentence.task.config), "model": to_dict(sentence.config)}
+    header = {
+        "arch": "transformer",
+        "model": "transformer",
+        "criterion": "label_smoothed_cross_entropy",
+        "task": "document_translation",
+        "config": {"run": {}, "training": {}, "optimization": {}, "criterion": {}, **sections},
+        "task_state": state.json,
+        "progress": TrainingState().to_json(),
+        "fingerprint": "",
+        "threads": 1,
+        "device": "cpu",
+        "scores": {},
+    }
+    tensors = {f"model.{name}": tensor for name, tensor in unique_state(sentence.model).items()}
+    save_checkpoint(folder / BEST, header, tensors | state.tensors)
+    names = (*_OF_WEIGHTS, *(_OF_TABLES if sentence.config.position == "learned" else ()))
+    options = {name.replace("_", "-"): getattr(sentence.config, name) for name in names}
+    head = (
+        "# what a model needs that starts from this one: docnmt-train DATA --config FILE --finetune-from-model FOLDER\n"
+    )
+    write_text(folder / OPTIONS, head + yaml.safe_dump(options, sort_keys=False))
+
+
+# Export of a sentence `transformer` as a folder for CTranslate2.
+
+
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
+#: Parts of a layer in CTranslate2's specification, and the corresponding modules of docnmt.
+_ENCODER_LAYER = {
+    "self_attention/linear_0": "attention.qkv",
+    "self_attention/linear_1": "attention.output",
+    "self_attention/layer_norm": "attention_residual.norm",
+    "ffn/linear_0": "feed_forward.inner",
+    "ffn/linear_1": "feed_forward.output",
+    "ffn/layer_norm": "feed_forward_residual.norm",
+}
+_DECODER_LAYER = {
+    **_ENCODER_LAYER,
+    "attention/linear_0": "cross.query",
+    "attention/linear_1": "cross.key_value",
+    "attention/linear_2": "cross.output",
+    "attention/layer_norm": "cross_residual.norm",
+}
+#: The longest text in CTranslate2 and ONNX, in subwords: rows of the table of positions. docnmt has no such limit.
+POSITIONS = 1024
+#: The bias of entries that are never written: CTranslate2 and ONNX have no list of them. It fits into 16-bit types.
+NEVER = -1e4
+
+
+def require_ctranslate2() -> ModuleType:
+    """Return CTranslate2's module of specifications.
+
+    Raises:
+        UserError: the package is not installed.
+    """
+    try:
+        return importlib.import_module("ctranslate2.specs")
+    except ImportError as error:
+        raise UserError("--to ctranslate2: CTranslate2 is not installed; pip install 'docnmt[convert]'") from error
+
+
+def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
+    """Write the model, its vocabularies, and its SentencePiece models as source.spm and target.spm.
+
+    The weights stay in single precision; CTranslate2 quantises when it loads them (`compute_type="int8"`). `<s>`,
+    `<mask>` and, in models of single sentences, `<brk>` get the probability 0, because no translation has them.
+
+    Raises:
+        UserError: CTranslate2 is not installed, or does not support the model's options.
+    """
+    specs, config, task = require_ctranslate2(), sentence.config, sentence.task
+    if found := _problems(sentence):
+        raise UserError(f"{sentence.path}: cannot be a CTranslate2 model: {'; '.join(found)}")
+    spec = specs.TransformerSpec.from_config(
+        (config.encoder_layers, config.decoder_layers),
+        config.heads,
+        pre_norm=config.norm == "pre",
+        activation=getattr(specs.common_spec.Activation, _ACTIVATIONS[config.activation]),
+        layernorm_embedding=config.norm_embeddings,
+    )
+    model, own = sentence.model, unique_state(sentence.model)
+    for name, stack, table in (("encoder", model.encoder, _ENCODER_LAYER), ("decoder", model.decoder, _DECODER_LAYER)):
+        _set_inputs(getattr(spec, name), stack)
+        parts = {f"{name}/layer_norm": f"{name}.norm"} if config.norm == "pre" else {}
+        parts |= {f"{name}/layernorm_embedding": f"{name}.embedding.norm"} if config.norm_embeddings else {}
+        for n in range(len(stack.layers)):
+            parts |= {f"{name}/layer_{n}/{part}": f"{name}.layers.{n}.{module}" for part, module in table.items()}
+        for part, module in parts.items():
+            kinds = ("gamma", "beta") if part.endswith(("layer_norm", "layernorm_embedding")) else ("weight", "bias")
+            for kind, parameter in zip(kinds, ("weight", "bias"), strict=True):
+                setattr(specs.model_spec.index_spec(spec, part), kind, own[f"{module}.{parameter}"])
+    spec.decoder.projection.weight, spec.decoder.projection.bias = projection(sentence)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (SPECIAL[n] for n in (UNK, BOS, EOS))
+    spec.config.decoder_start_token, spec.config.add_source_eos = SPECIAL[BOS], True
+    spec.register_source_vocabulary(task.source_tokenizer.vocabulary())
+    spec.register_target_vocabulary(task.target_tokenizer.vocabulary())
+    spec.validate()
+    spec.optimize()
+    spec.save(str(folder))
+    write_pieces(sentence, folder)
+
+
+def attention_problems(sentence: SentenceModel) -> list[str]:
+    """Return a message for each option of attention that is not exported."""
+    config, attention = sentence.config, sentence.model.decoder.stack[0].sublayer("attention")
+    if not isinstance(attention, SelfAttention):
+        return [f"--attention {config.attention}: only softmax is exported"]
+    if attention.position is not None:
+        return [f"--position {config.position}: inside attention; only those added to embeddings are exported"]
+    return []
+
+
+def _problems(sentence: SentenceModel) -> list[str]:
+    """Return a message for each option that CTranslate2 does not support."""
+    config, found = sentence.config, attention_problems(sentence)
+    if config.position_fusion not in ("add", "concat"):
+        found.append(f"--position-fusion {config.position_fusion}: only add and concat are exported")
+    return found
+
+
+def _set_inputs(part: Any, stack: Stack) -> None:
+    """Set the embeddings and the positions in the specification of the encoder or the decoder, which adds them.
+
+    For concatenation, W[sE; P] + b is the sum of s·E·W_E^T and P·W_P^T + b, so the two tables contain the projection.
+    """
+    embedding = stack.embedding
+    tokens, scale = embedding.tokens.weight.detach(), embedding.scale
+    table = position_table(stack)
+    if isinstance(embedding.fusion, Concat):
+        words, positions = (matrix.detach() for matrix in embedding.fusion.matrices)
+        bias = embedding.fusion.projection.bias.detach()
+        tokens, scale, table = scale * tokens @ words.T, 1.0, table @ positions.T + bias
+    embeddings = part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
+    embeddings.weight, part.scale_embeddings, part.position_encodings.encodings = tokens, scale, table
+
+
+def position_table(stack: Stack) -> Tensor:
+    """Return the encoding (`POSITIONS`, d) of the places 0, 1, … of encoder or decoder; 0 without positions."""
+    embedding = stack.embedding
+    places = torch.zeros(POSITIONS, 4, dtype=torch.int64)
+    places[:, 0] = torch.arange(POSITIONS)
+    table = torch.zeros(POSITIONS, embedding.tokens.embedding_dim)
+    return table if embedding.position is None else embedding.position(places).detach()
+
+
+def projection(sentence: SentenceModel) -> tuple[Tensor, Tensor]:
+    """Return weight (V, d) and bias (V,) of the output, with `NEVER` for entries that no translation has."""
+    output = sentence.model.output
+    bias = torch.zeros(output.out_features) if output.bias is None else output.bias.detach().clone()
+    bias[[BOS, MASK] if sentence.joined else [BOS, BRK, MASK]] = NEVER
+    return output.weight.detach(), bias
+
+
+# Parts of the ONNX graphs: how torch writes one, and layers and attention over padded batches by plain operators.
+
+
+#: The files of the graphs that every model has.
+ENCODER, STEP = "encoder.onnx", "step.onnx"
+#: The version of the operators.
+_OPSET = 18
+
+
+def export(
+    graph: nn.Module, path: Path, inputs: Mapping[str, tuple[Tensor, Sequence[int]]], outputs: Sequence[str]
+) -> None:
+    """Write a graph as an ONNX file.
+
+    Args:
+        inputs: for each argument of the graph, an example and which of its sizes are any. These may be neither 1
+            nor equal to others, and no two examples the same tensor: torch takes them for fixed, or for the same.
+    """
+    any_size = torch.export.Dim.DYNAMIC
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of parts that nothing here needs
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            graph.eval(), (), str(path), kwargs={name: example for name, (example, _) in inputs.items()},
+            input_names=[*inputs], output_names=[*outputs],
+            dynamic_shapes={name: dict.fromkeys(sizes, any_size) for name, (_, sizes) in inputs.items()},
+            dynamo=True, verbose=False, opset_version=_OPSET,
+        )  # fmt: skip
+
+
+def through(layer: Layer, x: Tensor, attend: Mapping[str, Callable[[Tensor], Tensor]]) -> Tensor:
+    """Return x (B, L, d) behind a layer, given how its attentions read."""
+    for block in layer.blocks:
+        residual = layer.residual(block)
+        read = residual.enter(x)
+        first, *beside = [attend[name](read) if name in attend else layer.sublayer(name)(read) for name in block]
+        x = residual.leave(x, sum(beside, start=first))
+    return x
+
+
+def heads_of(x: Tensor, parts: int, heads: int) -> Tensor:
+    """(B, L, parts · h · d_h) → (parts, B, h, L, d_h)."""
+    return x.view(*x.shape[:-1], parts, heads, -1).permute(2, 0, 3, 1, 4)
+
+
+def mixed(output: nn.Linear, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax attention of q to k and v, (B, h, L, d_h) each; mask (B, L) of the keys → (B, L, d)."""
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask[:, None, None], -torch.inf)
+    read: Tensor = output((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+    return read
+
+
+def whole(own: SelfAttention, mask: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return self-attention of rows (B, L, d) in an encoder; mask (B, L)."""
+
+    def attend(read: Tensor) -> Tensor:
+        q, k, v = heads_of(own.qkv(read), 3, own.heads)
+        return mixed(own.output, q, k, v, mask)
+
+    return attend
+
+
+def next_word(own: SelfAttention, before: Tensor, written: list[Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return self-attention of one word, (B, 1, d), to keys and values (2, B, h, T, d_h) of those before it and itself.
+
+    All T + 1 of them are appended to `written`.
+    """
+
+    def attend(read: Tensor) -> Tensor:
+        q, *new = heads_of(own.qkv(read), 3, own.heads)
+        keys = torch.cat([before, torch.stack(new)], dim=3)  # (2, B, h, T + 1, d_h)
+        written.append(keys)
+        return mixed(own.output, q, keys[0], keys[1], None)
+
+    return attend
+
+
+def across(own: CrossAttention, source: Tensor, mask: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the attention of one word, (B, 1, d), to keys and values (2, B, h, L, d_h) of its source; mask (B, L)."""
+
+    def attend(read: Tensor) -> Tensor:
+        (q,) = heads_of(own.query(read), 1, own.heads)
+        return mixed(own.output, q, source[0], source[1], mask)
+
+    return attend
+
+
+def self_attention(layer: Layer) -> SelfAttention:
+    """The self-attention of a layer."""
+    return cast(SelfAttention, layer.sublayer("attention"))
+
+
+def cross_attention(layer: Layer) -> CrossAttention:
+    """The attention of a decoder layer to the source sentence."""
+    return cast(CrossAttention, layer.sublayer("cross"))
+
+
+# Export of a `transformer` or `concat_transformer` as two ONNX graphs: the encoder, and one step of the decoder.
+#
+# The graphs compute what the model computes, in padded batches and with plain operators. Their values:
+#
+#     source (B, L) int64, mask (B, L) bool       subwords of B texts with `</s>`, and which of them are no padding
+#     memory (D, 2, B, h, L, d_h)                 keys and values of the source for each of D decoder layers
+#     token (B,) int64                            the last subword of each translation; `<s>` at the beginning
+#     cache (D, 2, B, h, T, d_h) → (…, T + 1, …)  keys and values of the T subwords before it; 0 at the beginning
+#     scores (B, V)                               logits of the next subword
+
+
+def require_onnx() -> None:
+    """Check that the packages are there with which torch writes ONNX.
+
+    Raises:
+        UserError: a package is not installed.
+    """
+    for name in ("onnx", "onnxscript"):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise UserError(f"--to onnx: {name} is not installed; pip install 'docnmt[onnx]'") from error
+
+
+def write_onnx(sentence: SentenceModel, folder: Path) -> None:
+    """Write the graphs, and the SentencePiece models as source.spm and target.spm.
+
+    Raises:
+        UserError: a package is missing, or the graphs cannot express the model's options.
+    """
+    require_onnx()
+    if found := attention_problems(sentence):
+        raise UserError(f"{sentence.path}: cannot be an ONNX model: {'; '.join(found)}")
+    heads, width = sentence.config.heads, sentence.config.embed_dim
+    layers, size = sentence.config.decoder_layers, width // heads
+    source, mask = torch.ones(2, 5, dtype=torch.int64), torch.ones(2, 5, dtype=torch.bool)
+    memory, cache = (torch.zeros(layers, 2, 2, heads, length, size) for length in (5, 3))
+    text = {"source": (source, (0, 1)), "mask": (mask, (0, 1))}
+    export(EncoderGraph(sentence), folder / ENCODER, text, ("memory",))
+    step = {"token": (source[:, 0], (0,)), "cache": (cache, (2, 4)), "memory": (memory, (2, 4)), "mask": text["mask"]}
+    export(StepGraph(sentence), folder / STEP, step, ("scores", "new_cache"))
+    write_pieces(sentence, folder)
+
+
+class Inputs(nn.Module):
+    """The embeddings of a side, with positions from a table."""
+
+    table: Tensor
+
+    def __init__(self, stack: Stack) -> None:
+        super().__init__()
+        self.embedding, self.fusion = stack.embedding, cast("Fusion | None", stack.embedding.fusion)
+        self.register_buffer("table", position_table(stack))
+
+    def forward(self, tokens: Tensor, first: int) -> Tensor:
+        """tokens (B, L), of which the first stands in this place → (B, L, d)."""
+        x: Tensor = self.embedding.tokens(tokens) * self.embedding.scale
+        if self.fusion is not None:
+            places = self.table.narrow(0, first, tokens.shape[1])
+            x = self.fusion.combine(x, places.expand_as(x), None)
+        if self.embedding.norm is not None:
+            x = self.embedding.norm(x)
+        return x
+
+
+class EncoderGraph(nn.Module):
+    """The encoder, and the decoder's projections of what it returns."""
+
+    def __init__(self, sentence: SentenceModel) -> None:
+        super().__init__()
+        self.encoder, self.inputs = sentence.model.encoder, Inputs(sentence.model.encoder)
+        self.heads = sentence.config.heads
+        self.cross = nn.ModuleList(cross_attention(layer).key_value for layer in sentence.model.decoder.stack)
+
+    def forward(self, source: Tensor, mask: Tensor) -> Tensor:
+        """source, mask (B, L) → memory (D, 2, B, h, L, d_h)."""
+        x = self.inputs(source, 0)
+        for layer in self.encoder.stack:
+            x = through(layer, x, {"attention": whole(self_attention(layer), mask)})
+        x = self.encoder.norm(x)
+        return torch.stack([heads_of(project(x), 2, self.heads) for project in self.cross])
+
+
+class StepGraph(nn.Module):
+    """One step of the decoder."""
+
+    bias: Tensor
+
+    def __init__(self, sentence: SentenceModel) -> None:
+        super().__init__()
+        self.decoder, self.inputs = sentence.model.decoder, Inputs(sentence.model.decoder)
+        self.output = sentence.model.output
+        self.register_buffer("bias", projection(sentence)[1])
+
+    def forward(self, token: Tensor, cache: Tensor, memory: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """token (B,), cache (D, 2, B, h, T, d_h), memory, mask → scores (B, V), cache (D, 2, B, h, T + 1, d_h)."""
+        x = self.inputs(token[:, None], cache.shape[4])  # (B, 1, d)
+        written: list[Tensor] = []
+        for number, layer in enumerate(self.decoder.stack):
+            attention = next_word(self_attention(layer), cache[number], written)
+            x = through(
+                layer, x, {"attention": attention, "cross": across(cross_attention(layer), memory[number], mask)}
+            )
+        features = self.decoder.norm(x)[:, 0]
+        return nn.functional.linear(features, self.output.weight, self.bias), torch.stack(written)
