@@ -18,8 +18,7 @@ import toy
 from document_readers import add_documents
 from parallel_text import ParallelText
 
-from docnmt.apps.convert.json_file import JsonFile
-from docnmt.apps.convert.marian_config import read_config
+from docnmt.apps.convert.transformers_folder import JsonFile, read_config
 from docnmt.apps.report.discourse_results import read_test_sets
 from docnmt.cli.command_line import Given
 from docnmt.cli.train import parse

@@ -19,11 +19,15 @@ from docnmt.apps.convert.export import (
     write_ctranslate2,
     write_onnx,
 )
-from docnmt.apps.convert.json_file import JsonFile
-from docnmt.apps.convert.marian import read_marian, write_marian
-from docnmt.apps.convert.multilingual import KINDS as MULTILINGUAL
-from docnmt.apps.convert.multilingual import read_multilingual
-from docnmt.apps.convert.pretrained_folder import CONFIG, GENERATION
+from docnmt.apps.convert.transformers_folder import (
+    CONFIG,
+    GENERATION,
+    JsonFile,
+    read_marian,
+    read_multilingual,
+    write_marian,
+)
+from docnmt.apps.convert.transformers_folder import KINDS as MULTILINGUAL
 from docnmt.core.data.tokenizer import BOS, EOS
 from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint

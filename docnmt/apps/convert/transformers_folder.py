@@ -1,0 +1,866 @@
+"""Folders of Hugging Face's Marian, M2M100, NLLB and mBART-50 models: their settings and vocabularies as ours.
+The tensors are in `weights`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import sentencepiece
+from google.protobuf.message import DecodeError
+from sentencepiece import sentencepiece_model_pb2 as model_pb2
+from torch import Tensor
+
+from docnmt.apps.convert import marian_weights as weights
+from docnmt.apps.convert.config import ConvertConfig
+from docnmt.apps.convert.export import PIECES, SentenceModel, built, write_pieces
+from docnmt.core.data.directions import directed
+from docnmt.core.data.preparation import Preparation
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Tokenizer
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.training.checkpoint import unique_state
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import write_json
+from docnmt.runtime.languages import script
+from docnmt.runtime.structured import read_json
+from docnmt.runtime.version import __version__
+
+# JSON files of other toolkits, with values that are checked when they are used.
+
+
+class JsonFile:
+    """A file with one JSON object.
+
+    Attributes:
+        values: the content; empty if the file is `optional` and missing.
+
+    Raises:
+        UserError: the file is missing, or contains something else.
+    """
+
+    def __init__(self, path: Path, *, optional: bool = False) -> None:
+        self.path = path
+        self.values: Mapping[str, object] = {}
+        if optional and not path.exists():
+            return
+        self.values = read_json(path, dict[str, object])
+
+    def whole(self, name: str) -> int:
+        """Return a required whole number."""
+        value = self.values.get(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise UserError(f"{self.path}: '{name}': expected a whole number, got {value!r}")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """Return a number, or the default if it is missing."""
+        value = self.values.get(name, default)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise UserError(f"{self.path}: '{name}': expected a number, got {value!r}")
+        return float(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a truth value, or the default if it is missing."""
+        value = self.values.get(name, default)
+        if not isinstance(value, bool):
+            raise UserError(f"{self.path}: '{name}': expected true or false, got {value!r}")
+        return value
+
+    def token(self, name: str, default: str) -> str:
+        """Return a text, or the `content` of an object; the default if it is missing."""
+        value = self.values.get(name, default)
+        value = value.get("content") if isinstance(value, dict) else value
+        if not isinstance(value, str):
+            raise UserError(f"{self.path}: '{name}': expected a text, got {value!r}")
+        return value
+
+    def rows(self) -> dict[str, int]:
+        """Return the whole file as a table, text → row, in which no row occurs twice."""
+        table = {name: row for name, row in self.values.items() if isinstance(row, int) and row >= 0}
+        if len(set(table.values())) < len(self.values):
+            raise UserError(f"{self.path}: expected a row, 0 or more, for each piece, and none twice")
+        return table
+
+
+# Conversion between config.json of a Marian model and the options of docnmt's `transformer`.
+
+
+#: Names of transformers → docnmt's.
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
+#: Settings that early versions of transformers wrote. A model with other values is no Marian model.
+_FIXED = {
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "static_position_embeddings": True,
+}
+#: The longest text in transformers, in subwords: rows of its table of positions. docnmt has no such limit.
+POSITIONS = 1024
+
+
+def read_config(settings: JsonFile) -> TransformerConfig:
+    """Return the model's options, except those for shared matrices, which follow from the weights.
+
+    Raises:
+        UserError: a setting is missing or has another type, or docnmt cannot compute some settings, all of them named.
+    """
+    problems = [
+        f"'{name}' is {settings.values[name]!r}, expected {value!r}, as transformers computes it"
+        for name, value in _FIXED.items()
+        if settings.values.get(name, value) != value
+    ]
+    start, pad = settings.whole("decoder_start_token_id"), settings.whole("pad_token_id")
+    if start != pad:
+        problems.append(f"'decoder_start_token_id' is {start} and 'pad_token_id' {pad}; in a Marian model they are one")
+    return replace(read_layers(settings, default="gelu", problems=problems), norm="post")
+
+
+def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = ()) -> TransformerConfig:
+    """Return the options that the configurations of Marian, M2M100, NLLB and mBART have in common.
+
+    Args:
+        default: the activation if none is named. problems: messages of problems already found.
+
+    Raises:
+        UserError: as for `read_config`.
+    """
+    problems = list(problems)
+    for what in ("attention_heads", "ffn_dim"):
+        encoder, decoder = (settings.whole(f"{side}_{what}") for side in ("encoder", "decoder"))
+        if encoder != decoder:
+            problems.append(f"'encoder_{what}' is {encoder} and 'decoder_{what}' {decoder}; docnmt has one for both")
+    activation = settings.token("activation_function", default)
+    if activation not in _ACTIVATIONS:
+        problems.append(f"'activation_function' is {activation!r}, expected one of {', '.join(_ACTIVATIONS)}")
+    config = TransformerConfig(
+        encoder_layers=settings.whole("encoder_layers"),
+        decoder_layers=settings.whole("decoder_layers"),
+        embed_dim=settings.whole("d_model"),
+        heads=settings.whole("encoder_attention_heads"),
+        ffn_dim=settings.whole("encoder_ffn_dim"),
+        dropout=settings.number("dropout", 0.1),
+        activation=_ACTIVATIONS.get(activation, "relu"),  # type: ignore[arg-type]
+        position_fusion="add",
+        scale_embeddings=settings.flag("scale_embedding", False),
+    )
+    if problems := problems or config.problems():
+        raise UserError(f"{settings.path}: {'; '.join(problems)}")
+    return config
+
+
+def config_problems(config: TransformerConfig) -> list[str]:
+    """Return a message for each option that Marian does not support."""
+    wanted = {
+        "norm": "post",
+        "position": "sinusoidal",
+        "sinusoids": "paper",
+        "position_fusion": "add",
+        "attention": "softmax",
+        "norm_embeddings": False,
+    }
+    return [
+        f"--{name.replace('_', '-')} {getattr(config, name)}: Marian has {value} only"
+        for name, value in wanted.items()
+        if getattr(config, name) != value
+    ]
+
+
+def config_json(config: TransformerConfig, sizes: tuple[int, int], eos: int, pad: int) -> dict[str, object]:
+    """Return config.json of a model with these options.
+
+    Args:
+        sizes: sizes of the source's and the target's vocabulary. eos, pad: rows of `</s>` and `<pad>`.
+    """
+    sides = {
+        f"{side}_{name}": value
+        for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers))
+        for name, value in (("layers", layers), ("attention_heads", config.heads), ("ffn_dim", config.ffn_dim))
+    }
+    return {
+        "architectures": ["MarianMTModel"], "model_type": "marian", "docnmt_version": __version__, "dtype": "float32",
+        "d_model": config.embed_dim, **sides, "activation_function": config.activation, "dropout": config.dropout,
+        "attention_dropout": 0.0, "activation_dropout": 0.0, "scale_embedding": config.scale_embeddings,
+        "max_position_embeddings": POSITIONS, "static_position_embeddings": True,
+        "vocab_size": sizes[0], "decoder_vocab_size": sizes[1],
+        # without tied output transformers does not share embeddings either, whatever is said here
+        "share_encoder_decoder_embeddings": config.share_embeddings and config.tie_output,
+        "tie_word_embeddings": config.tie_output, "is_encoder_decoder": True,
+        "eos_token_id": eos, "forced_eos_token_id": eos, "pad_token_id": pad, "decoder_start_token_id": pad,
+    }  # fmt: skip
+
+
+def generation_json(eos: int, pad: int, banned: list[int]) -> dict[str, object]:
+    """Return generation_config.json: docnmt's search with its default beam; `banned` rows are never written."""
+    return {
+        "bad_words_ids": [[row] for row in banned],
+        "decoder_start_token_id": pad,
+        "early_stopping": True,
+        "eos_token_id": eos,
+        "forced_eos_token_id": eos,
+        "length_penalty": 1.0,
+        "max_length": 512,
+        "num_beams": 5,
+        "pad_token_id": pad,
+    }
+
+
+# Conversion between the vocabulary of a folder of transformers, such as Marian's, and docnmt's tokenizers.
+#
+# A Marian folder has a SentencePiece model for each language and a table, piece → row of the embeddings. A docnmt
+# tokenizer is one SentencePiece model whose numbers are the rows. So both models are rewritten with all pieces of the
+# table, in one order for both languages; each still cuts text into its own pieces. This is exact for unigram models,
+# which OPUS-MT has. A BPE model can cut a word differently if a piece of the other language is a step towards one of
+# its
+# own.
+
+
+#: The target language before a source text, `>>deu<< A text`. transformers splits it off before SentencePiece;
+#: SentencePiece itself finds it if the piece includes the space that SentencePiece puts before a text.
+LANGUAGE = re.compile(r"▁?(>>[^<>]+<<)")
+
+_Piece = model_pb2.ModelProto.SentencePiece
+CONTROL, USER_DEFINED = _Piece.CONTROL, _Piece.USER_DEFINED
+#: A score below those of all pieces, so that BPE, which merges by scores, takes such an entry last.
+_LAST = -1e6
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The vocabulary of one language, with V entries in the order of docnmt's numbers.
+
+    Attributes:
+        names: the pieces. rows: the row of each piece in the model's matrices; -1 if it has none (`<brk>`, `<mask>`).
+        kinds: SentencePiece's kind of pieces that its model lacks. Text is never cut into further pieces that the model
+            lacks, but they are written as text.
+    """
+
+    names: list[str]
+    rows: list[int]
+    kinds: Mapping[str, int] = field(default_factory=dict)
+
+
+def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Collection[str] = ()) -> Entries:
+    """Return a table's entries by docnmt's numbers: the special ones first, the others in the order of their rows.
+
+    `<s>` is the row `pad`, with which the decoder begins. Entries that were `added` to a vocabulary are words: they
+    include the space before them.
+
+    Raises:
+        KeyError: `unk` or `eos` is no entry.
+    """
+    special = [table[unk], pad, table[eos], table.get(SPECIAL[BRK], -1), table.get(SPECIAL[MASK], -1)]
+    others = sorted((row, name) for name, row in table.items() if row not in special)
+    names = [f"▁{name}" if name in added else _own_name(name) for _, name in others]
+    kinds = {f"▁{name}": USER_DEFINED for name in added}
+    return Entries([*SPECIAL, *names], [*special, *(row for row, _ in others)], kinds)
+
+
+def marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
+    """Return Marian's table of a docnmt vocabulary, and docnmt's number of each of its rows.
+
+    `</s>` is row 0 and `<unk>` row 1, as in OPUS-MT. `<pad>`, with which the decoder begins, is row 2: transformers has
+    one number for it where source and target have a table each.
+    """
+    order = [EOS, UNK, BOS, *range(BRK, len(names))]
+    pad = next(name for name in ("<pad>", SPECIAL[BOS]) if name not in names[len(SPECIAL) :])
+    found = [pad if number == BOS else LANGUAGE.sub(r"\1", names[number]) for number in order]
+    return {name: row for row, name in enumerate(found)}, order
+
+
+def _own_name(name: str) -> str:
+    if name in SPECIAL or not name:  # an ordinary entry with such a name; SentencePiece needs unique names
+        return f"<{name}>"
+    return LANGUAGE.sub(r"▁\1", name)
+
+
+def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:
+    """Return a language's tokenizer with this vocabulary, and the number of its model's pieces that are not in it.
+
+    A model that already has this vocabulary is unchanged, byte for byte.
+
+    Raises:
+        UserError: the file is no SentencePiece model, or one without pieces.
+    """
+    content = path.read_bytes()
+    model = model_pb2.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError as error:
+        raise UserError(f"{path}: is not a SentencePiece model, or a damaged one") from error
+    if not model.pieces:
+        raise UserError(f"{path}: has no pieces; was its download interrupted?")
+    left_out, names = 0, vocabulary.names
+    if [piece.piece for piece in model.pieces] != names:
+        own = {piece.piece: piece for piece in model.pieces if piece.type not in (_Piece.UNKNOWN, _Piece.CONTROL)}
+        left_out = len(own.keys() - set(names))
+        pieces = [own.get(name) or _other(number, name, vocabulary.kinds) for number, name in enumerate(names)]
+        content = _rewritten(model, pieces)
+    try:
+        return Tokenizer.from_bytes(content), left_out
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _other(number: int, name: str, kinds: Mapping[str, int]) -> model_pb2.ModelProto.SentencePiece:
+    """Return an entry that the language's own model lacks."""
+    if number < len(SPECIAL):
+        kind = _Piece.UNKNOWN if number == UNK else CONTROL
+    else:
+        kind = kinds.get(name, USER_DEFINED if LANGUAGE.fullmatch(name) else _Piece.UNUSED)
+    return _Piece(piece=name, score=_LAST if kind == _Piece.UNUSED else 0.0, type=kind)
+
+
+def _rewritten(model: model_pb2.ModelProto, pieces: list[model_pb2.ModelProto.SentencePiece]) -> bytes:
+    """Return the model with other entries; unknown words are written as nothing, as in transformers."""
+    made = model_pb2.ModelProto(pieces=pieces, trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec)
+    if model.HasField("denormalizer_spec"):
+        made.denormalizer_spec.CopyFrom(model.denormalizer_spec)
+    spec = made.trainer_spec
+    spec.vocab_size, spec.unk_surface = len(pieces), ""
+    spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id = UNK, BOS, EOS, -1
+    spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL[UNK], SPECIAL[BOS], SPECIAL[EOS]
+    content: bytes = made.SerializeToString()
+    return content
+
+
+# Reading of folders of Hugging Face transformers: weights in one or several files, and added entries.
+
+
+CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
+    "config.json",
+    "model.safetensors",
+    "generation_config.json",
+    "tokenizer_config.json",
+)
+#: The index, which names the file of each tensor, and the file of entries that were added to the vocabulary.
+_INDEX, ADDED = f"{WEIGHTS}.index.json", "added_tokens.json"
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+
+
+def check_files(folder: Path, settings: JsonFile, kind: str, needed: Sequence[str], noun: str) -> None:
+    """Check that a folder has a model of this kind and the needed files.
+
+    Raises:
+        UserError: config.json names another kind, or files are missing.
+    """
+    found = settings.values.get("model_type")
+    if found != kind:
+        raise UserError(f"{settings.path}: 'model_type' is {found!r}, expected 'marian', 'm2m_100' or 'mbart'")
+    problems = []
+    missing = [name for name in needed if not (folder / name).is_file()]
+    if not any((folder / name).is_file() for name in (WEIGHTS, _INDEX)):
+        if any((folder / name).is_file() for name in _PICKLES):
+            problems.append(
+                f"{folder}: {_PICKLES[0]} is a pickle, which docnmt does not open; have transformers write "
+                f"{WEIGHTS}: AutoModelForSeq2SeqLM.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})"
+            )
+        else:
+            missing = [WEIGHTS, *missing]
+    if missing:
+        problems.append(f"{folder}: {', '.join(missing)} missing; expected the files of {noun}")
+    if problems:
+        raise UserError("; and ".join(problems))
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Return the weights, from one file or from all files that the index names.
+
+    Raises:
+        UserError: a file is missing or damaged, or lacks a tensor that the index says it has.
+    """
+    if (folder / WEIGHTS).is_file():
+        return _tensors(folder / WEIGHTS)
+    index = JsonFile(folder / _INDEX)
+    places = index.values.get("weight_map")
+    if not isinstance(places, dict) or not all(_is_plain(name) for name in places.values()):
+        raise UserError(f"{index.path}: 'weight_map': expected the name of a file in this folder for each tensor")
+    tensors: dict[str, Tensor] = {}
+    for name in dict.fromkeys(places.values()):
+        tensors |= _tensors(folder / name)
+    if missing := places.keys() - tensors.keys():
+        raise UserError(f"{index.path}: no file has the tensor '{min(missing)}'")
+    return tensors
+
+
+def _is_plain(name: object) -> bool:
+    return isinstance(name, str) and name.endswith(".safetensors") and Path(name).name == name
+
+
+def _tensors(file: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(file)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise UserError(f"{file}: is not a whole safetensors file: {error}") from error
+
+
+def added_tokens(folder: Path) -> dict[str, int]:
+    """Return the entries that are not SentencePiece's, special ones and those that were added later, with their rows.
+
+    They are in added_tokens.json, in tokenizer.json or in tokenizer_config.json.
+
+    Raises:
+        UserError: a file is damaged.
+    """
+    found = dict(JsonFile(folder / ADDED, optional=True).rows())
+    whole, tokens = (JsonFile(folder / name, optional=True) for name in ("tokenizer.json", TOKENIZER))
+    listed, decoder = whole.values.get("added_tokens", []), tokens.values.get("added_tokens_decoder", {})
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise UserError(f"{whole.path}: 'added_tokens': expected a list of objects")
+    if not isinstance(decoder, dict):
+        raise UserError(f"{tokens.path}: 'added_tokens_decoder': expected an object with a token for each row")
+    entries = [(whole.path, each.get("id"), each.get("content")) for each in listed]
+    entries += [
+        (tokens.path, row, each.get("content") if isinstance(each, dict) else each) for row, each in decoder.items()
+    ]
+    for path, row, content in entries:
+        if not str(row).isdecimal() or not isinstance(content, str):
+            raise UserError(f"{path}: expected a token and its row, got {content!r} and {row!r}")
+        found.setdefault(content, int(str(row)))
+    return found
+
+
+# Reading and writing of folders of transformers' MarianMTModel and MarianTokenizer, as OPUS-MT has them.
+
+
+TABLES = ("vocab.json", "target_vocab.json")
+
+
+def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Callable[[str], None]) -> SentenceModel:
+    """Read the model of a folder.
+
+    Args:
+        languages: source and target; None: that of tokenizer_config.json.
+        say: receives notes, line by line.
+
+    Raises:
+        UserError: a file is missing, damaged or does not fit the others, or docnmt cannot compute the model.
+    """
+    settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
+    check_files(folder, settings, "marian", (*PIECES, TABLES[0]), "an OPUS-MT model")
+    config, (source, target) = read_config(settings), _vocabularies(folder, settings, tokens)
+    task = DocumentTranslation(
+        DocumentTranslationConfig(),
+        languages=_marian_languages(languages, tokens),
+        tokenizers=_marian_tokenizers(folder, (source, target), say),
+    )
+    tensors, rows = read_tensors(folder), (source.rows, target.rows)
+    if unused := weights.unused_rows(tensors, rows):
+        say(f"note: {unused:,} rows of the embeddings in {folder} are of no entry in the vocabulary and were left out")
+    return built(
+        folder,
+        config,
+        task,
+        tensors,
+        rows=rows,
+        shared=settings.flag("share_encoder_decoder_embeddings", True),
+        tied=settings.flag("tie_word_embeddings", True),
+    )
+
+
+def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[Entries, Entries]:
+    """Return the vocabularies of source and target, with docnmt's numbers; both may have one table."""
+    unk, eos = tokens.token("unk_token", "<unk>"), tokens.token("eos_token", "</s>")
+    separate = tokens.flag("separate_vocabs", False)
+    files = [JsonFile(folder / name) for name in (TABLES if separate else TABLES[:1])]
+    tables = [file.rows() for file in files]
+    added = {name: row for name, row in added_tokens(folder).items() if name not in tables[0]}
+    tables[0] |= added
+    for file, table in zip(files, tables, strict=True):
+        if missing := [name for name in (unk, eos) if name not in table]:
+            raise UserError(f"{file.path}: has no entry '{missing[0]}'")
+    if tables[-1][eos] != settings.whole("eos_token_id"):
+        raise UserError(
+            f"{files[-1].path}: '{eos}' is row {tables[-1][eos]}, and 'eos_token_id' in {settings.path} is "
+            f"{settings.whole('eos_token_id')}"
+        )
+    of_target = () if separate else added
+    target = entries(tables[-1], unk=unk, eos=eos, pad=settings.whole("pad_token_id"), added=of_target)
+    if not separate:
+        return target, target
+    pad = tables[0].get(tokens.token("pad_token", "<pad>"), -1)
+    return entries(tables[0], unk=unk, eos=eos, pad=pad, added=added), target
+
+
+def _marian_languages(given: tuple[str | None, str | None], tokens: JsonFile) -> tuple[str, str]:
+    names = ("source_lang", "target_lang")
+    source, target = (own or tokens.token(name, "") for own, name in zip(given, names, strict=True))
+    for name, found in zip(names, (source, target), strict=True):
+        if not found:
+            raise UsageError(f"--{name.replace('_', '-')} is required: {tokens.path} does not name the language")
+    return source, target
+
+
+def _marian_tokenizers(
+    folder: Path, vocabularies: tuple[Entries, Entries], say: Callable[[str], None]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers of source and target; one object if they are equal."""
+    made = []
+    for name, own in zip(PIECES, vocabularies, strict=True):
+        tokenizer, left_out = of_language(folder / name, own)
+        made.append(tokenizer)
+        if left_out:
+            say(
+                f"note: {left_out:,} pieces of {folder / name} are in no vocab.json; transformers reads them as <unk>, "
+                "docnmt cuts such words into smaller pieces"
+            )
+    source, target = made
+    if source.to_bytes() == target.to_bytes():
+        target = source
+    tags = {name.strip("▁><"): name for name in source.vocabulary() if LANGUAGE.fullmatch(name)}
+    if not tags:
+        return source, target
+    return source.prepared(Preparation(tags=tags, tag_of="target")), target  # a target text begins with no tag
+
+
+def write_marian(sentence: SentenceModel, folder: Path) -> None:
+    """Write a folder that `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` read.
+
+    Raises:
+        UserError: the model has options that Marian does not support.
+    """
+    config, task = sentence.config, sentence.task
+    if found := config_problems(config):
+        raise UserError(f"{sentence.path}: cannot be a Marian model: {'; '.join(found)}")
+    sides = (task.source_tokenizer, task.target_tokenizer)
+    (source, source_order), (target, target_order) = (marian_table(side.vocabulary()) for side in sides)
+    eos, pad, *banned = (target_order.index(number) for number in (EOS, BOS, BRK, MASK))
+    tensors = weights.to_marian(config, unique_state(sentence.model), (source_order, target_order))
+    (folder / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+    write_json(folder / CONFIG, config_json(config, (len(source), len(target)), eos, pad))
+    brk = banned[0]
+    write_json(folder / GENERATION, generation_json(eos, pad, [pad, *(banned[1:] if sentence.joined else banned)]))
+    if sentence.joined:  # else `<brk>` would be cut into letters
+        write_json(folder / ADDED, {SPECIAL[BRK]: brk})
+    write_json(folder / TABLES[0], source)
+    if not task.joined:
+        write_json(folder / TABLES[1], target)
+    write_pieces(sentence, folder)
+    names = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": task.source_lang,
+        "target_lang": task.target_lang,
+        "unk_token": "<unk>",
+        "eos_token": "</s>",
+        "pad_token": list(target)[pad],
+        "separate_vocabs": not task.joined,
+        "model_max_length": POSITIONS,
+        "clean_up_tokenization_spaces": False,
+    }
+    write_json(folder / TOKENIZER, names)
+
+
+# Selection of the pieces of a vocabulary that some languages need, by the scripts of the letters.
+#
+# The Unicode name of a letter begins with the name of its script. Characters of none of the scripts here (digits,
+# punctuation, signs, scripts of no model's language) are kept.
+
+
+#: Code of a script → first words of the Unicode names of its letters.
+_WORDS = {
+    "Latn": "LATIN", "Arab": "ARABIC", "Armn": "ARMENIAN", "Beng": "BENGALI", "Cyrl": "CYRILLIC", "Deva": "DEVANAGARI",
+    "Ethi": "ETHIOPIC", "Geor": "GEORGIAN", "Grek": "GREEK", "Gujr": "GUJARATI", "Guru": "GURMUKHI",
+    "Hang": "HANGUL CJK", "Hans": "CJK", "Hant": "CJK", "Hebr": "HEBREW", "Jpan": "CJK HIRAGANA KATAKANA",
+    "Khmr": "KHMER", "Knda": "KANNADA", "Laoo": "LAO", "Mlym": "MALAYALAM", "Mymr": "MYANMAR", "Orya": "ORIYA",
+    "Sinh": "SINHALA", "Taml": "TAMIL", "Telu": "TELUGU", "Tfng": "TIFINAGH", "Thai": "THAI", "Tibt": "TIBETAN",
+}  # fmt: skip
+_ALL = frozenset(word for words in _WORDS.values() for word in words.split())
+
+
+def script_of(code: str) -> str:
+    """Return the script of a language: it is part of the code `deu_Latn`, and comes from a table for `ru` and `ru_RU`.
+
+    Raises:
+        UsageError: the code has a script that is not known here.
+    """
+    code_of_script = script(code) or "Latn"
+    if code_of_script not in _WORDS:
+        raise UsageError(f"--languages {code}: the script '{code_of_script}' is not known; leave --languages out")
+    return code_of_script
+
+
+def readable(pieces: Collection[str], codes: Collection[str]) -> set[str]:
+    """Return the pieces without letters of other scripts than Latin and those of the languages."""
+    words = {word for code in codes for word in _WORDS[script_of(code)].split()} | {_WORDS["Latn"]}
+    others = _ALL - words
+    return {piece for piece in pieces if not any(_first_word(character) in others for character in piece)}
+
+
+@functools.cache
+def _first_word(character: str) -> str:
+    return unicodedata.name(character, "").partition(" ")[0] if unicodedata.category(character)[0] in "LM" else ""
+
+
+# The vocabulary of an M2M100, NLLB or mBART-50 folder: pieces, tags of languages, and the row of each in the matrices.
+#
+# M2M100 has a table, vocab.json. NLLB and mBART-50 have fairseq's numbering: four special entries, then
+# SentencePiece's
+# pieces from its fourth on, each in the row after its SentencePiece number, then the tags. If no file has the rows of
+# the
+# tags, they follow the pieces in the order in which a file lists them.
+
+
+MULTILINGUAL_PIECES, _TABLE = "sentencepiece.bpe.model", "vocab.json"
+_SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+_MASK = "<mask>"
+_LARGEST = 1 << 22
+#: The form of the languages' tags in M2M100, NLLB and mBART-50.
+_TAG = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3}|[a-z]{2}_[A-Z]{2})")
+#: The modules of transformers with the tags that it adds to folders without a list, by class of tokenizer.
+_LISTS = {
+    "M2M100Tokenizer": "transformers.models.m2m_100.tokenization_m2m_100",
+    "NllbTokenizer": "transformers.models.nllb.tokenization_nllb",
+    "NllbTokenizerFast": "transformers.models.nllb.tokenization_nllb",
+    "MBart50Tokenizer": "transformers.models.mbart50.tokenization_mbart50",
+    "MBart50TokenizerFast": "transformers.models.mbart50.tokenization_mbart50",
+}
+
+
+@dataclass(frozen=True)
+class MultilingualVocabulary:
+    """The vocabulary of an M2M100, NLLB or mBART-50 model, as docnmt has it.
+
+    Attributes:
+        entries: the entries with their rows. tokenizer: the tokenizer, which puts no tags before texts.
+        codes: name of a language → the model's code. tags: name of a language → its tag.
+    """
+
+    entries: Entries
+    tokenizer: Tokenizer
+    codes: dict[str, str]
+    tags: dict[str, str]
+
+
+def read_vocabulary(
+    folder: Path, settings: JsonFile, tokens: JsonFile, languages: Sequence[str], say: Callable[[str], None]
+) -> MultilingualVocabulary:
+    """Read the vocabulary of a folder.
+
+    Args:
+        languages: the languages whose entries are kept, each as CODE or CODE=NAME; empty: all entries are kept.
+        say: receives notes.
+
+    Raises:
+        UserError: a file is missing or damaged, the folder names no tags, or none for one of the languages.
+    """
+    pieces = _pieces(folder)
+    has_table = (folder / _TABLE).is_file()
+    table = JsonFile(folder / _TABLE).rows() if has_table else _numbered(pieces)
+    eos = settings.whole("eos_token_id")
+    if table.get("</s>") != eos or "<unk>" not in table:
+        raise UserError(f"{folder}: expected '<unk>', and '</s>' in row {eos}, as {settings.path} says")
+    added = {name: row for name, row in added_tokens(folder).items() if name not in table}
+    kind = tokenizer_class(settings, tokens)
+    tags = _tags(folder, kind, tokens, {name: row for name, row in added.items() if _TAG.fullmatch(name)}, len(table))
+    mask = {} if has_table else {f"<{_MASK}>": added.get(_MASK, len(table) + len(tags))}
+    added = {name: row for name, row in added.items() if name not in tags and name != _MASK}
+    codes = {_code(tag): tag for tag in tags}
+    kept = _kept(languages, codes)
+    whole = settings.whole("vocab_size")
+    if whole > _LARGEST:
+        raise UserError(f"{settings.path}: 'vocab_size': expected at most {_LARGEST:,}, got {whole:,}")
+    if languages:
+        readables = readable(table.keys() - _SPECIAL.keys(), list(kept.values()))
+        table = {name: row for name, row in table.items() if name in readables or name in ("</s>", "<unk>")}
+        tags = {codes[code]: tags[codes[code]] for code in kept.values()}
+        mask = {}
+    table |= tags | mask | added
+    used = set(table.values())
+    if not languages:
+        table |= {f"madeupword{row}": row for row in range(whole) if row not in used}
+    start = settings.whole("decoder_start_token_id")
+    found = entries(table, unk="<unk>", eos="</s>", pad=start, added=added)
+    found = replace(found, kinds=dict.fromkeys(_controls(found.names, pieces), CONTROL) | dict(found.kinds))
+    tokenizer, _ = of_language(folder / MULTILINGUAL_PIECES, found)
+    say(f"{len({*found.rows} - {-1}):,} of {whole:,} entries of the vocabulary are kept, {len(tags):,} are languages")
+    return MultilingualVocabulary(found, tokenizer, kept, {name: codes[code] for name, code in kept.items()})
+
+
+def _pieces(folder: Path) -> list[str]:
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=(folder / MULTILINGUAL_PIECES).read_bytes())
+    except (RuntimeError, OSError) as error:
+        raise UserError(f"{folder / MULTILINGUAL_PIECES}: is not a SentencePiece model, or a damaged one") from error
+    return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+
+
+def _numbered(pieces: Sequence[str]) -> dict[str, int]:
+    """Return the row of each piece in fairseq's numbering."""
+    return _SPECIAL | {piece: number + 1 for number, piece in enumerate(pieces) if number > 2}
+
+
+def _controls(names: Sequence[str], pieces: Collection[str]) -> list[str]:
+    """Return the entries into which no text is cut: special ones, tags, and fillers."""
+    known = set(pieces)
+    return [name for name in names[len(SPECIAL) :] if name not in known]
+
+
+def tokenizer_class(settings: JsonFile, tokens: JsonFile) -> str:
+    """Return the name of the tokenizer's class in transformers, from one of the two files; "" if none names it."""
+    return tokens.token("tokenizer_class", settings.token("tokenizer_class", ""))
+
+
+def _tags(folder: Path, kind: str, tokens: JsonFile, added: dict[str, int], begin: int) -> dict[str, int]:
+    """Return the row of each tag: as in the folder, or from `begin` on in the order of its list or transformers'."""
+    if added:
+        return added
+    lists = [tokens, JsonFile(folder / "special_tokens_map.json", optional=True)]
+    keys = ("additional_special_tokens", "extra_special_tokens")
+    for listed in (each.values.get(key) for each in lists for key in keys):
+        names = [_content(each) for each in listed] if isinstance(listed, list) else []
+        if names := [name for name in names if _TAG.fullmatch(name)]:
+            return {name: begin + number for number, name in enumerate(names)}
+    try:
+        known = importlib.import_module(_LISTS[kind]).FAIRSEQ_LANGUAGE_CODES
+    except (ImportError, KeyError, AttributeError) as error:
+        raise UserError(
+            f"{tokens.path}: lists no languages: expected them in 'additional_special_tokens', or transformers "
+            "installed and 'tokenizer_class' M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer"
+        ) from error
+    if isinstance(known, dict):
+        known = [f"__{code}__" for code in known.get(tokens.token("language_codes", "m2m100"), [])]
+    return {name: begin + number for number, name in enumerate(known)}
+
+
+def _content(entry: object) -> str:
+    return str(entry.get("content", "")) if isinstance(entry, Mapping) else str(entry)
+
+
+def _code(tag: str) -> str:
+    found = _TAG.fullmatch(tag)
+    return (found[1] or found[2]) if found else tag
+
+
+def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
+    """Return the languages to keep: name → code.
+
+    Raises:
+        UsageError: a code is not one of the model's, a code or name is given twice, or there is only one.
+    """
+    if not languages:
+        return {code: code for code in codes}
+    pairs = [given.partition("=")[::2] for given in languages]
+    for code, _ in pairs:
+        if code not in codes:
+            raise UsageError(f"--languages {code}: expected some of {', '.join(codes)}")
+    kept = {name or code: code for code, name in pairs}
+    if len(kept) < max(2, len(pairs)) or len(set(kept.values())) < len(pairs):
+        raise UsageError(f"--languages {' '.join(languages)}: expected at least two, each once")
+    return kept
+
+
+# Reading of folders of transformers' models of many languages: M2M100, NLLB and mBART-50.
+#
+# A text begins with the tag of its language (`__fr__`, `fra_Latn`, `fr_XX`) on both sides. docnmt's tokenizers put it
+# there (`docnmt.core.data.preparation`), and the search writes it first.
+
+
+#: `model_type` in config.json → the models.
+KINDS = {"m2m_100": "M2M100 or NLLB", "mbart": "mBART-50"}
+#: The keys of the languages in tokenizer_config.json, and the source language that transformers takes by default.
+_STORED, _ENGLISH = ("src_lang", "tgt_lang"), ("en", "eng_Latn", "en_XX")
+
+
+def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
+    """Read the model of a folder.
+
+    Args:
+        wanted: has the languages. say: receives notes, line by line.
+
+    Raises:
+        UserError: a file is missing, damaged or does not fit the others, or docnmt cannot compute the model.
+    """
+    settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
+    kind = str(settings.values.get("model_type"))
+    check_files(folder, settings, kind, (MULTILINGUAL_PIECES,), f"a model of {KINDS[kind]}")
+    if tokens.flag("legacy_behaviour", False):
+        raise UserError(f"{tokens.path}: 'legacy_behaviour': tags at the end of source texts cannot be converted")
+    config = _mbart_config(settings, tokens) if kind == "mbart" else _config(settings)
+    vocabulary = read_vocabulary(folder, settings, tokens, wanted.languages, say)
+    languages = _multilingual_languages(wanted, tokens, vocabulary, say)
+    tokenizers = _multilingual_tokenizers(vocabulary, languages)
+    task = DocumentTranslation(DocumentTranslationConfig(), languages=languages, tokenizers=tokenizers)
+    rows = vocabulary.entries.rows
+    tied = settings.flag("tie_word_embeddings", True)
+    return built(folder, config, task, read_tensors(folder), rows=(rows, rows), shared=True, tied=tied)
+
+
+def _config(settings: JsonFile) -> TransformerConfig:
+    """Return the model's options.
+
+    Raises:
+        UserError: a setting is missing, has another type, or cannot be computed by docnmt.
+    """
+    if settings.whole("pad_token_id") != 1:
+        raise UserError(f"{settings.path}: 'pad_token_id': expected 1, from which positions count on")
+    config = replace(read_layers(settings, default="relu"), norm="pre", sinusoids="fairseq")
+    if config.embed_dim < 4:
+        raise UserError(f"{settings.path}: 'd_model': expected at least 4, got {config.embed_dim}")
+    return config
+
+
+def _mbart_config(settings: JsonFile, tokens: JsonFile) -> TransformerConfig:
+    """Return the options of an mBART-50 model; the first mBART had its tags at the end of texts.
+
+    Raises:
+        UserError: as for `_config`, or the tokenizer is not mBART-50's.
+    """
+    if not (kind := tokenizer_class(settings, tokens)).startswith("MBart50"):
+        raise UserError(
+            f"{tokens.path}: 'tokenizer_class' is '{kind}', expected MBart50Tokenizer; only mBART-50 is read"
+        )
+    return replace(
+        read_layers(settings, default="gelu"),
+        norm="pre",
+        position="learned",
+        max_positions=settings.whole("max_position_embeddings"),
+        share_positions=False,
+        norm_embeddings=True,
+    )
+
+
+def _multilingual_languages(
+    wanted: ConvertConfig, tokens: JsonFile, vocabulary: MultilingualVocabulary, say: Callable[[str], None]
+) -> tuple[str, str]:
+    """Return the default source and target language of the model.
+
+    They are, in this order of preference: --source-lang and --target-lang; the first and the last of --languages; those
+    in tokenizer_config.json; English and the first other language.
+
+    Raises:
+        UsageError: a language is not known, or both are the same.
+    """
+    names, own = list(vocabulary.codes), {code: name for name, code in vocabulary.codes.items()}
+    stored = [own.get(value) if isinstance(value := tokens.values.get(key), str) else None for key in _STORED]
+    kept = (names[0], names[-1]) if wanted.languages else (None, None)
+    source = wanted.source_lang or kept[0] or stored[0]
+    source = source or next((own[code] for code in _ENGLISH if code in own), names[0])
+    target = wanted.target_lang or kept[1] or stored[1]
+    if target is None:
+        target = next((name for name in names if name != source), source)
+        say(f"note: {tokens.path} names no target language; it is {target} unless --target-lang says otherwise")
+    for flag, language in (("--source-lang", source), ("--target-lang", target)):
+        if language not in names:
+            raise UsageError(f"{flag} {language}: expected one of {', '.join(names)}")
+    if source == target:
+        raise UsageError(f"--source-lang and --target-lang are both '{source}'; give the one you translate into")
+    return source, target
+
+
+def _multilingual_tokenizers(
+    vocabulary: MultilingualVocabulary, languages: tuple[str, str]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers of source and target, with the tags of these languages."""
+    bare = vocabulary.tokenizer
+    source = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="source"))
+    target = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="target"))
+    return directed((source, target), ("", ""), languages)
