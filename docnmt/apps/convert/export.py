@@ -19,7 +19,7 @@ import yaml
 from torch import Tensor, nn
 from typing_extensions import TypeIs
 
-from docnmt.apps.convert import marian_weights as weights
+from docnmt.apps.convert import weights
 from docnmt.core.data.directions import known_languages
 from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2 as model_pb2
 from torch import Tensor
 
-from docnmt.apps.convert import marian_weights as weights
+from docnmt.apps.convert import weights
 from docnmt.apps.convert.config import ConvertConfig
 from docnmt.apps.convert.export import PIECES, SentenceModel, built, write_pieces
 from docnmt.core.data.directions import directed

@@ -1,9 +1,4 @@
-"""Conversion of a sentence `transformer`'s parameters to and from those of transformers' MarianMTModel.
-
-Parameters of M2M100 and mBART, which have the same names, can be read, too. Both models compute the same function.
-Marian encodes a position as all sines, then all cosines; in docnmt, sines and cosines alternate. Nothing else in a
-Transformer depends on the order of its features, so they are permuted in every matrix, and no number changes.
-"""
+"""Tensors of Marian and multilingual models under our names, checked in shape and completeness."""
 
 from __future__ import annotations
 
