@@ -1,0 +1,307 @@
+"""OpenDocument texts and presentations (ODT, ODP, FODT) and EPUB: XML parts, mostly in a package."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+from functools import cached_property, partial
+from urllib.parse import unquote
+
+from lxml import etree
+
+from docnmt.apps.documents.elements import Payload, Role, fill, read
+from docnmt.apps.documents.html import Html
+from docnmt.apps.documents.inline import Inline, reading
+from docnmt.apps.documents.office import Office
+from docnmt.apps.documents.relations import Related, within
+from docnmt.apps.documents.sections import Sections
+from docnmt.apps.documents.segment import Segment, Translated
+from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, written
+from docnmt.apps.documents.xml_tree import Unit
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base, right_to_left, tag
+
+# EPUB: the pages of a book in reading order, its table of contents, its title, and the language that it is in.
+
+
+_CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+_PAGES = ("application/xhtml+xml", "text/html")
+#: Ways to hide fonts, which readers undo without a key.
+_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+_FIXED = Role("fixed")
+
+
+class _Page(Html):
+    """A page, whose Latin 1 is that of XML and not that of browsers."""
+
+    def _decoded(self) -> str:
+        text = super()._decoded()
+        if self.encoding != "cp1252":
+            return text
+        self.encoding = "latin-1"
+        return self.content.decode(self.encoding)
+
+
+class Epub(Related):
+    """A book whose pages are XHTML, each read as HTML is."""
+
+    def _units(self) -> Iterator[Unit]:
+        self._load()
+        self._check_open()
+        self._pages: dict[str, _Page] = {}
+        self._changed: dict[str, dict[int, Translated]] = {}
+        self._section = self._paragraph = 0
+        self.left: list[int | str] = []
+        self._book = self._book_part()
+        package = self._root(self._book)
+        folder = posixpath.dirname(self._book)
+        manifest = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}
+        named = [item.get("idref") for item in package.iterfind("{*}spine/{*}itemref")]
+        spine = [item for name in named if (item := manifest.get(name)) is not None]
+        if not spine or len(spine) < len(named):
+            raise UserError(f"{self.name}: {self._book}: its spine names no page, or one that is missing")
+        for title in package.iterfind("{*}metadata/{*}title"):
+            yield self._text(title, self._book)
+        listed = [item for item in manifest.values() if "nav" in (item.get("properties") or "").split()]
+        for item in [*spine, *listed]:
+            part = within(folder, unquote(item.get("href") or ""))
+            if item.get("media-type") in _PAGES and part not in self._pages:
+                yield from self._page(part)
+        lists = [item for item in manifest.values() if item.get("media-type") == "application/x-dtbncx+xml"]
+        for part in dict.fromkeys(within(folder, unquote(item.get("href") or "")) for item in lists):
+            yield from self._contents_list(part)
+
+    def _check_open(self) -> None:
+        """Refuses what only a reader with a key can open."""
+        if _ENCRYPTION in self._contents:
+            for method in self._root(_ENCRYPTION).iter("{*}EncryptionMethod"):
+                if method.get("Algorithm") not in _FONTS:
+                    raise UserError(f"{self.name}: is encrypted (DRM), so its text cannot be read; use an open copy")
+
+    def _book_part(self) -> str:
+        file = self._root(_CONTAINER).find("{*}rootfiles/{*}rootfile")
+        if file is None:
+            raise UserError(f"{self.name}: {_CONTAINER} names no book; was it damaged?")
+        return within("", file.get("full-path") or "")
+
+    def _page(self, part: str) -> Iterator[Unit]:
+        content = self._whole(part)
+        with reading(name := f"{self.name}: {part}"):
+            page = _Page(content, name=name, languages=self.languages)
+        self._pages[part] = page
+        self.left += [f"{part}: {place if isinstance(place, str) else f'line {place}'}" for place in page.left]
+        first, last = (self._section, self._paragraph), (0, 0)
+        for number, segment in enumerate(page.segments):
+            last = int(segment.units[0]), int(segment.units[1])
+            units = str(first[0] + last[0]), str(first[1] + last[1])
+            placed = Segment(segment.text, segment.marks, units=units)
+            yield Unit(placed, partial(self._put, part, number), part)
+        self._section, self._paragraph = first[0] + last[0] + 1, first[1] + last[1] + 1  # a page begins a section
+
+    def _put(self, part: str, number: int, found: Translated) -> None:
+        self._changed.setdefault(part, {})[number] = found
+
+    def _contents_list(self, part: str) -> Iterator[Unit]:
+        """The table of contents of EPUB 2."""
+        for text in self._root(part).iter("{*}text"):
+            yield self._text(text, part)
+
+    def _text(self, element: Element, part: str) -> Unit:
+        with reading(f"{self.name}: {part}"):
+            inline: Inline[Payload] = read(element, lambda inside: _FIXED)
+        segment = inline.segment(units=(str(self._section), str(self._paragraph)))
+        self._paragraph += 1
+        return Unit(segment, partial(fill, element, segment.marks, inline.payloads), part)
+
+    def _saved(self, parts: set[str]) -> bytes:
+        pages = {part: self._written(part, texts) for part, texts in self._changed.items()}
+        package = self._root(self._book)
+        for said in package.iterfind("{*}metadata/{*}language"):
+            if base(said.text or "") == base(self.languages[0]):
+                said.text = tag(self.languages[1])
+        if right_to_left(self.languages[0]) != right_to_left(self.languages[1]):
+            spine = package.find("{*}spine")
+            assert spine is not None  # it named the pages
+            spine.set("page-progression-direction", "rtl" if right_to_left(self.languages[1]) else "ltr")
+        trees = {part: written(self._roots[part], self._contents[part]) for part in {*parts, self._book} - set(pages)}
+        return self._copied(trees | pages)
+
+    def _written(self, part: str, texts: dict[int, Translated]) -> bytes:
+        page = self._pages[part]
+        return page.write([texts.get(number, page.unchanged(number)) for number in range(len(page.segments))])
+
+
+# ODT: the paragraphs and headings of OpenDocument texts, with those of headers, footers, notes and frames.
+
+
+_FORMATS = frozenset({"span", "a", "ruby", "ruby-base", "meta", "meta-field"})
+_FO = "{urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0}"
+_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+_TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
+_SVG = "urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0"
+#: Paragraphs, headings, and alternative texts.
+_READ = frozenset({("p", _TEXT), ("h", _TEXT), ("title", _SVG), ("desc", _SVG)})
+
+
+class Styles:
+    """Which styles, of those of all parts, hide text, and which raise it; what a style does not say its parent does."""
+
+    def __init__(self) -> None:
+        self._hidden, self._raised = dict[str, bool](), dict[str, bool]()
+        self._parents: dict[str, str] = {}
+
+    def add(self, root: Element) -> None:
+        """Reads the styles of a part."""
+        for style in root.iter(f"{_STYLE}style"):
+            name, look = style.get(f"{_STYLE}name", ""), style.find(f"{_STYLE}text-properties")
+            self._parents[name] = style.get(f"{_STYLE}parent-style-name", "")
+            if look is None:
+                continue
+            if said := look.get(f"{{{_TEXT}}}display"):
+                self._hidden[name] = said == "none"
+            if said := look.get(f"{_STYLE}text-position"):
+                size = said.split()[0]
+                self._raised[name] = size == "super" or (size[:1].isdigit() and not size.startswith("0"))
+
+    def hides(self, element: Element) -> bool:
+        """Whether what is in an element is not shown."""
+        return self._said(self._hidden, element)
+
+    def raises(self, element: Element) -> bool:
+        """Whether what is in an element is a superscript."""
+        return self._said(self._raised, element)
+
+    def _said(self, about: dict[str, bool], element: Element) -> bool:
+        name, seen = element.get(f"{{{_TEXT}}}style-name", ""), set[str]()
+        while name not in about and name in self._parents and name not in seen:
+            seen.add(name)
+            name = self._parents[name]
+        return about.get(name, False)
+
+
+def role(element: Element, styles: Styles) -> Role:
+    """What an element inside of a paragraph is."""
+    name = local(element)
+    if name in _FORMATS and styles.hides(element):
+        return Role("fixed")
+    if name in _FORMATS:
+        return Role("format", raises="link" if name == "a" else "script" if styles.raises(element) else "")
+    if name == "s":
+        count = next((value for key, value in element.attrib.items() if etree.QName(key).localname == "c"), "1")
+        return Role("space", " " if count == "1" else "  ")
+    if name in ("tab", "line-break"):
+        return Role("break")
+    if name == "frame":
+        inline = any(value == "as-char" for value in element.attrib.values())
+        return Role("fixed", seen="picture" if inline else "")
+    if etree.QName(element).namespace != _TEXT or name.startswith(_SILENT):
+        return Role("fixed")
+    return Role("fixed", shown_in(element), seen="value")
+
+
+#: What shows nothing in the text where it stands; other elements are fields, whose text is seen.
+_SILENT = (
+    "note",
+    "bookmark",
+    "reference-mark",
+    "change",
+    "toc-mark",
+    "alphabetical-index-mark",
+    "user-index-mark",
+    "soft-page-break",
+    "ruby-text",
+    "annotation",
+    "hidden",
+)
+
+
+class Odt(Office):
+    """A text of OpenDocument."""
+
+    def _parts(self, names: Iterable[str]) -> list[str]:
+        return [name for name in ("content.xml", "styles.xml") if name in names]
+
+    def _units(self) -> Iterator[Unit]:
+        self._left = list[int | str]()
+        yield from super()._units()
+        self.left = self._left
+
+    def _part(self, root: Element, part: str) -> Iterator[Unit]:
+        sections = Sections()
+        styles, hidden = self._styles, False
+        skipped: Element | None = None
+        for event, element in etree.iterwalk(root, events=("start", "end")):
+            name = local(element)
+            if skipped is not None:
+                skipped = None if event == "end" and element is skipped else skipped
+            elif name in ("tracked-changes", "annotation") and event == "start":
+                skipped = element  # what was deleted, comments
+            elif event == "start" and (name.startswith("hidden") or styles.hides(element)):
+                hidden |= any(map(str.isalpha, shown_in(element) + element.get(f"{{{_TEXT}}}string-value", "")))
+                skipped = element if (name, etree.QName(element).namespace) in _READ else None
+            elif name in ("list", "table-row"):
+                sections.together(begins=event == "start")
+            elif event == "start" and (name, etree.QName(element).namespace) in _READ:
+                if name == "h":
+                    sections.heading()
+                inline = read(element, partial(role, styles=styles))
+                segment = inline.segment(units=sections.units)
+                yield Unit(segment, partial(fill, element, segment.marks, inline.payloads), part)
+                sections.paragraph()
+        if hidden:
+            self._left.append(f"{part}: hidden text" if part else "hidden text")
+
+    @cached_property
+    def _styles(self) -> Styles:
+        """The styles of all parts."""
+        styles = Styles()
+        for part, content in self._originals.items():
+            styles.add(parse(content, f"{self.name}: {part}"))
+        return styles
+
+    def _saved(self, parts: set[str]) -> bytes:
+        named = {part for part, root in self._roots.items() if _renamed(root, self.languages)}
+        return super()._saved(parts | named)
+
+
+def _renamed(root: Element, languages: tuple[str, str]) -> bool:
+    """Names the target's language, and its direction, wherever a part names the source's; whether it did."""
+    found = False
+    for look in root.iter("{*}text-properties"):
+        if base(look.get(f"{_FO}language", "")) != base(languages[0]):
+            continue
+        name, _, region = tag(languages[1]).partition("-")
+        look.set(f"{_FO}language", name)
+        look.set(f"{_FO}country", region if len(region) == 2 else "none")
+        beside = look.getparent()
+        around = None if beside is None else beside.find("{*}paragraph-properties")
+        if around is not None and right_to_left(languages[0]) != right_to_left(languages[1]):
+            around.set(f"{_STYLE}writing-mode", "rl-tb" if right_to_left(languages[1]) else "lr-tb")
+        found = True
+    return found
+
+
+# FODT: an OpenDocument text in one file of XML.
+
+
+class Fodt(Odt):
+    """As `Odt`, without a package around."""
+
+    def _units(self) -> Iterator[Unit]:
+        self._root = parse(self.content, self.name)
+        if local(self._root) != "document":
+            raise UserError(
+                f"{self.name}: expected FODT, whose first element is <office:document>, got <{local(self._root)}>"
+            )
+        self._left = []
+        yield from self._part(self._root, "")
+        self.left = self._left
+
+    @cached_property
+    def _styles(self) -> Styles:
+        styles = Styles()
+        styles.add(self._root)
+        return styles
+
+    def _saved(self, parts: set[str]) -> bytes:
+        return written(self._root, self.content)
