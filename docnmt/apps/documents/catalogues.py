@@ -1,0 +1,615 @@
+"""Catalogues of keys and texts: JSON, YAML, .properties, .strings, and the forms of plural keys.
+Each reader yields places (begin, end, text, key); `text` splices translations into the source.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import yaml
+
+from docnmt.apps.documents import icu
+from docnmt.apps.documents.placeholders import MESSAGE
+from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.splice import SegmentPlace, Spliced
+from docnmt.apps.documents.tagged import branches, read
+from docnmt.apps.documents.text_file import replaced
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import PLURALS, base, plural_change, tag
+
+# Plural forms that are keys beside each other: `one:` and `other:` of Rails, `key_one` and `key_other` of i18next.
+
+
+_FORM = re.compile(rf"(.+)_({'|'.join(PLURALS)})", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class MessageKey:
+    """The key of a message: the number of the object that it stands in, its text, and where it begins as written."""
+
+    parent: int
+    name: str
+    begin: int
+
+
+def missing_forms(
+    keys: Sequence[MessageKey | None], siblings: Mapping[int, Collection[str]], added: Iterable[str]
+) -> Iterator[tuple[int, list[str]]]:
+    """The messages, by number, that are the form `other`, each with those of `added` that are not beside it.
+
+    Keys that are categories themselves count only where all keys of the object are.
+
+    Args:
+        keys: the key of each message. siblings: all keys of each object, those of other values, too.
+    """
+    only_forms = {parent for parent, names in siblings.items() if set(names) <= set(PLURALS)}
+    groups: dict[tuple[int, str], dict[str, int]] = {}
+    for number, key in enumerate(keys):
+        if key is None:
+            continue
+        match = _FORM.fullmatch(key.name)
+        if key.parent in only_forms:
+            groups.setdefault((key.parent, ""), {})[key.name] = number
+        elif match and not match[1].endswith("_ordinal"):
+            groups.setdefault((key.parent, match[1]), {})[match[2]] = number
+    for forms in groups.values():
+        new = [name for name in added if name not in forms]
+        if new and "other" in forms and len(forms) > 1:
+            yield forms["other"], new
+
+
+# Catalogues: files of messages, each a string with escapes that is replaced where it stands.
+
+
+#: A key that ends so, and what stands before its value.
+_OTHER = re.compile(r"(.*)other([\"']?\s*:\s*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class CatalogueMessage:
+    """A message, where it stands as it is written: `source[begin:end]`, and its key if it has one."""
+
+    text: str
+    begin: int
+    end: int
+    key: MessageKey | None = None
+
+
+@dataclass(frozen=True)
+class _Text(SegmentPlace):
+    """A message or a branch of one, and the number of its entry."""
+
+    branch: icu.Branch = field(default_factory=icu.Branch)
+    entry: int = 0
+
+
+class Catalogue(Spliced):
+    """A file of messages; what else changes with the language is written when a message has changed."""
+
+    def _places(self) -> Iterator[SegmentPlace]:
+        self._ends: list[int] | None = None
+        self._siblings: dict[int, list[str]] = {}  # the keys of each object
+        self._entries = list(self._messages())
+        self._roots: dict[int, icu.Branch] = {}
+        self.left = left = list[int | str]()
+        for number, entry in enumerate(self._entries):
+            try:
+                self._roots[number] = icu.read(entry.text)
+            except icu.NoMessage:
+                left.append(self._line(entry.begin))
+                continue
+            for branch in self._roots[number].all():
+                several = branches(branch.text, pipes=True) if branch is self._roots[number] else []
+                inline = read(branch.text, means_something, breaks=several)
+                segment = inline.segment(units=("0", str(number)), flags=(MESSAGE,))
+                yield _Text(segment, entry.begin, entry.end, inline.payloads, branch, number)
+
+    def _write(self, changed: Mapping[int, Translated]) -> bytes:
+        texts: dict[int, dict[int, str]] = {}
+        for number, text in changed.items():
+            place = self.places[number]
+            assert isinstance(place, _Text)
+            texts.setdefault(place.entry, {})[id(place.branch)] = self._render(place, text)
+        changes, change = [*self._settings()], plural_change(*self.languages)
+        written: dict[int, str] = {}
+        for number, found in texts.items():
+            entry = self._entries[number]
+            written[number] = self._written(entry, self._roots[number].written(found, change))
+            changes.append((entry.begin, entry.end, written[number]))
+        for number, names in missing_forms([entry.key for entry in self._entries], self._siblings, change[0]):
+            changes += self._forms(self._entries[number], names, written.get(number))
+        return self._encoded(replaced(self.source, sorted(changes)))
+
+    def _forms(self, entry: CatalogueMessage, names: Iterable[str], text: str | None) -> Iterator[tuple[int, int, str]]:
+        """Plural forms that are new, before the form `other`, whose text, as it is written, they have."""
+        assert entry.key is not None  # it says that this is a form
+        text = self.source[entry.begin : entry.end] if text is None else text
+        match = _OTHER.fullmatch(self.source, entry.key.begin, entry.begin)
+        between = self._between(entry, text)
+        if match and between is not None:
+            forms = (f"{match[1]}{name}{match[2]}{text}{between}" for name in names)
+            yield entry.key.begin, entry.key.begin, "".join(forms)
+
+    def _line(self, place: int) -> int:
+        if self._ends is None:
+            self._ends = [match.end() for match in re.finditer(r"\r\n?|\n", self.source)]
+        return bisect_right(self._ends, place) + 1
+
+    def _wrong(self, place: int, message: str) -> UserError:
+        place = min(place, len(self.source.rstrip()))  # what is missing at the end is missing in the last line
+        return UserError(f"{self.name}:{self._line(place)}: {message}")
+
+    def _renamed(self, name: str) -> str | None:
+        """What the source's language, if this is its code, is called in the translation."""
+        code = re.fullmatch(r"[A-Za-z]{2,3}([-_])?[A-Za-z0-9]*", name)
+        if code is None or base(name) != base(self.languages[0]):
+            return None
+        return tag(self.languages[1]).replace("-", code[1] or "-")
+
+    def _settings(self) -> Iterable[tuple[int, int, str]]:
+        """Where the file says its language."""
+        return ()
+
+    @abstractmethod
+    def _messages(self) -> Iterable[CatalogueMessage]:
+        """The messages in order."""
+
+    def _between(self, entry: CatalogueMessage, text: str) -> str | None:
+        """What separates the key of a message from one with this text that is put before it; None: it cannot be."""
+        return None
+
+    @abstractmethod
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
+        """A message as the file has it."""
+
+
+def means_something(space: re.Match[str]) -> bool:
+    """Whether white space of a message has a meaning: at the ends, wide, or lines and tabs."""
+    return space.start() == 0 or space.end() == len(space.string) or len(space[0]) > 2 or not space[0].isprintable()
+
+
+# Strings of macOS and iOS: `"key" = "value";` with comments, in UTF-8 or UTF-16.
+
+
+#: Each alternative matches in one way only, so that what does not fit is known at once.
+_SPACE = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|//[^\r\n]*(?![^\r\n]))"
+_WORD = r"[\w.$:-]+"
+_STRINGS_STRING = r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"'
+_PAIR = re.compile(
+    rf"{_SPACE}*(?:{_STRINGS_STRING}|{_WORD}){_SPACE}*(?:={_SPACE}*(?P<value>{_STRINGS_STRING}|{_WORD}){_SPACE}*)?;"
+)
+_REST = re.compile(rf"{_SPACE}*")
+_STRINGS_ESCAPE = re.compile(r"\\(?:[Uu]([0-9A-Fa-f]{4})|([\s\S]))")
+_STRINGS_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", "a": "\a", "v": "\v"}
+_STRINGS_WRITTEN = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"})
+_ENCODINGS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
+class AppleStrings(Catalogue):
+    """A table of strings."""
+
+    def _decoded(self) -> str:
+        self.encoding = next((name for mark, name in _ENCODINGS if self.content.startswith(mark)), "utf-8")
+        return self.content.decode(self.encoding) if self._is_utf16() else super()._decoded()
+
+    def _is_utf16(self) -> bool:
+        if self.encoding == "utf-8":
+            return False
+        try:
+            self.content.decode(self.encoding)
+        except UnicodeDecodeError:
+            return False  # refused as any text is
+        return True
+
+    def _messages(self) -> Iterator[CatalogueMessage]:
+        place = len(self.source) - len(self.source.lstrip("\ufeff"))
+        while match := _PAIR.match(self.source, place):
+            if (value := match["value"]) is not None and value[0] == '"':
+                yield CatalogueMessage(_read(value[1:-1]), match.start("value") + 1, match.end("value") - 1)
+            place = match.end()
+        rest = _REST.match(self.source, place)
+        end = rest.end() if rest else place
+        if end < len(self.source):
+            raise self._wrong(end, 'expected "key" = "value"; was it cut off?')
+
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
+        raw = self.source[entry.begin : entry.end]
+        lines = "\n" in raw and "\\n" not in raw  # it has its line breaks as they are
+        return text.translate({**_STRINGS_WRITTEN, 10: "\n", 13: "\r"} if lines else _STRINGS_WRITTEN)
+
+
+def _read(raw: str) -> str:
+    """A string without its escapes."""
+
+    def letter(match: re.Match[str]) -> str:
+        return chr(int(match[1], 16)) if match[1] else _STRINGS_LETTERS.get(match[2], match[2])
+
+    return _STRINGS_ESCAPE.sub(letter, raw).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# JSON: the strings of a catalogue, whatever they stand in; keys, order, indentation and other values stay.
+
+
+_TOKEN = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?\Z)|[{}\[\],:]')
+_AFTER = re.compile(r"\s*:")
+_HIGH = re.compile(r"\\u(?!00[0-7])")
+#: Values inside of each other; no catalogue has so many.
+_DEEPEST = 200
+#: Members that hold the text where each message is an object, as in extensions of browsers, in FormatJS and in go-i18n.
+_MESSAGES = ("message", "defaultMessage", "translation")
+#: Keys at the top whose value is the language.
+_LOCALES = frozenset({"@@locale", "locale", "lang", "language", "languageCode", "language_code", "sourceLocale"})
+#: What JSON with comments has between values, and how a string goes on.
+_SIGN, _JSON_STRING = re.compile(r'"|//|/\*|\S'), re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"')
+
+
+class JsonCatalogue(Catalogue):
+    """A catalogue in JSON, also with comments; with a `message` or the like in every entry, only these are messages."""
+
+    def _messages(self) -> Iterator[CatalogueMessage]:
+        self._changes: list[tuple[int, int, str]] = []
+        self._begin = len(self.source) - len(self.source.lstrip("\ufeff"))
+        self._bare = self.source
+        found = self._parsed()
+        entries = list(found.values() if isinstance(found, dict) else found if isinstance(found, list) else ())
+        only = next((name for name in _MESSAGES if entries and all(_holds(entry, name) for entry in entries)), None)
+        alone = isinstance(found, dict) and len(found) == 1 and isinstance(entries[0], dict | list)
+        self._ascii = self.source.isascii() and _HIGH.search(self.source) is not None
+        keys: dict[int, MessageKey] = {}  # the last one of each object
+        for match, path, parent in self._strings():
+            name = match[0][1:-1]
+            if _AFTER.match(self._bare, match.end()):
+                keys[parent] = MessageKey(parent, name, match.start())
+                self._siblings.setdefault(parent, []).append(name)
+                if alone and not path and (code := self._renamed(name)):
+                    self._changes.append((match.start() + 1, match.end() - 1, code))
+            elif len(path) == 1 and path[0] in _LOCALES and (code := self._renamed(name)):
+                self._changes.append((match.start() + 1, match.end() - 1, code))
+            elif not any(key[:1] in ("@", "$") for key in path) and (only is None or path[1:2] == (only,)):
+                key = keys.get(parent) if only is None or len(path) > 2 else None
+                yield CatalogueMessage(json.loads(match[0], strict=False), *match.span(), key)
+
+    def _parsed(self) -> object:
+        try:
+            return json.loads(self._bare[self._begin :], parse_int=str)
+        except RecursionError as error:
+            raise UserError(f"{self.name}: values stand inside of each other without end") from error
+        except json.JSONDecodeError as error:
+            if self._bare is self.source and (bare := _without_comments(self.source)) != self.source:
+                self._bare = bare
+                return self._parsed()
+            raise self._wrong(self._begin + error.pos, f"is not JSON: {error.msg}; was it cut off?") from error
+
+    def _strings(self) -> Iterator[tuple[re.Match[str], tuple[str, ...], int]]:
+        """Every string, keys included, the keys that lead to it, "" in arrays, and the number of the object, or 0."""
+        path: list[str] = []
+        objects: list[int] = []
+        for match in _TOKEN.finditer(self._bare, self._begin):
+            sign = match[0]
+            if sign in "{[":
+                if len(path) == _DEEPEST:
+                    raise self._wrong(match.start(), "values stand inside of each other without end")
+                objects.append(match.end() if sign == "{" else 0)
+                path.append("")
+            elif sign in "}]":
+                objects.pop()
+                path.pop()
+            elif sign[0] == '"':
+                if objects and objects[-1] and _AFTER.match(self._bare, match.end()):
+                    yield match, tuple(path[:-1]), objects[-1]
+                    path[-1] = sign[1:-1]
+                else:
+                    yield match, tuple(path), objects[-1] if objects else 0
+
+    def _settings(self) -> Iterable[tuple[int, int, str]]:
+        return self._changes
+
+    def _between(self, entry: CatalogueMessage, text: str) -> str:
+        assert entry.key is not None
+        end = begin = entry.key.begin
+        while self._bare[begin - 1].isspace():  # an object has begun before it
+            begin -= 1
+        return "," + self.source[begin:end]
+
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
+        out = json.dumps(text, ensure_ascii=self._ascii)
+        raw = self.source[entry.begin : entry.end]
+        return out.replace("/", "\\/") if 0 < raw.count("/") == raw.count("\\/") else out
+
+
+def _without_comments(source: str) -> str:
+    """The same with spaces for comments, and for commas behind which nothing follows, so that nothing moves."""
+    out, comma, place = list(source), -1, 0
+    while sign := _SIGN.search(source, place):
+        begin, place = sign.span()
+        if sign[0] in ("//", "/*"):
+            end = source.find("\n" if sign[0] == "//" else "*/", place)
+            if end < 0 and sign[0] == "/*":
+                break
+            place = len(source) if end < 0 else end + 2 * (sign[0] == "/*")
+            out[begin:place] = (each if each.isspace() else " " for each in source[begin:place])
+        elif sign[0] == ",":
+            comma = begin if comma == -1 else -2  # two in a row are a mistake
+        else:
+            if comma >= 0 and sign[0] in "}]":
+                out[comma] = " "
+            comma = -1
+            if sign[0] == '"':
+                rest = _JSON_STRING.match(source, place)
+                if rest is None:
+                    break
+                place = rest.end()
+    return "".join(out)
+
+
+def _holds(entry: object, name: str) -> bool:
+    held = entry.get(name) if isinstance(entry, dict) else None
+    return isinstance(held, str) or (name == "translation" and isinstance(held, dict))
+
+
+# Properties of Java: the values; keys, comments, continued lines and the file's way with other letters stay.
+
+
+_LINE = re.compile(
+    r"""\ufeff?[ \t\f]*(?:
+        [\#!][^\r\n]*                                                   # a comment
+        | (?P<key>(?:\\(?:\r\n|.|\n)|[^\\\s=:])+)[ \t\f]*[=:]?[ \t\f]*(?:\\(?:\r\n|\r|\n)[ \t\f]*)*
+          (?P<value>[^\\\r\n]*(?:\\(?:\r\n|[\s\S])[^\\\r\n]*)*)(?:\\\Z)?
+        | [=:][^\r\n]*
+        )?(?:\r\n|\r|\n|\Z)""",
+    re.VERBOSE,
+)
+_PROPERTIES_ESCAPE = re.compile(r"\\(?:u+([0-9A-Fa-f]{4})|(?:\r\n|\r|\n)[ \t\f]*|([^u]))")
+_PROPERTIES_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+_PROPERTIES_WRITTEN = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\f": "\\f"})
+_ARGUMENT = re.compile(r"\{\d+[},]")
+
+
+@dataclass(frozen=True)
+class _Value(CatalogueMessage):
+    """A value; `doubled` if Java reads it as a format, in which apostrophes are doubled."""
+
+    doubled: bool = False
+
+
+class Properties(Catalogue):
+    """A bundle of resources, in UTF-8 or, as before Java 9, in Latin 1 with escapes."""
+
+    def _decoded(self) -> str:
+        try:
+            self.content.decode()
+        except UnicodeDecodeError:
+            self.encoding = "latin-1"
+        return super()._decoded()
+
+    def _messages(self) -> Iterator[CatalogueMessage]:
+        place = 0
+        while place < len(self.source):
+            match = _LINE.match(self.source, place)
+            if match is None:
+                raise self._wrong(place, "expected 'key = value'")
+            if match["value"]:
+                text = self._read(match["value"], match.start("value"))
+                doubled = _ARGUMENT.search(text) is not None and "'" not in text.replace("''", "")
+                yield _Value(text.replace("''", "'") if doubled else text, *match.span("value"), doubled=doubled)
+            place = match.end()
+
+    def _read(self, raw: str, begin: int) -> str:
+        """A value without its escapes."""
+        if wrong := re.search(r"(?<!\\)(?:\\\\)*\\u(?!u*[0-9A-Fa-f]{4})", raw):
+            raise self._wrong(begin + wrong.start(), "expected four hexadecimal digits behind \\u")
+
+        def letter(match: re.Match[str]) -> str:
+            if match[1]:
+                return chr(int(match[1], 16))
+            return _PROPERTIES_LETTERS.get(match[2], match[2]) if match[2] else ""
+
+        text = _PROPERTIES_ESCAPE.sub(letter, raw)
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")  # pairs of \u are one character
+        except UnicodeDecodeError as error:
+            raise self._wrong(begin, "half of a character: a \\ud… without its second half") from error
+
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
+        assert isinstance(entry, _Value)
+        out = (text.replace("'", "''") if entry.doubled else text).translate(_PROPERTIES_WRITTEN)
+        if out[:1].isspace():
+            out = f"\\{out}"
+        kept = "latin-1" if self.encoding == "latin-1" else "ascii" if self.source.isascii() else "utf-8"
+        try:
+            out.encode(kept)
+        except UnicodeEncodeError:
+            small = re.search(r"\\u[0-9A-F]*[a-f]", self.source) is not None
+            return "".join(_escaped(each, kept, "04x" if small else "04X") for each in out)
+        return out
+
+
+def _escaped(character: str, encoding: str, form: str) -> str:
+    """A character, by its number where the encoding does not have it."""
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        units = character.encode("utf-16-be")
+        return "".join(f"\\u{units[at] << 8 | units[at + 1]:{form}}" for at in range(0, len(units), 2))
+    return character
+
+
+# YAML: the strings of a catalogue, each in the style that it had; keys, comments, anchors and other values stay.
+#
+# PyYAML says where each string stands; it is not asked to write the file.
+
+
+#: What may stand before a string: an anchor, a tag.
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+_HEAD = re.compile(r"[|>][^\n]*\n")
+_YAML_ESCAPE = re.compile(r"\\(?:x[89A-Fa-f]|u(?!00[0-7])|U)")
+_PLAIN = ("", None)
+_TEXT = "tag:yaml.org,2002:str"
+#: Values inside of each other; no catalogue has so many.
+_loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class _String(CatalogueMessage):
+    """A string in a style; `flow` if it stands in brackets."""
+
+    style: str = ""
+    flow: bool = False
+
+
+class YamlCatalogue(Catalogue):
+    """A catalogue in YAML; with the language as its only key, as in Rails, this is renamed."""
+
+    def _messages(self) -> Iterator[CatalogueMessage]:
+        self._changes: list[tuple[int, int, str]] = []
+        self._offset = len(self.source) - len(self.source.lstrip("\ufeff"))
+        self._ascii = self.source.isascii() and _YAML_ESCAPE.search(self.source) is not None
+        roots = list[tuple[int, int, str]]()
+        keys: dict[int, MessageKey] = {}  # the last one of each mapping
+        try:
+            for event, depth, parent, key, flow in self._scalars():
+                begin, end = self._span(event)
+                if not key:
+                    if self._is_text(event):
+                        yield _String(event.value, begin, end, keys.get(parent), event.style or "", flow)
+                    continue
+                keys[parent] = MessageKey(parent, event.value, begin)
+                self._siblings.setdefault(parent, []).append(event.value)
+                if depth == 1:
+                    roots.append((begin, end, event.value))
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            message = " ".join(f"{error.context or ''} {error.problem or ''}".split())
+            raise UserError(f"{self.name}:{mark.line + 1 if mark else 1}: is not YAML: {message}") from error
+        except yaml.YAMLError as error:  # a character that YAML does not allow
+            raise UserError(f"{self.name}: is not YAML: {' '.join(str(error).split())}") from error
+        if len(roots) == 1 and (code := self._renamed(roots[0][2])):
+            begin, end, name = roots[0]
+            self._changes.append((begin, end, self.source[begin:end].replace(name, code)))
+
+    def _scalars(self) -> Iterator[tuple[yaml.ScalarEvent, int, int, bool, bool]]:
+        """Every scalar: how deep it stands, where its collection begins, whether it is a key, and whether brackets are
+        around it."""
+        inside: list[tuple[bool, bool, int]] = []  # of each collection around: a mapping? in brackets? its beginning
+        keys = list[bool]()  # whether the next one is a key
+        for event in yaml.parse(self.source[self._offset :], _loader):
+            if isinstance(event, yaml.CollectionEndEvent):
+                inside.pop()
+                keys.pop()
+            elif isinstance(event, yaml.NodeEvent):
+                mapping = bool(inside) and inside[-1][0]
+                key = mapping and keys[-1]
+                if isinstance(event, yaml.ScalarEvent):
+                    yield event, len(inside), inside[-1][2] if inside else -1, key, bool(inside) and inside[-1][1]
+                if mapping:
+                    keys[-1] = not key
+                if isinstance(event, yaml.CollectionStartEvent):
+                    if len(inside) == _DEEPEST:
+                        raise self._wrong(_place(event.start_mark), "values stand inside of each other without end")
+                    begin = _place(event.start_mark)
+                    inside.append((isinstance(event, yaml.MappingStartEvent), bool(event.flow_style), begin))
+                    keys.append(True)
+
+    def _span(self, event: yaml.ScalarEvent) -> tuple[int, int]:
+        """Where a scalar stands, without its anchor and tag."""
+        begin, end = (_place(mark) + self._offset for mark in (event.start_mark, event.end_mark))
+        properties = _PROPERTIES.match(self.source, begin, end)
+        return (properties.end() if properties else begin), end
+
+    @staticmethod
+    def _is_text(event: yaml.ScalarEvent) -> bool:
+        if event.tag is not None:
+            return event.tag == _TEXT
+        return event.style not in _PLAIN or _resolved(event.value)
+
+    def _settings(self) -> Iterable[tuple[int, int, str]]:
+        return self._changes
+
+    def _between(self, entry: CatalogueMessage, text: str) -> str | None:
+        assert isinstance(entry, _String)
+        assert entry.key is not None
+        if entry.flow:
+            return ", "
+        begin = self.source.rfind("\n", 0, entry.key.begin) + 1
+        indent = self.source[begin : entry.key.begin]
+        end = "\r\n" if self.source.endswith("\r\n", 0, begin) else "\n"
+        return None if indent.strip() else ("" if text.endswith("\n") else end) + indent
+
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
+        assert isinstance(entry, _String)
+        raw = self.source[entry.begin : entry.end]
+        if entry.style in ("|", ">"):
+            return self._block(entry, raw, text)
+        if entry.style == "'" and text.isprintable():
+            return "'" + text.replace("'", "''") + "'"
+        if entry.style in _PLAIN and _reads_plainly(text, flow=entry.flow):
+            return text
+        return self._double(text)
+
+    def _double(self, text: str) -> str:
+        """Text in double quotes, with escapes for what is outside of ASCII if the file has none of that."""
+        keep = str.isprintable if not self._ascii else str.isascii
+        quoted = json.dumps(text, ensure_ascii=False)
+        return "".join(each if keep(each) else _escape(each) for each in quoted)
+
+    def _block(self, entry: _String, raw: str, text: str) -> str:
+        """A block: its head stays, and so do the indentation and what follows the last line."""
+        head, folded = _HEAD.match(raw), entry.style == ">"
+        body = raw[head.end() :] if head else ""
+        first = next((line for line in body.split("\n") if line.strip()), "")
+        indent = first[: len(first) - len(first.lstrip(" "))]
+        if head is None or not indent or re.search(r"\d", head[0].partition("#")[0]) or not _in_lines(text, folded):
+            return self._double(text) + ("\n" if raw.endswith("\n") else "")
+        text = text.rstrip("\n")
+        lines = (re.sub(r"\n+", r"\g<0>\n", text) if folded else text).split("\n")
+        end = "\r\n" if "\r\n" in raw else "\n"
+        tail = raw[len(raw.rstrip()) :]
+        return head[0] + end.join(indent + line if line else "" for line in lines) + tail
+
+
+class _Mark(Protocol):
+    """PyYAML has a class with and one without its C part."""
+
+    index: int
+
+
+def _place(mark: _Mark | None) -> int:
+    """Where a mark stands."""
+    assert mark is not None  # events of a stream have them
+    return mark.index
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04X}" if code < 1 << 16 else f"\\U{code:08X}"
+
+
+def _in_lines(text: str, folded: bool) -> bool:
+    """Whether a block can hold a text; in a folded one, indented lines would be no paragraphs."""
+    lines = text.split("\n")
+    indented = any(line[:1].isspace() for line in (lines if folded else lines[:1]))
+    return not indented and all(line.isprintable() for line in lines)
+
+
+def _resolved(value: str) -> bool:
+    """Whether plain text is a string, no number, date or the like."""
+    resolver = yaml.resolver.Resolver()
+    return bool(resolver.resolve(yaml.ScalarNode, value, (True, False)) == _TEXT)  # type: ignore[no-untyped-call]
+
+
+def _reads_plainly(text: str, *, flow: bool) -> bool:
+    """Whether text without quotes is read as what it is."""
+    if not text.isprintable() or "#" in text or not _resolved(text):
+        return False
+    try:
+        found = yaml.load(f"[{text}]" if flow else f"a: {text}", _loader)
+    except (yaml.YAMLError, ValueError):
+        return False
+    return bool(found == ([text] if flow else {"a": text}))
