@@ -12,7 +12,7 @@ from sample_packages import PACKAGES, package
 
 from docnmt.apps.documents import html, inline
 from docnmt.apps.documents.fragments import HtmlFragment, XmlFragment
-from docnmt.apps.documents.html_tokens import tokens
+from docnmt.apps.documents.html import tokens
 from docnmt.apps.documents.kinds import read
 from docnmt.runtime.errors import UserError
 

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from xml.parsers import expat
 
-from docnmt.apps.documents.html import Html, escape
-from docnmt.apps.documents.html_tokens import tokens
+from docnmt.apps.documents.html import Html, escape, tokens
 from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.segment import DocumentFile, Translated
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render

@@ -1,4 +1,6 @@
-"""HTML: the text between block elements is a segment, elements inside of it are marks."""
+"""HTML pages: tokens of the source → segments and attributes with their places.
+Everything that is not translated keeps its bytes. Markdown and fragments use the same tokens.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +8,278 @@ import html
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from docnmt.apps.documents import html_attributes
 from docnmt.apps.documents.begin_and_end import matched
-from docnmt.apps.documents.html_elements import BLOCKS, CONTROLS, FIXED, OPEN, SKIPPED, UNSEEN, is_picture
-from docnmt.apps.documents.html_language import renamed
-from docnmt.apps.documents.html_tokens import Token, attributes, tokens
 from docnmt.apps.documents.inline import Inline, is_reference
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 from docnmt.apps.documents.text_file import replaced
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.languages import base
+from docnmt.runtime.languages import base, right_to_left, tag
+
+# The elements of HTML: which stand between lines of text, which in them, and which hold none.
+
+
+#: Elements that stand between lines of text; any other, also one that HTML does not know, stands in a line.
+_BLOCKS = (
+    "address article aside base blockquote body caption center col colgroup datalist dd details dialog dir div dl dt "
+    "fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link "
+    "main menu meta nav noframes noscript ol optgroup option p search section select summary table tbody td template "
+    "tfoot th thead title tr ul"
+)
+#: Elements whose content is not translated: in a line of text, where some show no text to a model …
+UNSEEN = {
+    "svg": "picture", "audio": "picture", "video": "picture", "canvas": "picture", "map": "picture",
+    "object": "picture", "math": "value", "rt": "", "rp": "", "rtc": "",
+}  # fmt: skip
+FIXED = frozenset({"code", "kbd", "samp", "var", "meter", "progress", "output"}) | frozenset(UNSEEN)
+#: … and between lines.
+_SKIPPED = "script style pre textarea iframe listing xmp plaintext"
+SKIPPED = frozenset(_SKIPPED.split())
+BLOCKS = frozenset(_BLOCKS.split()) | SKIPPED
+#: Elements in lines that are lines of their own if there is no text between them.
+CONTROLS = frozenset({"button", "label"})
+#: What readers see where no text is: of these, and of elements that have a class and no content, as icons have.
+_PICTURES = frozenset({"img", "input", "embed"})
+#: Elements whose end tag may be left out, and those that end them; a paragraph is ended by any block.
+OPEN = {
+    "p": frozenset({"p"}), "li": frozenset({"li"}), "option": frozenset({"option", "optgroup"}),
+    "dt": frozenset({"dt", "dd"}), "dd": frozenset({"dt", "dd"}), "tr": frozenset({"tr"}),
+    "td": frozenset({"td", "th", "tr"}), "th": frozenset({"td", "th", "tr"}),
+    "rt": frozenset({"rt", "rp"}), "rp": frozenset({"rt", "rp"}),
+}  # fmt: skip
+
+
+def is_picture(tag: str) -> bool:
+    """Whether an element without text shows something: a picture, or whatever a page makes of an element of its own."""
+    return tag in _PICTURES or "-" in tag
+
+
+# The tokens of a page, as browsers see them (HTML Living Standard, 13.2.5), in time that grows with its size.
+#
+# Python's `html.parser` looks for the end of every tag and comment that has none, each time to the end of the page,
+# which
+# takes the square of its size; it also takes all that follows a second wrong `&#` for text.
+
+
+#: Elements that have no end.
+_VOID = "area base br col embed hr img input link meta param source track wbr"
+VOID = frozenset(_VOID.split())
+#: Elements whose content has no tags: what ends it.
+_RAW = {
+    tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in ("script", "style", "textarea", "xmp", "iframe")
+}
+_TEXT = re.compile(r"[^<&]+|&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)|[<&]")
+_TAG = re.compile(r"<(/?)([A-Za-z][^\t\n\r\f />]*)")
+_APART = re.compile(r"[\t\n\r\f /]*")
+_NAME = re.compile(r"[^\t\n\r\f />][^\t\n\r\f />=]*")
+_VALUE = re.compile(r"""[\t\n\r\f ]*=[\t\n\r\f ]*(?:(["'])|([^\t\n\r\f >]*))""")
+_COMMENT_END = re.compile(r"--!?>")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of the source, `source[begin:end]`: a `start` or `end` tag, one that is both (`void`), `text` or `other`.
+
+    Attributes:
+        tag: the element, in small letters. kept: it says that what is in it is not to be translated; foreign: as it
+            is in another language than the page.
+    """
+
+    kind: str
+    begin: int
+    end: int
+    tag: str = ""
+    kept: bool = False
+    foreign: bool = False
+
+
+def tokens(source: str) -> Iterator[Token]:
+    """The source, token by token, without gaps. A reference to a character is a token of text by itself.
+
+    Where a tag, a comment or a script does not end, it is all that follows.
+    """
+    place = 0
+    while place < len(source):
+        token = _token(source, place)
+        yield token
+        place = token.end
+        if token.kind == "start" and token.tag in _RAW:
+            match = _RAW[token.tag].search(source, place)
+            end = len(source) if match is None else match.start()
+            if place < end:
+                yield Token("other", place, end)
+            place = end
+
+
+def _token(source: str, begin: int) -> Token:
+    """The token that begins at a place."""
+    if (tag := _TAG.match(source, begin)) is not None:
+        return _element(source, tag)
+    if source.startswith(("<!", "<?", "</"), begin):
+        return Token("other", begin, _markup_end(source, begin))
+    return Token("text", begin, _match(_TEXT, source, begin).end())
+
+
+def _element(source: str, tag: re.Match[str]) -> Token:
+    """A tag with its attributes; one that does not end is no tag, and nor is anything behind it."""
+    place, kept = tag.end(), False
+    for name, _, end, value in attributes(source, tag.start()):
+        place, words = end, value.lower().split()
+        kept |= (name, words) == ("translate", ["no"]) or (name == "class" and "notranslate" in words)
+    apart = _match(_APART, source, place)[0]
+    place += len(apart)
+    if place == len(source):
+        return Token("other", tag.start(), place)
+    element = tag[2].lower()
+    if tag[1]:
+        return Token("end", tag.start(), place + 1, element)
+    alone = element in VOID or apart.endswith("/")
+    return Token("void" if alone else "start", tag.start(), place + 1, element, kept)
+
+
+def attributes(source: str, begin: int) -> Iterator[tuple[str, int, int, str]]:
+    """The attributes of the tag that begins at a place: of each its name in small letters, where its value begins, with
+    its quotes, where the attribute ends, and the value."""
+    place = _match(_TAG, source, begin).end()
+    while (place := _match(_APART, source, place).end()) < len(source) and source[place] != ">":
+        name = _match(_NAME, source, place)
+        start, place, value = _value(source, name.end())
+        yield name[0].lower(), start, place, html.unescape(value)
+
+
+def _value(source: str, begin: int) -> tuple[int, int, str]:
+    """Where the value of an attribute whose name ends at `begin` begins and ends, and the value."""
+    if (match := _VALUE.match(source, begin)) is None:
+        return begin, begin, ""
+    if match[1] is None:
+        return match.start(2), match.end(), match[2]
+    end = source.find(match[1], match.end())
+    return (len(source), len(source), "") if end < 0 else (match.start(1), end + 1, source[match.end() : end])
+
+
+def _markup_end(source: str, begin: int) -> int:
+    """Where a comment ends, or what is taken for one: a declaration, an instruction, an end of nothing."""
+    if source.startswith(("<!-->", "<!--->"), begin):
+        return source.index(">", begin) + 1
+    if source.startswith("<!--", begin):
+        match = _COMMENT_END.search(source, begin + 4)
+        return len(source) if match is None else match.end()
+    closing = "]]>" if source.startswith("<![CDATA[", begin) else ">"
+    end = source.find(closing, begin + 2)
+    return len(source) if end < 0 else end + len(closing)
+
+
+def _match(pattern: re.Pattern[str], source: str, begin: int) -> re.Match[str]:
+    """Of a pattern that matches here, whatever stands there."""
+    match = pattern.match(source, begin)
+    assert match is not None
+    return match
+
+
+# Attributes that readers see or hear: alternative texts, hints, labels of buttons, what a page says of itself.
+
+
+_SEEN = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description", "aria-placeholder"})
+_LABELLED = frozenset({"optgroup", "option", "track"})
+_BUTTONS = frozenset({"submit", "button", "reset"})
+_META = frozenset({"description", "og:title", "og:description", "twitter:title", "twitter:description"})
+
+
+@dataclass(frozen=True)
+class AttributePlace(SegmentPlace):
+    """An attribute's value. Those that are equal have one translation, the last one, as marks are written without
+    knowing where they stood."""
+
+    value: str = ""
+
+
+def has_attributes(token: Token) -> bool:
+    """Whether a token, of which elements that are kept are one each, is a tag whose attributes are translated."""
+    if token.kept or token.kind not in ("start", "void", "fixed"):
+        return False
+    return token.tag == "textarea" or (token.kind != "fixed" and token.tag not in FIXED and token.tag not in SKIPPED)
+
+
+def values(raw: str, tag: str) -> Iterator[tuple[int, int, str]]:
+    """What readers see of the attributes of a tag that a text begins with: where each value stands, with its quotes,
+    and the value."""
+    found = list(attributes(raw, 0))
+    said = {name: value.lower().strip() for name, _, _, value in reversed(found)}
+    for name, begin, end, value in found:
+        shown = name in _SEEN and tag not in ("link", "meta")
+        shown |= name == "label" and tag in _LABELLED
+        shown |= name == "value" and tag == "input" and said.get("type") in _BUTTONS
+        shown |= name == "content" and tag == "meta" and said.get("name", said.get("property")) in _META
+        if shown and value.strip():
+            yield begin, end, value
+
+
+def attribute_places(source: str, found: Iterable[Token]) -> Iterator[AttributePlace]:
+    """The texts of attributes."""
+    for token in filter(has_attributes, found):
+        for begin, end, value in values(source[token.begin : token.end], token.tag):
+            inline: Inline[Raw] = Inline()
+            inline.text(value)
+            yield AttributePlace(inline.segment(), token.begin + begin, token.begin + end, value=value)
+
+
+def translated(raw: str, tag: str, texts: Mapping[str, str]) -> str:
+    """A tag whose attributes have the translations of their values, if there are some."""
+    found = values(raw, tag) if texts else ()
+    changes = ((begin, end, _quoted(texts[value], raw[begin])) for begin, end, value in found if value in texts)
+    return replaced(raw, changes)
+
+
+def _quoted(text: str, sign: str) -> str:
+    """A value in quotation marks, those that it had before if it had some."""
+    if sign != "'":
+        return f'"{html.escape(text)}"'
+    return "'" + html.escape(text, quote=False).replace("'", "&#x27;") + "'"
+
+
+# The tags of a translated page: its language, its direction, and the texts of attributes.
+
+
+_LANG = re.compile(r"(?i)(\s(?:xml:)?lang\s*=\s*[\"']?)([A-Za-z][\w-]*)(?=[\"'\s/>])")
+_LANGUAGE_META = re.compile(r"""(?i)["'\s=](?:content-)?language["'\s>]""")
+_CONTENT = re.compile(r"""(?i)(\bcontent\s*=\s*["']?)([\w-]+)""")
+_DIR = re.compile(r"""(?i)(\sdir\s*=\s*["']?)(?:ltr|rtl)""")
+
+
+def renamed(
+    source: str, found: Iterable[Token], languages: tuple[str, str], texts: Mapping[str, str]
+) -> Iterator[tuple[int, int, str]]:
+    """Tags that say the source's language, with the target's, and attributes with their translations; `dir` of <html>,
+    too, if the direction changes."""
+    turned = [right_to_left(language) for language in languages]
+
+    def new_name(match: re.Match[str]) -> str:
+        same = base(match[2]) == base(languages[0])
+        return match[1] + (tag(languages[1]) if same else match[2])
+
+    for token in found:
+        if not has_attributes(token):
+            continue
+        raw = source[token.begin : token.end]
+        new = translated(raw, token.tag, texts)
+        if token.kind != "fixed":
+            new = _LANG.sub(new_name, new)
+        if token.tag == "meta" and _LANGUAGE_META.search(raw):
+            new = _CONTENT.sub(new_name, new)
+        if token.tag == "html" and turned[0] != turned[1]:
+            side = "rtl" if turned[1] else "ltr"
+            new, there = _DIR.subn(rf"\g<1>{side}", new)
+            new = new if there else f'{new[:5]} dir="{side}"{new[5:]}'
+        if new != raw:
+            yield token.begin, token.end, new
+
+
+# HTML: the text between block elements is a segment, elements inside of it are marks.
+
 
 #: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
 _MOST = 1 << 21
@@ -66,10 +325,10 @@ class Html(Spliced):
         units = ("0", "0")
         places = [
             *segments(self.source, self._tokens, Sections()),
-            *html_attributes.attribute_places(self.source, self._tokens),
+            *attribute_places(self.source, self._tokens),
         ]
         for place in sorted(places, key=lambda place: place.begin):
-            if isinstance(place, html_attributes.AttributePlace):
+            if isinstance(place, AttributePlace):
                 place = replace(place, segment=replace(place.segment, units=units))
             units = place.segment.units
             yield place
@@ -87,9 +346,7 @@ class Html(Spliced):
             yield token
 
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
-        values = {
-            n: each.value for n, each in enumerate(self.places) if isinstance(each, html_attributes.AttributePlace)
-        }
+        values = {n: each.value for n, each in enumerate(self.places) if isinstance(each, AttributePlace)}
         self._attributes = {values[number]: text.text for number, text in changed.items() if number in values}
         return super()._write({number: text for number, text in changed.items() if number not in values})
 

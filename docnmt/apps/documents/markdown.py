@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from docnmt.apps.documents import html as web
-from docnmt.apps.documents.html_tokens import tokens
+from docnmt.apps.documents.html import tokens
 from docnmt.apps.documents.markdown_blocks import ALERT, FRONT_MATTER, FRONT_TEXT, PROSE, TITLE, parser
 from docnmt.apps.documents.markdown_inline import Env, Line, Lost, reading
 from docnmt.apps.documents.sections import Sections

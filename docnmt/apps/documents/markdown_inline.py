@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from markdown_it.token import Token
 
 from docnmt.apps.documents.begin_and_end import DEEPEST, matched
-from docnmt.apps.documents.html_elements import FIXED, UNSEEN, is_picture
-from docnmt.apps.documents.html_tokens import VOID
+from docnmt.apps.documents.html import FIXED, UNSEEN, VOID, is_picture
 from docnmt.apps.documents.inline import Inline, is_reference
 from docnmt.apps.documents.markdown_blocks import CODE_LINE, ENDS
 from docnmt.apps.documents.splice import Raw
