@@ -1,4 +1,4 @@
-"""The kinds of documents, by the endings of their files."""
+"""The kinds of documents: ending, class, package, media type."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import PurePath
 from docnmt.apps.documents.inline import reading
 from docnmt.apps.documents.segment import DocumentFile
 from docnmt.runtime.errors import UserError
+
+# The kinds of documents, by the endings of their files.
+
 
 #: For each ending the kind, its class, and the package that it needs.
 _KINDS: dict[str, tuple[str, str, str]] = {
@@ -107,3 +110,21 @@ def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang:
         raise UserError(f"{name}: is empty, expected a .{kind} document")
     with reading(name):
         return reader(content, name=name, languages=(source_lang, target_lang))
+
+
+# The media types of the kinds of documents.
+
+
+#: The media type of each kind.
+TYPES: dict[str, str] = {
+    "txt": "text/plain", "md": "text/markdown", "html": "text/html", "po": "text/x-gettext-translation",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "tmx": "application/x-tmx+xml",
+    "odt": "application/vnd.oasis.opendocument.text", "xlf": "application/xliff+xml", "srt": "application/x-subrip",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation", "epub": "application/epub+zip",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "json": "application/json",
+    "docm": "application/vnd.ms-word.document.macroEnabled.12", "yaml": "application/yaml", "vtt": "text/vtt",
+    "dotx": "application/vnd.openxmlformats-officedocument.wordprocessingml.template", "mdx": "text/markdown",
+    "odp": "application/vnd.oasis.opendocument.presentation", "properties": "text/plain", "strings": "text/plain",
+    "fodt": "application/vnd.oasis.opendocument.text-flat-xml", "xml": "application/xml", "resx": "application/xml",
+    "sdlxliff": "application/xliff+xml", "mqxliff": "application/xliff+xml", "ass": "text/x-ssa",
+}  # fmt: skip

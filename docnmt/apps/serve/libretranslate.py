@@ -16,13 +16,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from docnmt.apps.documents.kinds import ENDINGS
+from docnmt.apps.documents.kinds import ENDINGS, TYPES
 from docnmt.apps.serve.document_events import file_events
 from docnmt.apps.serve.file_form import MULTIPART, form_fields, form_file, kind_of_upload
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.jobs import FileJobs
 from docnmt.apps.serve.json_response import JsonResponse
-from docnmt.apps.serve.media_types import TYPES
 from docnmt.apps.serve.offered_languages import name_of, same
 from docnmt.apps.serve.request_body import as_request, fields, media_type
 from docnmt.apps.serve.request_texts import Passage, RequestTexts, Splits, Tags, translate
