@@ -1,26 +1,596 @@
-"""Markdown (CommonMark with tables and struck-out text): paragraphs, headings, items and cells are segments.
-
-`markdown-it-py` says what is what, and in which lines of the file. Inside of a line each of its tokens is found again
-in order (`markdown_inline`).
-"""
+"""Markdown and its dialects: blocks and inline marks by markdown-it-py, with their places in the source."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, takewhile
+from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.helpers import parseLinkLabel
+from markdown_it.ruler import RuleOptionsType
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_core import StateCore, inline
+from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.token import Token
+from mdit_py_plugins.container import container_plugin
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.dollarmath.index import math_block_dollar, math_inline_dollar
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.footnote.index import footnote_ref
 
 from docnmt.apps.documents import html as web
-from docnmt.apps.documents.html import tokens
-from docnmt.apps.documents.markdown_blocks import ALERT, FRONT_MATTER, FRONT_TEXT, PROSE, TITLE, parser
-from docnmt.apps.documents.markdown_inline import Env, Line, Lost, reading
+from docnmt.apps.documents.begin_and_end import DEEPEST, matched
+from docnmt.apps.documents.html import FIXED, UNSEEN, VOID, is_picture, tokens
+from docnmt.apps.documents.inline import Inline, is_reference
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
-from docnmt.apps.documents.splice import SegmentPlace, Spliced, around_nothing, render
+from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, around_nothing, render
+
+# The parser of Markdown: CommonMark, and what site generators and pandoc add to it.
+#
+# Most of it are plug-ins of `mdit-py-plugins`; what has none there is a rule here, which only says what belongs
+# together.
+
+
+#: Where the environment of the parser keeps the ends of what was read in a line.
+ENDS = "docnmt_ends"
+#: Front matter in YAML, TOML or JSON.
+FRONT_MATTER = re.compile(
+    r"\ufeff?(?:---[ \t]*\r?\n(?![ \t]*\r?\n).*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)"
+    r"|\s*\+\+\+[ \t]*\r?\n.*?(?<=\n)\+\+\+[ \t]*(?:\r?\n|\Z)|\{\s*\".*?\n\}[ \t]*(?:\r?\n|\Z))?",
+    re.DOTALL,
+)
+#: … which has text for readers.
+FRONT_TEXT = re.compile(
+    r"(?mi)^[^\S\n]*\"?(?:title|linkTitle|subtitle|description|summary|excerpt)\"?\s*[:=]\s*[\"']?\w"
+)
+_KINDS = (
+    "note|info|tip|hint|important|warning|caution|danger|error|attention|details|success|question|failure|bug|example|"
+    "quote|abstract|summary|seealso|todo|admonition"
+)
+#: The title of a block, in its first line.
+TITLE = re.compile(
+    r'(?:[!?]{3}\+?|={3}[!+]?)(?:(?![!?=]{3})[^"\n])*"([^"\n]+)"'
+    r"|(?<!:):{3,}[ \t]*[\w-]+[ \t]*\[((?:(?!:::)[^\]\n])+)\]"
+    rf"|(?<!:):{{3,}}[ \t]*\{{?(?:{_KINDS})\}}?[ \t]+(?![ \t])([^{{\n]*[^{{\s])"
+    r"|(?<!/)/{3,}[ \t]*[\w-]+[ \t]*\|[ \t]*(?![ \t])([^\n]*\S)",
+)
+#: What GitHub and Obsidian begin an alert with.
+ALERT = re.compile(r"\[![\w-]+\][+-]?[ \t]*")
+#: A line in a paragraph that is code.
+CODE_LINE = re.compile(
+    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]|:{3,}"
+)
+_SHORTCODE = re.compile(r"\{\{[<%]\s*((?:code|highlight|mermaid|math|katex|chart|json|gist)[\w-]*)(?![\w-]).*[>%]\}\}")
+#: What begins a fence whose body is prose, in MyST; it is not read.
+PROSE = re.compile(rf"\{{(?:{_KINDS})\}}")
+_INDENTED = re.compile(r'(?:!!!|\?\?\?\+?)[ \t]*[\w-].*|={3}[!+]?[ \t]+"[^"]*"[ \t]*')
+#: What begins a definition, and comments before its text.
+_BLOCK_DEFINES = re.compile(r":[ \t]+(?:<!--.*?-->[ \t]*)*(?=\S)")
+_OPTION = re.compile(r":[\w-]+:(?:[ \t].*)?")
+_DIRECTIVE = re.compile(r":{3,}\{.*")
+_GRID = re.compile(r"\+(?:[-=:]+\+)+[ \t]*")
+_ABBREVIATION = re.compile(r"\*\[[^\[\]\n]+\]:[ \t]*(?=\S)")
+_LINE_BLOCK = re.compile(r"\|(?:[ \t].*)?")
+_TEX = re.compile(r"\\\[|\\begin\{([A-Za-z]+\*?)\}")
+_FORMULA = re.compile(r"\\\((.{1,1000}?)\\\)", re.DOTALL)
+_NUMBER, _NEAR = re.compile(r"\^(\d{1,3}|\*)\^"), 40
+_NOTE = re.compile(r"\[\^[^\s\]]{1,200}\]")
+#: Lines of a formula, at most.
+_LINES = 500
+#: Links and notes inside of each other, as in CommonMark's preset.
+_DEEPEST = 20
+#: Where a paragraph has its last `]`, in the parser's notes.
+_LAST = "docnmt_last_bracket"
+_Rule = Callable[[StateInline, bool], bool]
+_ALWAYS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+
+
+def parser() -> MarkdownIt:
+    """CommonMark with tables, struck-out text and blocks of many kinds, whose tokens keep how they were written."""
+    made = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
+    made.disable(["text_join", "fragments_join"])
+    made.use(footnote_plugin, inline=False, move_to_end=False).use(deflist_plugin)
+    for name, marker in (("colons", ":"), ("slashes", "/")):
+        made.use(container_plugin, name, marker=marker, validate=_has_name)
+    made.block.ruler.before("fence", "math_block", math_block_dollar())
+    rules = {"shortcode": _shortcode, "indented": _indented, "option": _option, "grid": _grid, "tex": _tex}
+    rules["abbreviation"] = _abbreviation
+    for name, rule in rules.items():
+        made.block.ruler.before("fence", name, rule, _ALWAYS)
+    made.block.ruler.before("deflist", "definition", _definition)
+    made.block.ruler.after("table", "line_block", _line_block)
+    made.core.ruler.at("inline", _inline)
+    made.inline.ruler.before("link", "note", _ending(_note))
+    made.inline.ruler.at("link", _ending(_noting(link)))
+    made.inline.ruler.at("image", _ending(_noting(image)))
+    made.inline.ruler.at("footnote_ref", _noting(_reference))
+    dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
+    made.inline.ruler.before("escape", "note_number", _noting(_note_number))
+    for name, formula in (("math_inline", dollars), ("math_brackets", _formula)):
+        made.inline.ruler.before("escape", name, _noting(formula))
+    return made
+
+
+def _has_name(params: str, markup: str) -> bool:
+    return bool(params.strip())
+
+
+def _inline(state: StateCore) -> None:
+    """All paragraphs. What is inside of each other is bounded closer than blocks are: each `[` looks through it."""
+    options = state.md.options
+    blocks, options["maxNesting"] = options["maxNesting"], _DEEPEST
+    try:
+        inline(state)
+    finally:
+        options["maxNesting"] = blocks
+
+
+def _ending(rule: _Rule) -> _Rule:
+    """A rule of something that ends with `]`; where none follows, it need not look for one at every `[`."""
+
+    def ending(state: StateInline, silent: bool) -> bool:
+        lasts = state.env.setdefault(_LAST, {})
+        if state.src not in lasts:
+            lasts[state.src] = state.src.rfind("]")
+        return state.pos < lasts[state.src] and rule(state, silent)
+
+    return ending
+
+
+def _noting(rule: _Rule) -> _Rule:
+    """A rule that also notes where what it has read ends."""
+
+    def noting(state: StateInline, silent: bool) -> bool:
+        begin = state.pos
+        found = rule(state, silent)
+        if found:
+            state.env.setdefault(ENDS, {})[state.src, begin] = state.pos
+        return found
+
+    return noting
+
+
+def _formula(state: StateInline, silent: bool) -> bool:
+    r"""A formula between \( and \)."""
+    match = _FORMULA.match(state.src, state.pos)
+    if match is None:
+        return False
+    if not silent:
+        state.push("math_inline", "math", 0).content = match[1]
+    state.pos = match.end()
+    return True
+
+
+def _reference(state: StateInline, silent: bool) -> bool:
+    """What refers to a note; the plug-in would look for its end everywhere behind."""
+    return _NOTE.match(state.src, state.pos) is not None and footnote_ref(state, silent, always_match=True)
+
+
+def _note_number(state: StateInline, silent: bool) -> bool:
+    """A number between two ^ that refers to a note, and is no power."""
+    match = _NUMBER.match(state.src, state.pos)
+    touched = re.split(r"\s", state.src[max(state.pos - _NEAR, 0) : state.pos])[-1]
+    if match is None or not is_reference(touched, match[1], link=False):
+        return False
+    if not silent:
+        state.push("footnote_ref", "", 0)
+    state.pos = match.end()
+    return True
+
+
+def _note(state: StateInline, silent: bool) -> bool:
+    """A note in the line itself: ^[text]."""
+    begin = state.pos
+    end = parseLinkLabel(state, begin + 1) if state.src.startswith("^[", begin) else -1
+    if end < 0:
+        return False
+    if not silent:
+        last = state.posMax
+        state.push("note_open", "span", 1).markup = "^["
+        state.pos, state.posMax = begin + 2, end
+        state.md.inline.tokenize(state)
+        state.push("note_close", "span", -1).markup = "]"
+        state.posMax = last
+    state.pos = end + 1
+    return True
+
+
+def _line(state: StateBlock, line: int) -> str:
+    """A line without its indentation; nothing where an indented block of code may stand."""
+    if state.is_code_block(line):
+        return ""
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
+
+
+def _indented(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """A block of Python-Markdown whose body is indented by four: `!!! note`, `??? note`, `=== "Tab"`."""
+    if _INDENTED.fullmatch(_line(state, first)) is None:
+        return False
+    if silent:
+        return True
+    _body(state, "indented", (first, first + 1, last), state.sCount[first] + 4)
+    return True
+
+
+def _definition(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """What defines a term that is no text, such as a comment that becomes one: `:   text`, whose body is indented."""
+    match = _BLOCK_DEFINES.match(_line(state, first))
+    if match is None:
+        return False
+    if silent:
+        return True
+    before = state.bMarks[first], state.tShift[first], state.sCount[first]
+    indent = before[2] + 4
+    state.bMarks[first], state.tShift[first], state.sCount[first] = sum(before[:2]) + match.end(), 0, indent
+    _body(state, "definition", (first, first, last), indent)
+    state.bMarks[first], state.tShift[first], state.sCount[first] = before
+    return True
+
+
+def _body(state: StateBlock, name: str, lines: tuple[int, int, int], indent: int) -> None:
+    """A block: its first line, the first of its body, and a line behind it; the lines of its body are indented."""
+    first, begin, last = lines
+    line = first + 1
+    while line < last and (state.isEmpty(line) or state.sCount[line] >= indent):
+        line += 1
+    token = state.push(f"{name}_open", "div", 1)
+    token.map, token.block = [first, line], True
+    before = state.parentType, state.lineMax, state.blkIndent
+    state.parentType, state.lineMax, state.blkIndent = name, line, indent
+    state.md.block.tokenize(state, begin, line)
+    state.parentType, state.lineMax, state.blkIndent = before
+    state.push(f"{name}_close", "div", -1)
+    state.line = line
+
+
+def _shortcode(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Code between the two shortcodes of Hugo that it is in."""
+    match = _SHORTCODE.match(_line(state, first))
+    without = state.env.setdefault("docnmt_without_end", set())
+    if match is None or match[1] in without:
+        return False
+    end = re.compile(rf"\{{\{{[<%]\s*/\s*{re.escape(match[1])}\b")
+    for line in range(first, last):
+        if end.search(state.src[state.bMarks[line] : state.eMarks[line]]):
+            state.line = first if silent else line + 1
+            return True
+    without.add(match[1])
+    return False
+
+
+def _option(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """`:name: value` below the first line of a directive of MyST."""
+    before = state.src[state.bMarks[first - 1] : state.eMarks[first - 1]].strip(" \t>") if first else ""  # no item
+    if not _OPTION.fullmatch(_line(state, first)) or not (_DIRECTIVE.fullmatch(before) or _OPTION.fullmatch(before)):
+        return False
+    state.line = first if silent else first + 1
+    return True
+
+
+def _abbreviation(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """`*[HTML]: text`, what an abbreviation means: its text."""
+    match = _ABBREVIATION.match(line := _line(state, first))
+    if match is None:
+        return False
+    if not silent:
+        state.push("abbreviation_open", "div", 1)
+        token = state.push("inline", "", 0)
+        token.map, token.children, token.content = [first, first + 1], [], line[match.end() :].strip()
+        state.push("abbreviation_close", "div", -1)
+        state.line = first + 1
+    return True
+
+
+def _grid(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """A table that is drawn with + - and |."""
+    if _GRID.fullmatch(_line(state, first)) is None:
+        return False
+    if silent:
+        return True
+    line = first + 1
+    while line < last and _line(state, line)[:1] in ("|", "+"):
+        line += 1
+    state.push("grid_table", "table", 0).map = [first, line]
+    state.line = line
+    return True
+
+
+def _tex(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    r"""A formula between lines, in \[ and \] or an environment of LaTeX."""
+    match = _TEX.match(_line(state, first))
+    if match is None:
+        return False
+    end = "\\]" if match[1] is None else f"\\end{{{match[1]}}}"
+    for line in range(first, min(last, first + _LINES)):
+        if state.src[state.bMarks[line] : state.eMarks[line]].rstrip().endswith(end):
+            state.line = first if silent else line + 1
+            return True
+        if state.isEmpty(line):
+            break
+    return False
+
+
+def _line_block(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Lines that each begin with | and stay lines."""
+    line = first
+    while line < last and state.sCount[line] >= state.blkIndent and _LINE_BLOCK.fullmatch(_line(state, line)):
+        line += 1
+    if line == first:
+        return False
+    if not silent:
+        state.push("line_block_open", "div", 1).map = [first, line]
+        for number in range(first, line):
+            token = state.push("inline", "", 0)
+            token.map, token.children = [number, number + 1], []
+            token.content = _line(state, number)[1:].strip()
+        state.push("line_block_close", "div", -1)
+        state.line = line
+    return True
+
+
+# A paragraph of Markdown, token by token.
+#
+# `markdown-it-py` does not say where its inline tokens stand. They are found again in order: how each was written
+# follows
+# from its kind, and where links end is noted while they are read.
+
+
+_BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
+_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
+_ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[#.][\w:-]|[\w:-]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s{}]))[^{}\n]*\}")
+_DEFINES = re.compile(r"[ \t]*:[ \t]")
+#: What says that an element is not to be translated.
+_NO = re.compile(r"\stranslate\s*=\s*[\"']?no\b")
+#: Tokens that are read at once, and those that attributes may stand behind.
+_AT_ONCE = frozenset({"image", "math_inline", "math_inline_double", "footnote_ref"})
+_ATTRIBUTED = frozenset({"image", "code_inline", "link_close", "strong_close", "em_close"})
+#: What may stand in what refers to a note, and how many tokens.
+_REFERRING = frozenset({"text", "text_special", "link_open", "link_close", "a", "sup"})
+_REFERENCE = 12
+#: What says of a mark that it shows nothing.
+HIDDEN = " hidden "
+#: What readers see of those that a model does not see.
+_SEEN = {"image": "picture", "math_inline": "value", "math_inline_double": "value"}
+
+Env = MutableMapping[str, Any]  # markdown-it's own type: rules keep there what they like
+
+
+class Lost(Exception):
+    """The tokens of a paragraph are not what stands in it."""
+
+
+class Line(NamedTuple):
+    """Where a line of a paragraph stands in the file, without what is around it."""
+
+    begin: int
+    end: int
+
+
+def reading(token: Token, env: Env, source: str, lines: Sequence[Line]) -> Inline[Raw]:
+    """The text and marks of a paragraph whose `lines` stand in `source`.
+
+    Raises:
+        Lost: they cannot be told.
+    """
+    return _Reader(token, env, source, lines).inline
+
+
+class _Reader:
+    """Goes through the content of a paragraph and its tokens at once."""
+
+    def __init__(self, token: Token, env: Env, source: str, lines: Sequence[Line]) -> None:
+        self.inline: Inline[Raw] = Inline(lambda text: (text, ""))
+        self.content, self.place = token.content, 0
+        self.ends: dict[tuple[str, int], int] = env.get(ENDS, {})
+        self.source, self.lines, self.line = source, lines, 0
+        self.defines = any(_DEFINES.match(source, line.begin, line.end) for line in lines)
+        self.children = [child for child in token.children or [] if child.type != "text" or child.content]
+        self.tags = _pairs(self.children)
+        self.closing = set(self.tags.values())
+        self.ended = _ended(self.children)
+        self.raws = self._raws()
+        self.begins = [*accumulate(map(len, self.raws), initial=0)]
+        number = 0
+        while number < len(self.children):
+            number = self._child(number)
+
+    def _raws(self) -> list[str]:
+        """How each token is written."""
+        raws, links, place = [], [], 0
+        for number, child in enumerate(self.children):
+            content = self.content
+            if child.type == "text":
+                begin = content.find(child.content, place)
+                if begin < 0:
+                    raise Lost(f"'{child.content}' is not there")
+                raw = content[place : begin + len(child.content)]
+            elif child.type in ("softbreak", "hardbreak"):
+                match = _BREAK.match(content, place)
+                raw = match[0] if match else ""
+            elif child.type == "code_inline":
+                match = _CODE.match(content, place)
+                raw = match[0] if match else ""
+            elif child.type in _AT_ONCE:
+                raw = content[place : self.ends.get((content, place), place)]
+            elif child.type == "link_open":
+                links.append(self.ends.get((content, place), place))
+                raw = "<" if child.markup == "autolink" else "["
+            elif child.type == "link_close":
+                end = links.pop()
+                raw = ">" if child.markup == "autolink" else content[place:end]
+            else:
+                raw = child.content if child.type == "html_inline" else child.markup
+            if child.type in _ATTRIBUTED:
+                raw += self._attributes(number, place + len(raw))
+            raws.append(raw)
+            place += len(raw)
+        if place != len(self.content):
+            raise Lost(f"{len(self.content)} characters, of which {place} were found again")
+        return raws
+
+    def _attributes(self, number: int, place: int) -> str:
+        """Attributes in braces right behind a token, which belong to it and are then no text."""
+        match = _ATTRIBUTES.match(self.content, place)
+        if match is None:
+            return ""
+        taken = list(takewhile(lambda child: child.type == "text", self.children[number + 1 :]))
+        if not "".join(child.content for child in taken).startswith(match[0]):
+            return ""
+        left = len(match[0])
+        for child in taken:
+            length = min(left, len(child.content))
+            child.content, left = child.content[length:], left - length
+        return match[0]
+
+    def _child(self, number: int) -> int:
+        """Adds a token; returns the next one."""
+        child, raw = self.children[number], self.raws[number].replace("\n", " ")
+        after = number + 1
+        if child.type in ("text", "text_special"):
+            self.inline.text(child.content)
+        elif child.type == "softbreak" and self._apart():
+            self.inline.hard((self._break(number), ""))
+        elif child.type == "softbreak":
+            self.inline.text("\n")
+        elif child.type == "hardbreak":
+            self.inline.hard((self._break(number), ""))
+        elif child.type == "code_inline":
+            self.inline.fixed((raw, ""), child.content)
+        elif child.type == "link_open" and child.markup == "autolink":
+            after = self._closing(number) + 1
+            shown = "".join(self.raws[number + 1 : after - 1])
+            self.inline.fixed((f"<{shown}>", ""), shown)
+        elif child.type in ("note_open", "note_close"):  # a text in the text
+            begin, end = self.begins[number], self.begins[after]
+            while begin and self.content[begin - 1].isspace():
+                begin -= 1
+            while end < len(self.content) and self.content[end].isspace():
+                end += 1
+            self.inline.hard((self.content[begin:end].replace("\n", " "), ""))
+        elif (last := self._reference(number)) is not None:
+            after = last + 1
+            self.inline.fixed(("".join(self.raws[number:after]).replace("\n", " "), ""))
+        elif child.nesting > 0:
+            if self.inline.depth >= DEEPEST:
+                raise Lost("formats inside of each other without end")
+            end = self._closing(number)
+            self.inline.open((raw, self._end(number, end)))
+        elif child.nesting < 0 or number in self.closing:
+            self.inline.close()
+        elif number in self.tags and (_name(child) in FIXED or _NO.search(child.content)):
+            after = self.tags[number] + 1
+            self._fixed(_name(child), number, after)
+        elif self.tags.get(number) == after:  # there is nothing in it
+            after += 1
+            self.inline.fixed((raw + self.raws[after - 1].replace("\n", " "), ""), seen=_seen(child))
+        elif number in self.tags:
+            self.inline.open((raw, self.raws[self.tags[number]]))
+        elif child.type == "html_inline" and _name(child) == "br":
+            self.inline.hard((raw, ""))
+        else:
+            self.inline.fixed((raw, ""), seen=_SEEN.get(child.type) or _seen(child))
+        self.line += sum(each.count("\n") for each in self.raws[number:after])
+        return after
+
+    def _reference(self, number: int) -> int | None:
+        """The token that ends what begins here, if that is a link or a superscript that refers to a note."""
+        child = self.children[number]
+        link = child.type == "link_open" or (number in self.tags and _name(child) == "a")
+        if not link and not (number in self.tags and _name(child) == "sup"):
+            return None
+        end = self._closing(number) if child.type == "link_open" else self.tags[number]
+        inside = self.children[number + 1 : min(end, number + _REFERENCE)]
+        text = "".join(each.content for each in inside if each.type in ("text", "text_special"))
+        kinds = {_name(each) if each.type == "html_inline" else each.type for each in inside}
+        if not kinds <= _REFERRING or number + _REFERENCE < end:
+            return None
+        return end if is_reference(self.inline.touched, text, link=link or bool(kinds & {"a", "link_open"})) else None
+
+    def _fixed(self, name: str, number: int, after: int) -> None:
+        """An element of HTML that is not translated."""
+        inside = (each for each in self.children[number:after] if each.type != "html_inline")
+        shown = "".join(" " if each.type == "softbreak" else each.content for each in inside)
+        raw = "".join(self.raws[number:after]).replace("\n", " ")
+        self.inline.fixed((raw, ""), "" if name in UNSEEN else shown, UNSEEN.get(name, ""))
+
+    def _apart(self) -> bool:
+        """Whether this line or the next one is code, or the lines are terms and definitions to other readers."""
+        lines = (self.source[line.begin : line.end] for line in self.lines[self.line : self.line + 2])
+        return self.defines or any(CODE_LINE.fullmatch(line.strip()) for line in lines)
+
+    def _end(self, number: int, end: int) -> str:
+        """How a format ends; a link that is known by its text keeps this as its name."""
+        raw = self.raws[end].replace("\n", " ")
+        if self.children[number].type == "link_open" and raw in ("]", "][]"):
+            return f"][{''.join(self.raws[number + 1 : end])}]".replace("\n", " ")
+        return raw
+
+    def _break(self, number: int) -> str:
+        """A break as it stands in the file, with the marks of quotations and lists in the next line."""
+        line = self.lines[self.line]
+        begin = line.end - (1 if "\\" in self.raws[number] else 0)
+        return self.source[begin : self.lines[self.line + 1].begin]
+
+    def _closing(self, number: int) -> int:
+        """The token that ends what a token begins."""
+        if (end := self.ended.get(number)) is None:
+            raise Lost(f"nothing ends {self.children[number].type}")
+        return end
+
+
+def _ended(children: Sequence[Token]) -> dict[int, int]:
+    """For each token that begins something the one that ends it, by number."""
+    ended: dict[int, int] = {}
+    begun: list[int] = []
+    for number, child in enumerate(children):
+        if child.nesting > 0:
+            begun.append(number)
+        elif child.nesting < 0 and begun:
+            ended[begun.pop()] = number
+    return ended
+
+
+def _pairs(children: Sequence[Token]) -> dict[int, int]:
+    """Tags of HTML and their ends, by number, where both stand in the same format."""
+    steps: list[tuple[int, Hashable]] = []
+    around = [-1]
+    for number, child in enumerate(children):
+        if child.nesting:
+            around.append(number) if child.nesting > 0 else around.pop()
+        tag = _TAG.match(child.content) if child.type == "html_inline" else None
+        if tag is None or tag[2].lower() in VOID or child.content.endswith("/>"):
+            steps.append((0, ""))
+        else:
+            steps.append((-1 if tag[1] else 1, (around[-1], tag[2].lower())))
+    return matched(steps)
+
+
+def _seen(child: Token) -> str:
+    """What readers see of an element without text: something if it has a class, as icons have, or is a component."""
+    match = _TAG.match(child.content)
+    if child.type != "html_inline" or match is None or match[1] or HIDDEN in child.content:
+        return ""
+    own = match[2][0].isupper() and child.content.endswith("/>")
+    return "picture" if own or is_picture(match[2].lower()) or "class" in child.content.lower() else ""
+
+
+def _name(child: Token) -> str:
+    match = _TAG.match(child.content)
+    return match[2].lower() if match else ""
+
+
+# Markdown (CommonMark with tables and struck-out text): paragraphs, headings, items and cells are segments.
+#
+# `markdown-it-py` says what is what, and in which lines of the file. Inside of a line each of its tokens is found
+# again
+# in order (`markdown_inline`).
+
 
 _END = re.compile(r"\r\n?|\n")
 _RISKY = re.compile(r"([\\`*_\[\]<>&~$^])")

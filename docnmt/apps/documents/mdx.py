@@ -12,8 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 
-from docnmt.apps.documents.markdown import Markdown
-from docnmt.apps.documents.markdown_inline import HIDDEN
+from docnmt.apps.documents.markdown import HIDDEN, Markdown
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import SegmentPlace
 
