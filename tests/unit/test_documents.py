@@ -450,7 +450,7 @@ def test_damaged_and_hostile_files_are_refused_in_a_line(kind: str, content: byt
 
 
 def test_a_package_is_not_unpacked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from docnmt.apps.documents import package
+    from docnmt.apps.documents import packages as package
 
     monkeypatch.setattr(package, "MAX_BYTES", 1 << 20)
     with pytest.raises(UserError, match="unpacks to more than 1 MiB"):

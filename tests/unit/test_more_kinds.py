@@ -25,7 +25,7 @@ from translate.storage.properties import javautf8file, stringsutf8file
 from translate.storage.resx import RESXFile
 
 from docnmt.apps.documents import icu
-from docnmt.apps.documents import package as package_file
+from docnmt.apps.documents import packages as package_file
 from docnmt.apps.documents.kinds import kind_of, read
 from docnmt.apps.documents.segment import Translated
 from docnmt.runtime.errors import UserError

@@ -12,8 +12,7 @@ from lxml import etree
 from docnmt.apps.documents.elements import Payload, Role, fill, read
 from docnmt.apps.documents.html import Html
 from docnmt.apps.documents.inline import Inline, reading
-from docnmt.apps.documents.office import Office
-from docnmt.apps.documents.relations import Related, within
+from docnmt.apps.documents.packages import Office, Related, within
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, written

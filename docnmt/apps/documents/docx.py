@@ -30,9 +30,7 @@ from docnmt.apps.documents.inline import (
     is_reference,
     pieces,
 )
-from docnmt.apps.documents.office import Office
-from docnmt.apps.documents.package import MAX_BYTES
-from docnmt.apps.documents.picture_texts import picture_texts
+from docnmt.apps.documents.packages import MAX_BYTES, Office, picture_texts
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, parse, shown_in

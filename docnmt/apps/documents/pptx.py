@@ -8,8 +8,7 @@ from functools import partial
 from lxml import etree
 
 from docnmt.apps.documents.inline import reading
-from docnmt.apps.documents.picture_texts import picture_texts
-from docnmt.apps.documents.relations import Related
+from docnmt.apps.documents.packages import Related, picture_texts
 from docnmt.apps.documents.runs import CopyLimit, Runs
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.xml_file import Element, local

@@ -1,0 +1,200 @@
+"""Packages: parts of a ZIP file, their relations, the texts of their pictures."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import posixpath
+import zipfile
+import zlib
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from docnmt.apps.documents.inline import Inline, reading
+from docnmt.apps.documents.segment import DocumentFile, Translated
+from docnmt.apps.documents.xml_file import Element, count_elements, local, parse, written
+from docnmt.apps.documents.xml_tree import Tree, Unit
+from docnmt.runtime.errors import UserError
+
+# ZIP packages: what is not translated is copied as it is.
+
+
+#: A package that unpacks to more than this, pictures included, is not read.
+MAX_BYTES = 256 << 20
+#: How files of Word 97 begin, and those of today with a password.
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+class Package(DocumentFile):
+    """A document that is a ZIP file."""
+
+    def _opened(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(io.BytesIO(self.content))
+        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            why = f"not a whole document of this kind ({error}); was it cut off?"
+            if self.content.startswith(_COMPOUND):
+                why = "protected by a password, or in a format of before 2007; save it without, as a document of today"
+            raise UserError(f"{self.name}: is {why}") from error
+
+    def _unpacked(self, package: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
+        """Every part and what it holds, in the order of the package."""
+        left = MAX_BYTES
+        for info in package.infolist():
+            content = self._content(package, info.filename, left)
+            left -= len(content)
+            yield info, content
+
+    def _content(self, package: zipfile.ZipFile, part: str, left: int) -> bytes:
+        """A part, unpacked no further than is allowed.
+
+        Raises:
+            UserError: it is larger, damaged or encrypted.
+        """
+        try:
+            with package.open(part) as file:
+                content = file.read(left + 1)
+        except (
+            zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError, OSError,
+        ) as error:  # fmt: skip
+            raise UserError(f"{self.name}: {part} cannot be unpacked: {error}") from error
+        if len(content) > left:
+            raise UserError(f"{self.name}: unpacks to more than {MAX_BYTES >> 20} MiB, at {part}; it is not read")
+        return content
+
+    def _copied(self, changed: Mapping[str, bytes]) -> bytes:
+        """The package, in which these parts have another content.
+
+        The part that says its kind (`mimetype` of OpenDocument and EPUB) stands first and is not compressed.
+        """
+        out = io.BytesIO()
+        with self._opened() as package, zipfile.ZipFile(out, "w") as copy:
+            copy.comment = package.comment
+            for info, content in sorted(self._unpacked(package), key=lambda each: each[0].filename != "mimetype"):
+                way = zipfile.ZIP_STORED if info.filename == "mimetype" else info.compress_type
+                copy.writestr(info, changed.get(info.filename, content), way)
+        return out.getvalue()
+
+
+# Packages whose parts with text are XML, each read by itself: DOCX and ODT.
+
+
+class Office(Package, Tree):
+    """A package whose parts with text are trees."""
+
+    def _units(self) -> Iterator[Unit]:
+        self._roots: dict[str, Element] = {}
+        with self._opened() as package:
+            parts = list(self._parts(package.namelist()))
+            # all are unpacked, so that what cannot be copied is refused before anything is translated
+            self._originals = {info.filename: text for info, text in self._unpacked(package) if info.filename in parts}
+        count_elements(self._originals.values(), self.name)
+        for part in parts:
+            self._roots[part] = parse(self._originals[part], f"{self.name}: {part}")
+            with reading(f"{self.name}: {part}"):
+                yield from self._part(self._roots[part], part)
+        if not self._roots:
+            raise UserError(f"{self.name}: holds no text that a document of this kind has; is it one?")
+
+    def _saved(self, parts: set[str]) -> bytes:
+        return self._copied({part: written(self._roots[part], self._originals[part]) for part in parts})
+
+    @abstractmethod
+    def _parts(self, names: Iterable[str]) -> Iterable[str]:
+        """Which of these parts have text, in reading order."""
+
+    @abstractmethod
+    def _part(self, root: Element, part: str) -> Iterator[Unit]:
+        """The segments of a part."""
+
+
+# What Office Open XML says in attributes and readers see or hear: alternative texts, WordArt, watermarks.
+
+
+#: Elements, and their attributes: pictures and shapes; in VML, which is older, alternative texts and text along a path.
+_SEEN = {
+    "docPr": ("title", "descr"),
+    "cNvPr": ("title", "descr"),
+    "textpath": ("string",),
+    **dict.fromkeys(("shape", "rect", "oval", "roundrect", "line", "polyline", "group"), ("alt",)),
+}
+
+
+def picture_texts(element: Element, part: str, units: tuple[str, str]) -> Iterator[Unit]:
+    """The texts in the attributes of one element, if it is a picture or the like."""
+    for name in _SEEN.get(local(element), ()):
+        inline: Inline[str] = Inline()
+        inline.text(element.get(name, ""))
+        yield Unit(inline.segment(units=units), partial(_put, element, name), part)
+
+
+def _put(element: Element, name: str, found: Translated) -> None:
+    element.set(name, found.text)
+
+
+# Packages whose parts refer to each other, as those of Office Open XML do.
+
+
+class Relation(NamedTuple):
+    """A reference from a part to another one: its `id`, its `kind` (`slide`, `chart` …) and the part's name."""
+
+    id: str
+    kind: str
+    target: str
+
+
+class Related(Package, Tree):
+    """A package whose parts are found from its main part."""
+
+    def _load(self) -> None:
+        """Unpacks every part, for `_root` and `_relations`."""
+        with self._opened() as package:
+            self._contents = {info.filename: content for info, content in self._unpacked(package)}
+        texts = (content for name, content in self._contents.items() if name.endswith((".xml", ".rels")))
+        count_elements(texts, self.name)
+        self._roots: dict[str, Element] = {}
+
+    def _root(self, part: str) -> Element:
+        """The tree of a part; the same one each time.
+
+        Raises:
+            UserError: it is missing or damaged.
+        """
+        if part not in self._roots:
+            self._roots[part] = parse(self._whole(part), f"{self.name}: {part}")
+        return self._roots[part]
+
+    def _whole(self, part: str) -> bytes:
+        if part not in self._contents:
+            raise UserError(f"{self.name}: its part {part} is missing; was it cut off, or is it of another kind?")
+        return self._contents[part]
+
+    def _relations(self, part: str) -> Iterator[Relation]:
+        """What a part refers to inside of the package."""
+        folder, name = posixpath.split(part)
+        file = posixpath.join(folder, "_rels", f"{name}.rels")
+        if file not in self._contents:
+            return
+        for element in self._root(file).iterfind("{*}Relationship"):
+            if element.get("TargetMode") != "External":
+                kind = (element.get("Type") or "").rpartition("/")[2]
+                yield Relation(element.get("Id") or "", kind, within(folder, element.get("Target") or ""))
+
+    def _listed(self, part: str, name: str) -> Iterator[tuple[Element, str]]:
+        """The entries of a list in a part (slides, sheets), each with the part that it stands for."""
+        targets = {relation.id: relation.target for relation in self._relations(part)}
+        for entry in self._root(part).iterfind(f"{{*}}{name}/*"):
+            key = next((str(value) for name, value in entry.attrib.items() if str(name).endswith("}id")), "")
+            if key not in targets:
+                raise UserError(f"{self.name}: {part} names '{key}', and no part belongs to it; was it damaged?")
+            yield entry, targets[key]
+
+    def _saved(self, parts: set[str]) -> bytes:
+        return self._copied({part: written(self._roots[part], self._contents[part]) for part in parts})
+
+
+def within(folder: str, target: str) -> str:
+    """The name of a part that another one in this folder refers to."""
+    return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
