@@ -15,7 +15,7 @@ from sample_documents import KINDS, Model, document, translate
 
 from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
 from docnmt.apps.documents.kinds import kind_of
-from docnmt.apps.documents.project_marks import project
+from docnmt.apps.documents.projection import project
 from docnmt.apps.documents.segment import Mark, Segment, Translated
 from docnmt.runtime.errors import UserError
 

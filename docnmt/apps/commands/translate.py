@@ -38,7 +38,7 @@ from docnmt.apps.documents.document_sentences import (
     translated,
 )
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
-from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.segment import DocumentFile, Segment
 from docnmt.apps.documents.segment_parts import SegmentPart, changing_text
 from docnmt.apps.documents.untranslatable import between, fixed_spans

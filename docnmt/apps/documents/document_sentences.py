@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from docnmt.apps.documents.placeholders import ordered, placeholders, without_placeholders
-from docnmt.apps.documents.project_marks import Span, project
+from docnmt.apps.documents.projection import Span, equal_and_near, project, words
 from docnmt.apps.documents.segment import BREAK, DocumentFile, Segment, Translated
 from docnmt.apps.documents.segment_parts import SegmentPart, Split, parts_of
 from docnmt.apps.documents.spaces import no_break
 from docnmt.apps.documents.untranslatable import between, has_words, places_of
-from docnmt.apps.documents.word_pairs import equal_and_near, words
 from docnmt.runtime.languages import seam, unspaced
 
 #: A sentence with more different things that are fixed is translated between them; to find each everywhere takes long.

@@ -27,7 +27,7 @@ from docnmt.apps.documents.document_sentences import SegmentSentence, translated
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.plain import PlainText
-from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.segment import DocumentFile
 from docnmt.apps.documents.segment_parts import changing_text
 from docnmt.core.formats.split_sentences import splitter, whole_lines

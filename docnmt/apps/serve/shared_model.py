@@ -11,7 +11,7 @@ from typing import Any
 
 from docnmt.apps.commands.translate import corpus_of
 from docnmt.apps.documents.document_sentences import SegmentSentence
-from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.documents.projection import Span
 from docnmt.apps.explain.attention_alignment import ReadPair, aligned, beginnings, read_pairs
 from docnmt.apps.serve.order import NO_WISHES, Order, RequestEvent, Wishes
 from docnmt.apps.serve.service import PATIENCE, Service
