@@ -1,4 +1,4 @@
-"""Android's strings.xml: strings, arrays and plural forms; names, references and protected parts stay."""
+"""String resources of Android and .NET."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, text
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import plural_change
+
+# Android's strings.xml: strings, arrays and plural forms; names, references and protected parts stay.
+
 
 _REFERENCE = re.compile(r"\s*[@?](?:\+?[\w.]+:)?[\w.]+/[\w.]+\s*")
 #: Space at the ends that counts: by its number, or between quotes.
@@ -136,3 +139,29 @@ def _escaped(text: str) -> str:
     parts = _TAG.split(text)
     out = "".join(part if number % 2 else part.translate(_WRITTEN) for number, part in enumerate(parts))
     return f"\\{out}" if out[:1] in ("@", "?") else out
+
+
+# RESX of .NET: the values that are strings; names, comments, pictures and the designer's own entries stay.
+
+
+_FIXED = Role("fixed")
+
+
+class Resx(Tree):
+    """A file of resources."""
+
+    def _units(self) -> Iterator[Unit]:
+        self._root = parse(self.content, self.name)
+        if local(self._root) != "root":
+            raise UserError(f"{self.name}: expected RESX, whose first element is <root>, got <{local(self._root)}>")
+        for number, data in enumerate(self._root.iterchildren("data")):
+            value, kind = data.find("value"), data.get("type") or "System.String"
+            designer = (data.get("name") or "").startswith(">>")  # what a control is called, and its class
+            if value is None or data.get("mimetype") or designer or not kind.startswith("System.String"):
+                continue
+            inline = read(deepcopy(value), lambda element: _FIXED, lambda space: "\n" in space or "\t" in space)
+            segment = inline.segment(units=("0", str(number)))
+            yield Unit(segment, partial(fill, value, segment.marks, inline.payloads))
+
+    def _saved(self, parts: set[str]) -> bytes:
+        return written(self._root, self.content)
