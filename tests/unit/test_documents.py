@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_documents import KINDS, Model, document, translate
 
-from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
 from docnmt.apps.documents.kinds import kind_of
 from docnmt.apps.documents.projection import project
-from docnmt.apps.documents.segment import Mark, Segment, Translated
+from docnmt.apps.documents.segments import CloseMark, FixedMark, Inline, Mark, OpenMark, Segment, Translated, pieces
 from docnmt.runtime.errors import UserError
 
 

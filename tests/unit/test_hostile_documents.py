@@ -10,7 +10,8 @@ import pytest
 from sample_documents import Model, document, translate
 from sample_packages import PACKAGES, package
 
-from docnmt.apps.documents import html, inline
+from docnmt.apps.documents import html
+from docnmt.apps.documents import segments as inline
 from docnmt.apps.documents.fragments import HtmlFragment, XmlFragment
 from docnmt.apps.documents.html import tokens
 from docnmt.apps.documents.kinds import read

@@ -27,7 +27,7 @@ from translate.storage.resx import RESXFile
 from docnmt.apps.documents import icu
 from docnmt.apps.documents import packages as package_file
 from docnmt.apps.documents.kinds import kind_of, read
-from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.segments import Translated
 from docnmt.runtime.errors import UserError
 
 MODELS: dict[str, Callable[[str], str]] = {

@@ -10,7 +10,7 @@ import pytest
 from sample_documents import Model, content, document, translate
 
 from docnmt.apps.documents.document_sentences import translated
-from docnmt.apps.documents.inline import is_reference
+from docnmt.apps.documents.segments import is_reference
 from docnmt.core.formats.split_sentences import split_sentences
 
 #: A sentence that ends with a reference, one that has one behind a word, and what follows: as text, and in each kind.

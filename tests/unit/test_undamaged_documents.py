@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sample_documents import Model, document, translate
 
 from docnmt.apps.documents.kinds import read
-from docnmt.apps.documents.segment import DocumentFile, Translated
+from docnmt.apps.documents.segments import DocumentFile, Translated
 from docnmt.apps.documents.tagged import display_width, wrapped
 from docnmt.runtime.errors import UserError
 

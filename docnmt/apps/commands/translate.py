@@ -39,8 +39,8 @@ from docnmt.apps.documents.document_sentences import (
 )
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
 from docnmt.apps.documents.projection import Span
-from docnmt.apps.documents.segment import DocumentFile, Segment
 from docnmt.apps.documents.segment_parts import SegmentPart, changing_text
+from docnmt.apps.documents.segments import DocumentFile, Segment
 from docnmt.apps.documents.untranslatable import between, fixed_spans
 from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
 from docnmt.apps.explain.explain_page import ExplainedSentence

@@ -11,8 +11,7 @@ from functools import partial
 from lxml import etree
 
 from docnmt.apps.documents.elements import Hard, Payload, Role, code, fill, read
-from docnmt.apps.documents.inline import Inline
-from docnmt.apps.documents.segment import Segment, Translated
+from docnmt.apps.documents.segments import Inline, Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, text_in, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError

@@ -11,10 +11,8 @@ from lxml import etree
 
 from docnmt.apps.documents.elements import Payload, Role, fill, read
 from docnmt.apps.documents.html import Html
-from docnmt.apps.documents.inline import Inline, reading
 from docnmt.apps.documents.packages import Office, Related, within
-from docnmt.apps.documents.sections import Sections
-from docnmt.apps.documents.segment import Segment, Translated
+from docnmt.apps.documents.segments import Inline, Sections, Segment, Translated, reading
 from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, written
 from docnmt.apps.documents.xml_tree import Unit
 from docnmt.runtime.errors import UserError

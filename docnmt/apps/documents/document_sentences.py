@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 from docnmt.apps.documents.placeholders import ordered, placeholders, without_placeholders
 from docnmt.apps.documents.projection import Span, equal_and_near, project, words
-from docnmt.apps.documents.segment import BREAK, DocumentFile, Segment, Translated
 from docnmt.apps.documents.segment_parts import SegmentPart, Split, parts_of
+from docnmt.apps.documents.segments import BREAK, DocumentFile, Segment, Translated
 from docnmt.apps.documents.spaces import no_break
 from docnmt.apps.documents.untranslatable import between, has_words, places_of
 from docnmt.runtime.languages import seam, unspaced

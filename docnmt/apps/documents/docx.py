@@ -20,19 +20,20 @@ from docnmt.apps.documents.docx_language import renamed, turned
 from docnmt.apps.documents.docx_left import left_in
 from docnmt.apps.documents.docx_runs import Looks, Op, flat, value, weight
 from docnmt.apps.documents.elements import empty
-from docnmt.apps.documents.inline import (
+from docnmt.apps.documents.packages import MAX_BYTES, Office, picture_texts
+from docnmt.apps.documents.segments import (
     MOST_MARKS,
     CloseMark,
     FixedMark,
     Inline,
     OpenMark,
+    Sections,
+    Segment,
     TooLong,
+    Translated,
     is_reference,
     pieces,
 )
-from docnmt.apps.documents.packages import MAX_BYTES, Office, picture_texts
-from docnmt.apps.documents.sections import Sections
-from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, parse, shown_in
 from docnmt.apps.documents.xml_tree import Unit
 from docnmt.runtime.errors import UserError

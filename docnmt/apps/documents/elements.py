@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from docnmt.apps.documents.begin_and_end import matched
-from docnmt.apps.documents.inline import CloseMark, Inline, OpenMark, is_reference, pieces
-from docnmt.apps.documents.segment import Mark, Translated
+from docnmt.apps.documents.segments import CloseMark, Inline, Mark, OpenMark, Translated, is_reference, matched, pieces
 from docnmt.apps.documents.tagged import branches
 from docnmt.apps.documents.xml_file import Element, shown_in
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from xml.parsers import expat
 
 from docnmt.apps.documents.html import Html, escape, tokens
-from docnmt.apps.documents.inline import Inline
-from docnmt.apps.documents.segment import DocumentFile, Translated
+from docnmt.apps.documents.segments import DocumentFile, Inline, Translated
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 from docnmt.runtime.errors import UserError
 

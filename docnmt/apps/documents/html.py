@@ -11,10 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from docnmt.apps.documents.begin_and_end import matched
-from docnmt.apps.documents.inline import Inline, is_reference
-from docnmt.apps.documents.sections import Sections
-from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.segments import Inline, Sections, Translated, is_reference, matched
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 from docnmt.apps.documents.text_file import replaced
 from docnmt.runtime.errors import UserError

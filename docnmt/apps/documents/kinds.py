@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import PurePath
 
-from docnmt.apps.documents.inline import reading
-from docnmt.apps.documents.segment import DocumentFile
+from docnmt.apps.documents.segments import DocumentFile, reading
 from docnmt.runtime.errors import UserError
 
 # The kinds of documents, by the endings of their files.

@@ -23,11 +23,8 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.footnote.index import footnote_ref
 
 from docnmt.apps.documents import html as web
-from docnmt.apps.documents.begin_and_end import DEEPEST, matched
 from docnmt.apps.documents.html import FIXED, UNSEEN, VOID, is_picture, tokens
-from docnmt.apps.documents.inline import Inline, is_reference
-from docnmt.apps.documents.sections import Sections
-from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.segments import DEEPEST, Inline, Sections, Translated, is_reference, matched
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, around_nothing, render
 
 # The parser of Markdown: CommonMark, and what site generators and pandoc add to it.

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from docnmt.apps.documents.inline import Inline, reading
-from docnmt.apps.documents.segment import DocumentFile, Translated
+from docnmt.apps.documents.segments import DocumentFile, Inline, Translated, reading
 from docnmt.apps.documents.xml_file import Element, count_elements, local, parse, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError

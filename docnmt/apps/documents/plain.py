@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.segments import Inline
 from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced
 from docnmt.apps.documents.tagged import add
 

@@ -12,7 +12,7 @@ from translate.lang import data
 from translate.storage import pypo
 
 from docnmt.apps.documents.placeholders import MESSAGE
-from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.segments import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
 from docnmt.apps.documents.tagged import branches, display_width, read, wrapped
 from docnmt.apps.documents.untranslatable import fixed_spans

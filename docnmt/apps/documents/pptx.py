@@ -7,10 +7,9 @@ from functools import partial
 
 from lxml import etree
 
-from docnmt.apps.documents.inline import reading
 from docnmt.apps.documents.packages import Related, picture_texts
 from docnmt.apps.documents.runs import CopyLimit, Runs
-from docnmt.apps.documents.sections import Sections
+from docnmt.apps.documents.segments import Sections, reading
 from docnmt.apps.documents.xml_file import Element, local
 from docnmt.apps.documents.xml_tree import Unit
 from docnmt.runtime.languages import base, right_to_left, tag

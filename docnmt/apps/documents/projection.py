@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
-from docnmt.apps.documents.segment import BREAK, Mark
+from docnmt.apps.documents.segments import BREAK, Mark
 from docnmt.runtime.languages import CJK, unspaced
 
 # Which words of a sentence stand for which of its translation, where no model says so.

@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from lxml import etree
 
 from docnmt.apps.documents.elements import empty
-from docnmt.apps.documents.inline import MOST_MARKS, CloseMark, FixedMark, Inline, OpenMark, TooLong, pieces
-from docnmt.apps.documents.segment import Segment, Translated
+from docnmt.apps.documents.segments import (
+    MOST_MARKS,
+    CloseMark,
+    FixedMark,
+    Inline,
+    OpenMark,
+    Segment,
+    TooLong,
+    Translated,
+    pieces,
+)
 from docnmt.apps.documents.xml_file import Element, local, shown_in
 from docnmt.runtime.errors import UserError
 

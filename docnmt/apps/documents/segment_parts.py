@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from docnmt.apps.documents.projection import Span
-from docnmt.apps.documents.segment import BREAK, Segment
+from docnmt.apps.documents.segments import BREAK, Segment
 from docnmt.apps.documents.untranslatable import between, fixed_spans, has_words
 from docnmt.runtime.languages import one_line
 

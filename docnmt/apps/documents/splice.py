@@ -7,8 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from docnmt.apps.documents.inline import CloseMark, pieces
-from docnmt.apps.documents.segment import DocumentFile, Segment, Translated
+from docnmt.apps.documents.segments import CloseMark, DocumentFile, Segment, Translated, pieces
 from docnmt.apps.documents.text_file import decode, replaced
 from docnmt.runtime.errors import UserError
 

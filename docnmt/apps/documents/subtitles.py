@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import srt
 
-from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.segments import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
 from docnmt.apps.documents.tagged import balanced, display_width, read
 from docnmt.runtime.errors import UserError

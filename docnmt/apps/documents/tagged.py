@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from docnmt.apps.documents import icu
-from docnmt.apps.documents.begin_and_end import matched
-from docnmt.apps.documents.inline import SPACE, Inline
 from docnmt.apps.documents.placeholders import MESSAGE
-from docnmt.apps.documents.segment import BREAK, Translated
+from docnmt.apps.documents.segments import BREAK, SPACE, Inline, Translated, matched
 from docnmt.apps.documents.splice import Raw
 from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.languages import unspaced

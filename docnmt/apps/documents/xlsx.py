@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
-from docnmt.apps.documents.inline import reading
 from docnmt.apps.documents.packages import Related, picture_texts
 from docnmt.apps.documents.pptx import paragraph
 from docnmt.apps.documents.runs import CopyLimit, Runs
-from docnmt.apps.documents.sections import Sections
+from docnmt.apps.documents.segments import Sections, reading
 from docnmt.apps.documents.xml_file import Element, local, text_in
 from docnmt.apps.documents.xml_tree import Unit
 from docnmt.runtime.errors import UserError, printable

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from docnmt.apps.documents.segment import DocumentFile, Segment, Translated
+from docnmt.apps.documents.segments import DocumentFile, Segment, Translated
 
 
 class Unit(NamedTuple):

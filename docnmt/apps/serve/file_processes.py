@@ -28,8 +28,8 @@ from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.plain import PlainText
 from docnmt.apps.documents.projection import Span
-from docnmt.apps.documents.segment import DocumentFile
 from docnmt.apps.documents.segment_parts import changing_text
+from docnmt.apps.documents.segments import DocumentFile
 from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.runtime.errors import UserError
 

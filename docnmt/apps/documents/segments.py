@@ -1,0 +1,609 @@
+"""What a document is to a translator: segments of text with marks.
+The builder that divides inline content into segments, and the steps that write marks again around a translation.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Generic, NamedTuple, TypeVar
+
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import seam
+
+# What begins and what ends it, where neither need have a partner.
+
+
+#: Beginnings inside of each other; those that are deeper have no end.
+DEEPEST = 100
+
+
+def matched(steps: Iterable[tuple[int, Hashable]]) -> dict[int, int]:
+    """For beginnings (1, name), by number, the ends (-1, name) that close them; no pair crosses another.
+
+    An end closes the last beginning of its name, and those since then have none. Other steps are (0, …).
+    """
+    ends: dict[int, int] = {}
+    waiting: list[tuple[int, Hashable]] = []
+    for number, (step, name) in enumerate(steps):
+        if step > 0 and len(waiting) < DEEPEST:
+            waiting.append((number, name))
+        elif step < 0:
+            place = next((k for k in range(len(waiting) - 1, -1, -1) if waiting[k][1] == name), None)
+            if place is not None:
+                ends[waiting[place][0]] = number
+                del waiting[place:]
+    return ends
+
+
+# What a document is to a translator: segments of plain text with marks, and what comes back for each.
+
+
+#: What stands in a segment's text for a break of lines that a translation must keep: it parts what is translated.
+BREAK = "\n"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something inside a segment that is no text: `text[begin:end]` is what it covers, which may be nothing.
+
+    Attributes:
+        fixed: what it covers is not translated and comes through as it is, once: code, a placeholder, a picture, a
+            break. Else it is a format around text: bold, a link.
+        parent: the number of the mark around it, -1 if there is none. Marks are numbered as they open.
+        apart: it covers nothing and stands at an end of a line, with white space between it and the text.
+    """
+
+    begin: int
+    end: int
+    fixed: bool = False
+    parent: int = -1
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A paragraph, cell, unit or subtitle.
+
+    Attributes:
+        text: without inline marks; its white space is one space or two, none at the ends, and `BREAK`s.
+        translation: what the file says already, if it is a file of both languages.
+        units: labels of the section and the paragraph, list or row that it stands in, as `Sentence.units`.
+        flags: what placeholders it has, as PO says it: `c-format`, `no-c-format`.
+    """
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+    translation: str | None = None
+    units: tuple[str, str] = ("0", "0")
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A segment's translation.
+
+    Attributes:
+        spans: for each mark of the segment, which part of `text` it covers now.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+class DocumentFile(ABC):
+    """A file that can be written again with other text.
+
+    Attributes:
+        segments: in reading order; all that has text, translated already or not.
+        bilingual: whether source and translation both stand in the file, so that the source stays.
+        left: what has text and is no segment, so that it stays as it is: the lines where it begins, as what in it is
+            markup cannot be told, or the parts of a package, and what they are.
+        notes: what a reader of the translation that was written last is to know.
+    """
+
+    bilingual = False
+    left: Sequence[int | str] = ()
+    notes: Sequence[str] = ()
+    segments: Sequence[Segment]
+
+    def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:
+        self.content, self.name, self.languages = content, name, languages
+
+    def unchanged(self, number: int) -> Translated:
+        """What leaves segment `number` as it is: its own text, in a bilingual file the translation it has."""
+        segment = self.segments[number]
+        if self.bilingual:
+            return Translated(segment.translation or "")
+        return Translated(segment.text, tuple((mark.begin, mark.end) for mark in segment.marks))
+
+    def write(self, texts: Sequence[Translated]) -> bytes:
+        """The file with these texts, one for each segment; what is `unchanged` stays byte for byte.
+
+        Raises:
+            ValueError: there are more or fewer than segments, or one has lost a mark or changed what is fixed.
+        """
+        if len(texts) != len(self.segments):
+            raise ValueError(f"{self.name}: {len(self.segments)} segments went in and {len(texts)} came out")
+        changed = {number: text for number, text in enumerate(texts) if text != self.unchanged(number)}
+        for number, text in changed.items():
+            _check(self.segments[number], text, f"{self.name}, segment {number + 1}")
+        return self._write(changed) if changed else self.content
+
+    @abstractmethod
+    def _write(self, changed: Mapping[int, Translated]) -> bytes:
+        """The file with the segments that changed; may be called again."""
+
+
+def _check(segment: Segment, text: Translated, place: str) -> None:
+    """Every mark is there, and what is fixed is what it was.
+
+    Raises:
+        ValueError: it is not so.
+    """
+    if len(text.spans) != len(segment.marks):
+        raise ValueError(f"{place}: {len(segment.marks)} marks went in and {len(text.spans)} came out")
+    for mark, (begin, end) in zip(segment.marks, text.spans, strict=True):
+        expected = segment.text[mark.begin : mark.end]
+        if mark.fixed and text.text[begin:end] != expected:
+            raise ValueError(f"{place}: expected '{expected}' as it was, got '{text.text[begin:end]}'")
+
+
+# What stands in a segment, step by step, as text with marks.
+
+
+#: Steps that are text.
+TEXT = ("word", "shown")
+_NUMBERED = re.compile(r"\{(\d{1,9})\}")
+
+
+class SegmentStep(NamedTuple):
+    """What was added: a `word`, a `space`, or what mark `number` is: `open`, `close`, `shown`, `empty`, `break`."""
+
+    kind: str
+    text: str = ""
+    number: int = -1
+    seen: str = ""
+
+
+def without_soft_breaks(steps: Sequence[SegmentStep]) -> list[SegmentStep]:
+    """The same without line breaks between characters of a script that has no spaces."""
+    if not any(step.kind == "space" and "\n" in step.text for step in steps):
+        return list(steps)
+    kept = []
+    for step, (before, behind) in zip(steps, _sides(steps), strict=True):
+        soft = step.kind == "space" and "\n" in step.text and before.kind in TEXT and behind.kind in TEXT
+        if not soft or seam(before.text, behind.text):
+            kept.append(step)
+    return kept
+
+
+def with_placeholders(steps: Sequence[SegmentStep]) -> list[SegmentStep]:
+    """The same with placeholders for what readers see and models would not."""
+    found = list(steps)
+    there = {int(name) for step in steps for name in _NUMBERED.findall(step.text)}
+    names = (f"{{{number}}}" for number in count() if number not in there)
+    sides = _sides(steps)
+    words = [number for number, step in enumerate(steps) if step.kind in TEXT]
+    for number, step in enumerate(steps):
+        if step.kind != "empty" or not step.seen:
+            continue
+        before, behind = sides[number]
+        touches = (before.kind in TEXT and before.text[-1].isalnum()) or (
+            behind.kind in TEXT and behind.text[0].isalnum()
+        )
+        if not touches and (step.seen == "value" or (words and words[0] < number < words[-1])):
+            found[number] = step._replace(kind="shown", text=next(names))
+    return found
+
+
+def _sides(steps: Sequence[SegmentStep]) -> list[tuple[SegmentStep, SegmentStep]]:
+    """For each step the text, space or break before and behind it, through what covers nothing; space at an end of a
+    line is none, as no text stands behind it."""
+    edge = SegmentStep("edge")
+    around: list[list[SegmentStep]] = []
+    for order in (range(len(steps)), range(len(steps) - 1, -1, -1)):
+        last, near = edge, [edge] * len(steps)
+        for number in order:
+            near[number] = last
+            kind = steps[number].kind
+            if kind in ("word", "shown", "break") or (kind == "space" and last.kind not in ("edge", "break")):
+                last = steps[number]
+        around.append(near)
+    return list(zip(*around, strict=True))
+
+
+class Build:
+    """Writes the text and finds where the marks stand in it."""
+
+    def __init__(self, steps: Sequence[SegmentStep], parents: Sequence[int]) -> None:
+        self.parts: list[str] = []
+        self.marks = [Mark(0, 0, parent=parent) for parent in parents]
+        self.length, self.space = 0, ""
+        self.waiting: list[int] = []  # marks that stand behind a space that is not written yet
+        for step, sides in zip(steps, _sides(steps), strict=True):
+            self._step(step, *(side.kind for side in sides))
+
+    def found(self) -> tuple[str, tuple[Mark, ...]]:
+        """The text and its marks."""
+        return "".join(self.parts), tuple(self.marks)
+
+    def _step(self, step: SegmentStep, left: str, right: str) -> None:
+        """`left`, `right`: what is there: text, white space, a break or an end."""
+        if step.kind == "space":
+            space = step.text if step.seen else " "
+            self.space = max(self.space, space) if self.parts and self.parts[-1] != BREAK else ""
+        elif step.kind == "close":
+            mark = self.marks[step.number]
+            self.marks[step.number] = Mark(mark.begin, max(mark.begin, self.length), parent=mark.parent)
+        elif step.kind in ("open", "empty"):
+            mark = self.marks[step.number]
+            inside = left == right == "space"  # then there is white space between words in any case
+            apart = step.kind == "empty" and left not in TEXT and right not in TEXT and not inside
+            self.marks[step.number] = Mark(self.length, self.length, step.kind == "empty", mark.parent, apart)
+            if self.space and not apart and not (inside and step.kind == "empty"):
+                self.waiting.append(step.number)
+        else:
+            self._write(step)
+
+    def _write(self, step: SegmentStep) -> None:
+        if self.space and step.kind != "break":
+            self.parts.append(self.space)
+            self.length += len(self.space)
+            for number in self.waiting:
+                self._move(number, self.length)
+        self.space = ""
+        self.waiting.clear()
+        self.parts.append(step.text)
+        self.length += len(step.text)
+        if step.number >= 0:
+            parent = self.marks[step.number].parent
+            self.marks[step.number] = Mark(self.length - len(step.text), self.length, True, parent)
+
+    def _move(self, number: int, place: int) -> None:
+        mark = self.marks[number]
+        self.marks[number] = Mark(place, max(place, mark.end), mark.fixed, mark.parent, mark.apart)
+
+
+# The inside of a segment: built from tokens of any format, and taken apart in a translation's order.
+
+
+P = TypeVar("P")
+#: White space that may become another one; a no-break space is a sign of its own.
+SPACE = r"[^\S\u00a0\u2007\u202f]"
+_SPACE, _ANY_SPACE = re.compile(rf"({SPACE}+)"), re.compile(r"(\s+)")
+#: What shows where a word may be parted. A translation parts elsewhere, and a model would read parts of words.
+_PARTS = re.compile("[\u00ad\u200b\u2060\ufeff]")
+#: Marks of the writing direction, and joiners outside of the scripts whose letters they shape.
+_UNSEEN = re.compile(
+    "([\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+"
+    "|(?<=[A-Za-z\u00c0-\u052f])[\u200c\u200d]+(?=[A-Za-z\u00c0-\u052f]))"
+)
+
+#: What refers to a note: a number, several of them, one in brackets, a star.
+_REFERENCE = re.compile(
+    r"\[?\d{1,3}\]?(?:\s?[,;–-]\s?\[?\d{1,3}\]?){0,9}|\[(?:[a-z]{1,4}[ .]?)?\d{1,3}\]|\[[a-z*]\]|[*†‡§¶]{1,3}"
+    r"|[¹²³⁰⁴-⁹]{1,3}"
+)
+#: What has exponents, beside single letters: units and functions.
+_POWERED = (
+    "sec min hour bar mol inch foot feet mile miles metre metres meter meters sin cos tan cot log exp chi "
+    "km cm mm dm nm µm μm ft in yd mi kg ms ns ha kn mc dx dy dt xy ab gt vt pr πr"
+)
+_POWERS = frozenset(_POWERED.split())
+_LAST_WORD = re.compile(r"[^\W\d_]+\Z")
+#: Steps that are looked through for what a reference touches, and letters of it.
+_NEAR = 40
+#: The first letter of scripts in which a word may have one.
+_FIRST_WIDE = "\u2e80"
+
+
+def is_reference(touched: str, text: str, *, link: bool) -> bool:
+    """Whether a link, or else a superscript, refers to a note: it touches a word or a sentence's end and is no power.
+
+    Args:
+        touched: what stands before it without white space. text: what it covers.
+    """
+    if not touched or not _REFERENCE.fullmatch(text):
+        return False
+    if link:
+        return not (touched[-1].isdigit() and text[0].isdigit())
+    word = _LAST_WORD.search(touched)
+    if word is None:
+        return not (touched[-1].isdigit() or touched[-1] in ")]}+-−/=")
+    power = text in ("2", "3") and word[0].lower() in _POWERS
+    return (len(word[0]) > 1 or word[0] >= _FIRST_WIDE) and not power
+
+
+#: Characters that one segment may have, by far more than any model reads; each word of it takes a few hundred bytes.
+LONGEST = 1 << 22
+#: Marks and runs that one segment may have: each is looked at many times, and takes a kilobyte.
+MOST_MARKS = 40_000
+
+
+class TooLong(Exception):
+    """A segment has more than this: `LONGEST` characters, or `MOST_MARKS` marks or runs."""
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Reads segments of what is called so.
+
+    Raises:
+        UserError: one of them is too long, or has too many marks.
+    """
+    try:
+        yield
+    except TooLong as error:
+        raise UserError(f"{name}: has a paragraph of more than {error}; divide it") from error
+
+
+class Inline(Generic[P]):
+    """Builds a segment's text and marks; each mark has a `payload`, by which its format writes it again.
+
+    White space becomes single spaces, which do not begin or end a line, and a line break between characters of a script
+    without spaces nothing. With `sign`, the payload of a few characters,
+    the segment keeps white space at its ends, and directional marks, as marks that cover nothing.
+    """
+
+    def __init__(self, sign: Callable[[str], P] | None = None) -> None:
+        self.payloads: list[P] = []
+        self._sign = sign
+        self._steps: list[SegmentStep] = []
+        self._parents: list[int] = []
+        self._open: list[int] = []
+        self._length = 0  # characters of text
+        self._begun = False  # whether there is text, or something that stands for it
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is text, or something that stands for it."""
+        return self._begun
+
+    @property
+    def depth(self) -> int:
+        """Formats that are open."""
+        return len(self._open)
+
+    @property
+    def touched(self) -> str:
+        """The end of what stands before what is added next, up to white space or a break."""
+        parts, size = list[str](), 0
+        for step in islice(reversed(self._steps), _NEAR):
+            if step.kind in ("space", "break") or size > _NEAR:
+                break
+            if step.kind in TEXT:
+                parts.append(step.text)
+                size += len(step.text)
+        return "".join(reversed(parts))[-_NEAR:]
+
+    def text(self, text: str, hard: Callable[[str], P | None] | None = None) -> None:
+        """Text of the paragraph; white space for which `hard` gives a payload is a break of lines.
+
+        Raises:
+            TooLong: it has more than `LONGEST` characters by now.
+        """
+        self._length += len(text)
+        if self._length > LONGEST:
+            raise TooLong(f"{LONGEST:,} characters")
+        for number, part in enumerate(_ANY_SPACE.split(text) if hard else [text]):
+            payload = hard(part) if hard and number % 2 else None
+            if payload is None:
+                self._text(part)
+            else:
+                self.hard(payload)
+
+    def _text(self, text: str) -> None:
+        for number, part in enumerate(_UNSEEN.split(_PARTS.sub("", text))):
+            if number % 2:
+                self.sign(part)
+                continue
+            for place, piece in enumerate(_SPACE.split(part)):
+                if piece and place % 2 and self._sign and not self._begun:
+                    self._add("empty", self._sign(piece), parent=None if "\n" in piece else -1)  # it stays at the end
+                elif piece:
+                    self._begun = self._begun or not place % 2
+                    self._steps.append(SegmentStep("space" if place % 2 else "word", piece))
+
+    def wide(self) -> None:
+        """Two spaces that stay two, as some type behind a sentence."""
+        self._steps.append(SegmentStep("space", "  ", seen="wide"))
+
+    def sign(self, text: str) -> None:
+        """Characters that no model sees; without a payload for them they are left out."""
+        if self._sign is not None:
+            self._add("empty", self._sign(text))
+
+    def open(self, payload: P) -> None:
+        """A format begins."""
+        self._open.append(self._add("open", payload))
+
+    def close(self) -> None:
+        """The format that was opened last ends."""
+        self._steps.append(SegmentStep("close", number=self._open.pop()))
+
+    def fixed(self, payload: P, shown: str = "", seen: str = "") -> None:
+        """Something that comes through as it is; `shown` is what a model sees of it, in one line.
+
+        Where nothing is, readers may see something all the same: `seen` is "value" where it stands for text, and
+        "picture" where it does not. If it then touches no word, a placeholder shows it; a picture at an end needs none.
+        """
+        shown = " ".join(shown.split())
+        self._begun = True
+        self._add("shown" if shown else "empty", payload, shown, seen)
+
+    def hard(self, payload: P) -> None:
+        """A break of lines."""
+        self._add("break", payload, BREAK)
+
+    def segment(
+        self, *, translation: str | None = None, units: tuple[str, str] = ("0", "0"), flags: tuple[str, ...] = ()
+    ) -> Segment:
+        """What was built; formats that are still open end here."""
+        while self._open:
+            self.close()
+        if self._sign is not None and self._steps and self._steps[-1].kind == "space":
+            self.sign(self._steps.pop().text)
+        text, marks = Build(with_placeholders(without_soft_breaks(self._steps)), self._parents).found()
+        return Segment(text, marks, translation, units, flags)
+
+    def _add(self, kind: str, payload: P, text: str = "", seen: str = "", parent: int | None = None) -> int:
+        number = len(self.payloads)
+        if number == MOST_MARKS:
+            raise TooLong(f"{MOST_MARKS:,} marks")
+        self.payloads.append(payload)
+        around = self._open[-1] if self._open else -1
+        self._parents.append(around if parent is None else parent)
+        self._steps.append(SegmentStep(kind, text, number, seen))
+        return number
+
+
+@dataclass(frozen=True)
+class OpenMark:
+    """Mark `number` begins."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class CloseMark:
+    """Mark `number` ends."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class FixedMark:
+    """Mark `number`, which is fixed, stands here with all it covers."""
+
+    number: int
+
+
+Piece = OpenMark | CloseMark | FixedMark | str
+
+
+def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
+    """A translation as text and marks in order.
+
+    Formats stand in the formats that they stood in; what is fixed and covers text stands where this text is.
+    """
+    inside = _inside(marks, found.spans)
+    place, last = 0, ""  # what was written last
+    owed = False  # a space, before the next text
+    alone = False  # whether the last piece is a mark that stands apart
+    stack: list[tuple[int, Iterator[int]]] = [(-1, iter(inside.get(-1, ())))]
+    while stack:
+        around, children = stack[-1]
+        number = next(children, None)
+        if number is not None:
+            end = found.spans[number][0]
+        else:
+            end = found.spans[around][1] if around >= 0 else len(found.text)
+        if place < end:
+            text = found.text[place:end]
+            yield f" {text}" if owed and not text[0].isspace() else text
+            place, last, owed, alone = end, text[-1], False, False
+        if number is None:
+            stack.pop()
+            if around >= 0:
+                yield CloseMark(around)
+            continue
+        if _stands_apart(number, marks, inside) and (owed or alone or (last and not last.isspace())):
+            yield " "
+            last, owed, alone = " ", False, False
+        if not marks[number].fixed:
+            yield OpenMark(number)
+            stack.append((number, iter(inside.get(number, ()))))
+            continue
+        yield FixedMark(number)
+        before, behind = found.text[max(place - 1, 0) : place], found.text[place : place + 1]
+        if marks[number].apart and behind and not behind.isspace() and (before.isspace() or not before):
+            owed = True
+        alone = marks[number].apart
+        place = max(place, found.spans[number][1])
+        last = found.text[max(place - 1, 0) : place] or last
+
+
+def _stands_apart(number: int, marks: Sequence[Mark], inside: Mapping[int, Sequence[int]]) -> bool:
+    """Whether white space stands before a mark, or before what begins a format around nothing."""
+    while not marks[number].fixed and marks[number].begin == marks[number].end and inside.get(number):
+        number = inside[number][0]
+    return marks[number].apart
+
+
+def _inside(marks: Sequence[Mark], spans: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
+    """For each format, and -1 for the whole, the marks right inside of it, from left to right."""
+    formats: dict[int, list[int]] = {}
+    for number, mark in enumerate(marks):
+        if not mark.fixed:
+            formats.setdefault(mark.parent, []).append(number)
+    for children in formats.values():
+        children.sort(key=lambda number: (spans[number], number))
+    inside = {parent: list(children) for parent, children in formats.items()}
+    for number, mark in enumerate(marks):
+        if mark.fixed:
+            begin, end = spans[number]
+            parent = mark.parent if begin == end else _around(formats, spans, begin, end)
+            inside.setdefault(parent, []).append(number)
+    for children in inside.values():
+        children.sort(key=lambda number: (spans[number], number))
+    return inside
+
+
+def _around(formats: dict[int, list[int]], spans: Sequence[tuple[int, int]], begin: int, end: int) -> int:
+    """The innermost format around a part of the text."""
+    parent = -1
+    while True:
+        children = formats.get(parent, [])
+        place = bisect_right(children, begin, key=lambda number: spans[number][0]) - 1
+        if place < 0 or spans[children[place]][1] < end:
+            return parent
+        parent = children[place]
+
+
+# Which section and which paragraph, list or row a segment stands in.
+
+
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+#: What is one unit as a whole.
+_TOGETHER = frozenset({"ul", "ol", "dl", "tr"})
+
+
+class Sections:
+    """Counts units while a document is read: a heading opens a section; a list or a table's row is like a paragraph."""
+
+    def __init__(self) -> None:
+        self._section = self._paragraph = self._together = 0
+
+    @property
+    def units(self) -> tuple[str, str]:
+        """Of what is read now."""
+        return str(self._section), str(self._paragraph)
+
+    def heading(self) -> None:
+        """A heading begins."""
+        self._section += 1
+        self._paragraph += 1
+
+    def paragraph(self) -> None:
+        """A segment has ended."""
+        if not self._together:
+            self._paragraph += 1
+
+    def together(self, *, begins: bool) -> None:
+        """A list or a row begins or ends."""
+        self._together = max(0, self._together + (1 if begins else -1))
+        if not self._together:
+            self._paragraph += 1
+
+    def element(self, tag: str, *, begins: bool) -> None:
+        """A block element of HTML."""
+        if tag in _HEADINGS and begins:
+            self.heading()
+        elif tag in _TOGETHER:
+            self.together(begins=begins)
