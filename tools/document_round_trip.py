@@ -24,9 +24,9 @@ from pathlib import Path
 from document_skeletons import SKELETONS
 from shown_text import pages, plain
 
-from docnmt.apps.documents.document_sentences import SegmentSentence, translated
 from docnmt.apps.documents.kinds import ENDINGS, read
 from docnmt.apps.documents.segments import DocumentFile, Segment, Translated
+from docnmt.apps.documents.sentences import SegmentSentence, translated
 from docnmt.core.formats.split_sentences import split_sentences
 from docnmt.runtime.errors import UserError
 

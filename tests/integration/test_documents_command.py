@@ -18,9 +18,9 @@ import torch
 from docnmt.apps.commands import translate as documents
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translate import DocumentModel
-from docnmt.apps.documents.document_sentences import SegmentSentence
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segments import DocumentFile
+from docnmt.apps.documents.sentences import SegmentSentence
 from docnmt.cli.translate import main
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

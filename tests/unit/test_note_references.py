@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from sample_documents import Model, content, document, translate
 
-from docnmt.apps.documents.document_sentences import translated
 from docnmt.apps.documents.segments import is_reference
+from docnmt.apps.documents.sentences import translated
 from docnmt.core.formats.split_sentences import split_sentences
 
 #: A sentence that ends with a reference, one that has one behind a word, and what follows: as text, and in each kind.

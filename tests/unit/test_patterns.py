@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import docnmt
-from docnmt.apps.documents import placeholders
+from docnmt.apps.documents import sentences as placeholders
 
 try:
     from re import _constants as codes

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from sample_documents import Model, document, translate
 
 from docnmt.apps.documents.kinds import kind_of
-from docnmt.apps.documents.placeholders import pattern
-from docnmt.apps.documents.untranslatable import fixed_spans
+from docnmt.apps.documents.sentences import fixed_spans, pattern
 from docnmt.runtime.errors import UserError
 
 #: Placeholders that are ones wherever they stand, …

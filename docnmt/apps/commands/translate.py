@@ -29,19 +29,21 @@ from docnmt.apps.commands.output import (
     with_alignments,
     write_explained,
 )
-from docnmt.apps.documents.document_sentences import (
+from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
+from docnmt.apps.documents.projection import Span
+from docnmt.apps.documents.segments import DocumentFile, Segment
+from docnmt.apps.documents.sentences import (
+    SegmentPart,
     SegmentSentence,
     TranslateSentences,
     accept,
+    between,
+    changing_text,
+    fixed_spans,
     piece_by_piece,
     pieces_of,
     translated,
 )
-from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
-from docnmt.apps.documents.projection import Span
-from docnmt.apps.documents.segment_parts import SegmentPart, changing_text
-from docnmt.apps.documents.segments import DocumentFile, Segment
-from docnmt.apps.documents.untranslatable import between, fixed_spans
 from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
 from docnmt.apps.explain.explain_page import ExplainedSentence
 from docnmt.core.batching.formality import note_formless

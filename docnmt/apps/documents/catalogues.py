@@ -16,8 +16,8 @@ from typing import Protocol
 import yaml
 
 from docnmt.apps.documents import icu
-from docnmt.apps.documents.placeholders import MESSAGE
 from docnmt.apps.documents.segments import Translated
+from docnmt.apps.documents.sentences import MESSAGE
 from docnmt.apps.documents.splice import SegmentPlace, Spliced
 from docnmt.apps.documents.tagged import branches, read
 from docnmt.apps.documents.text_file import replaced

@@ -11,11 +11,10 @@ from functools import cached_property
 from translate.lang import data
 from translate.storage import pypo
 
-from docnmt.apps.documents.placeholders import MESSAGE
 from docnmt.apps.documents.segments import Translated
+from docnmt.apps.documents.sentences import MESSAGE, fixed_spans
 from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
 from docnmt.apps.documents.tagged import branches, display_width, read, wrapped
-from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, check_language, seam, tag
 

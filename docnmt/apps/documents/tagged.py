@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from docnmt.apps.documents import icu
-from docnmt.apps.documents.placeholders import MESSAGE
 from docnmt.apps.documents.segments import BREAK, SPACE, Inline, Translated, matched
+from docnmt.apps.documents.sentences import MESSAGE, fixed_spans
 from docnmt.apps.documents.splice import Raw
-from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.languages import unspaced
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*|\d{1,3})(?:\.[\w.-]+)?(?:\s[^<>]*)?(/?)>")

@@ -23,13 +23,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from docnmt.apps.documents.document_sentences import SegmentSentence, translated
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.plain import PlainText
 from docnmt.apps.documents.projection import Span
-from docnmt.apps.documents.segment_parts import changing_text
 from docnmt.apps.documents.segments import DocumentFile
+from docnmt.apps.documents.sentences import SegmentSentence, changing_text, translated
 from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.runtime.errors import UserError
 
