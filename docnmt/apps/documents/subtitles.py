@@ -1,4 +1,4 @@
-"""SRT: a subtitle is a segment; its lines are one text, which is divided into as many again."""
+"""Timed text: SRT, WebVTT, ASS."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from docnmt.apps.documents.segments import Translated
 from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
 from docnmt.apps.documents.tagged import balanced, display_width, read
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base, tag
+
+# SRT: a subtitle is a segment; its lines are one text, which is divided into as many again.
+
 
 _CODES = r"\s*(?:(?:<(?!v[ .])[^<>]*>|\{[^{}]*\})[^\S\n]*)*"
 _CAPITALS = "A-ZÀ-ÖØ-ÞΑ-ΩА-Я"
@@ -131,3 +135,128 @@ def _hard(space: re.Match[str]) -> bool:
         return False
     line = space.string[space.string.rfind("\n", 0, space.start()) + 1 : space.start()]
     return _ANOTHER.match(space.string, space.end()) is not None or _SOUNDS.match(line) is not None
+
+
+# ASS, the subtitles of Aegisub: the texts of dialogue; styles, times, codes, drawings and comments stay.
+
+
+_ASS_LINE = re.compile(r"[^\r\n]+")
+#: Codes that leave no text to translate as one: karaoke, whose words have a time each.
+_KARAOKE = re.compile(r"\\[kK][fot]?\d")
+#: Whether what follows is a drawing.
+_SCALE = re.compile(r"\\p(\d)")
+_CODE = re.compile(r"\{[^{}]*\}")
+_FIELDS = 10
+
+
+class Ass(Subtitles):
+    """Subtitles with styles, whose lines end in `\\N`."""
+
+    def _texts(self) -> Iterator[tuple[int, int]]:
+        section, fields = "", _FIELDS
+        self.left = left = list[str]()
+        number, counted = 1, 0
+        for line in _ASS_LINE.finditer(self.source):
+            name, _, rest = line[0].lstrip("\ufeff").partition(":")
+            if line[0].lstrip("\ufeff \t").startswith("["):
+                section, fields = line[0].strip("\ufeff \t[]").lower(), _FIELDS
+            elif section == "events" and name == "Format":
+                fields = rest.count(",") + 1
+            elif section == "events" and name == "Dialogue":
+                found = rest.split(",", fields - 1)
+                if len(found) < fields:
+                    raise self._refused(line.start(), f"expected {fields} fields, divided by commas, got {len(found)}")
+                codes = "".join(_CODE.findall(found[-1]))
+                if _KARAOKE.search(codes):
+                    number, counted = number + self.source.count("\n", counted, line.start()), line.start()
+                    left.append(f"line {number}: karaoke, each syllable of which has a time")
+                elif _CODE.sub("", _without_drawings(found[-1])).strip():
+                    yield line.end() - len(found[-1]), line.end()
+        if not section:
+            raise self._refused(0, "expected ASS, with sections such as [Events]")
+
+    def _raw(self, begin: int, end: int) -> str:
+        raw = self.source[begin:end].replace("\\N", " \n")  # of the same length, as places are those of the file
+        return raw.replace("\\n", "  ").replace("\\h", "\u00a0\u2060")  # a model does not see the second one
+
+    def _unseen(self, text: str) -> list[tuple[int, int]]:
+        leads = super()._unseen(_without_drawings(text))
+        return besides(sorted([*_drawings(text), *leads]), _CODE, text)
+
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
+        out = re.sub(r"(?<![ \t])[ \t]*\n", r"\\N", super()._render(place, text))
+        return out.replace("\u00a0", "\\h") if "\\h" in self.source[place.begin : place.end] else out
+
+
+def _drawings(text: str) -> Iterator[tuple[int, int]]:
+    """Where drawings stand, each with the code that begins it."""
+    begin: int | None = None
+    for code in _CODE.finditer(text):
+        scales = _SCALE.findall(code[0])
+        if scales and (begin is None) == (scales[-1] != "0"):
+            if begin is not None:
+                yield begin, code.start()
+            begin = code.start() if begin is None else None
+    if begin is not None:
+        yield begin, len(text)
+
+
+def _without_drawings(text: str) -> str:
+    """A text of the same length with spaces in place of its drawings."""
+    parts, last = list[str](), 0
+    for begin, end in _drawings(text):
+        parts += [text[last:begin], " " * (end - begin)]
+        last = end
+    return "".join([*parts, text[last:]])
+
+
+# WebVTT: as SRT; its notes, styles, regions, names of cues and settings stay.
+
+
+_BLOCK = re.compile(r"[^\r\n]+(?:(?:\r\n|\r|\n)[^\r\n]+)*")
+_VTT_TIMES = re.compile(
+    r"^(?:\d{2,}:)?\d\d:\d\d\.\d{3}[ \t]+-->[ \t]+(?:\d{2,}:)?\d\d:\d\d\.\d{3}[^\r\n]*", re.MULTILINE
+)
+_LANGUAGE = re.compile(r"\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n))*?Language:[ \t]*([A-Za-z][\w-]*)")
+_STAYS = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
+#: Tags without an end: the time of what follows, and a voice that speaks to the end of the subtitle.
+_TIME, _ALONE = re.compile(r"<[\d:.]+>"), re.compile(r"<(?:[\d:.]+|v[ .][^<>]*)>")
+_BARE = re.compile(r"&(?!\w+;|#\w+;)")
+
+
+class WebVtt(Subtitles):
+    """Subtitles of the web."""
+
+    def _texts(self) -> Iterator[tuple[int, int]]:
+        head = re.match(r"\ufeff?WEBVTT(?![^\s])", self.source)
+        if head is None:
+            raise self._refused(0, "expected WebVTT, whose first line is WEBVTT")
+        first = True
+        for block in _BLOCK.finditer(self.source):
+            if not _STAYS.match(block[0]):
+                times = list(_VTT_TIMES.finditer(block[0]))  # each ends the subtitle before it
+                if block[0].count("-->") > len(times) or (not times and not first):
+                    message = "expected a subtitle: times (00:01.000 --> 00:02.000) and text"
+                    raise self._refused(block.start(), message)
+                ends = [*(match.start() for match in times[1:]), len(block[0])]
+                for match, end in zip(times, ends, strict=False):  # a head has none
+                    yield block.start() + match.end(), block.start() + end
+            first = False
+
+    def _unseen(self, text: str) -> list[tuple[int, int]]:
+        return besides(super()._unseen(text), _ALONE if "</v>" not in text else _TIME, text)
+
+    def _settings(self) -> Iterator[tuple[int, int, str]]:
+        match = _LANGUAGE.match(self.source)
+        if match is not None and base(match[1]) == base(self.languages[0]):
+            yield *match.span(1), tag(self.languages[1])
+
+    def _raw(self, begin: int, end: int) -> str:
+        return self.source[begin:end]
+
+    def _encode(self, written: str, text: str) -> str:
+        strict = not _BARE.search(written)  # else the file is not strict about it
+        return super()._encode(f"{written}&amp;&lt;" if strict else written, text)
+
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
+        return super()._render(place, text).replace("-->", "--&gt;")
