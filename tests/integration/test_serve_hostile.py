@@ -47,7 +47,7 @@ def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "faults" / "sitecustomize.py").write_text(
         "import re, sys\n"
         "if 'docnmt.apps.serve.file_processes' in getattr(sys, 'orig_argv', []):\n"
-        "    from docnmt.apps.documents.plain import PlainText\n"
+        "    from docnmt.apps.documents.text import PlainText\n"
         "    begin = PlainText.__init__\n"
         "    def faulty(self, content, **more):\n"
         "        if content.startswith(b'FREEZE'):\n"

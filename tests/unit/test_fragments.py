@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
-from docnmt.apps.documents.plain import PlainText
 from docnmt.apps.documents.segments import DocumentFile, Translated
 from docnmt.apps.documents.sentences import translated
+from docnmt.apps.documents.text import PlainText
 from docnmt.runtime.errors import UserError
 
 PIECES = ("dog ", "cat", " &amp; ", "ä", "日 ", ". ", "\n", "&#65;", "%s", "<!-- c -->", "<![CDATA[<x>]]>")

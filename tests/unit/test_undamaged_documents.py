@@ -17,7 +17,7 @@ from sample_documents import Model, document, translate
 
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segments import DocumentFile, Translated
-from docnmt.apps.documents.tagged import display_width, wrapped
+from docnmt.apps.documents.text import display_width, wrapped
 from docnmt.runtime.errors import UserError
 
 HEAD = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'

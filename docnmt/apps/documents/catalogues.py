@@ -18,9 +18,7 @@ import yaml
 from docnmt.apps.documents import icu
 from docnmt.apps.documents.segments import Translated
 from docnmt.apps.documents.sentences import MESSAGE
-from docnmt.apps.documents.splice import SegmentPlace, Spliced
-from docnmt.apps.documents.tagged import branches, read
-from docnmt.apps.documents.text_file import replaced
+from docnmt.apps.documents.text import SegmentPlace, Spliced, branches, read, replaced
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import PLURALS, base, plural_change, tag
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from docnmt.apps.documents.segments import CloseMark, Inline, Mark, OpenMark, Translated, is_reference, matched, pieces
-from docnmt.apps.documents.tagged import branches
+from docnmt.apps.documents.text import branches
 from docnmt.apps.documents.xml_file import Element, shown_in
 
 

@@ -9,7 +9,7 @@ from xml.parsers import expat
 
 from docnmt.apps.documents.html import Html, escape, tokens
 from docnmt.apps.documents.segments import DocumentFile, Inline, Translated
-from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
+from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, render
 from docnmt.runtime.errors import UserError
 
 _WRAP = "docnmt"

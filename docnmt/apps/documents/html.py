@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from docnmt.apps.documents.segments import Inline, Sections, Translated, is_reference, matched
-from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
-from docnmt.apps.documents.text_file import replaced
+from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, render, replaced
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, right_to_left, tag
 

@@ -13,7 +13,7 @@ from docnmt.runtime.errors import UserError
 
 #: For each ending the kind, its class, and the package that it needs.
 _KINDS: dict[str, tuple[str, str, str]] = {
-    "txt": ("docnmt.apps.documents.plain", "PlainText", ""),
+    "txt": ("docnmt.apps.documents.text", "PlainText", ""),
     "md": ("docnmt.apps.documents.markdown", "Markdown", "markdown_it"),
     "html": ("docnmt.apps.documents.html", "Html", ""),
     "docx": ("docnmt.apps.documents.docx", "Docx", "lxml"),

@@ -25,7 +25,7 @@ from mdit_py_plugins.footnote.index import footnote_ref
 from docnmt.apps.documents import html as web
 from docnmt.apps.documents.html import FIXED, UNSEEN, VOID, is_picture, tokens
 from docnmt.apps.documents.segments import DEEPEST, Inline, Sections, Translated, is_reference, matched
-from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, around_nothing, render
+from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, around_nothing, render
 
 # The parser of Markdown: CommonMark, and what site generators and pandoc add to it.
 #

@@ -14,7 +14,7 @@ from markdown_it.rules_block import StateBlock
 
 from docnmt.apps.documents.markdown import HIDDEN, Markdown
 from docnmt.apps.documents.segments import Translated
-from docnmt.apps.documents.splice import SegmentPlace
+from docnmt.apps.documents.text import SegmentPlace
 
 _FENCE = r"(?:\A|(?<=\n))[ \t>]*(?P<fence>`{3,}|~{3,})[\s\S]*?(?:\n[ \t>]*(?P=fence)[`~]*[ \t]*(?=\r?\n|\Z)|\Z)"
 _SPAN = r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\r?\n)[\s\S])*?(?<!`)(?P=ticks)(?!`)"

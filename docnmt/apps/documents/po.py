@@ -13,8 +13,7 @@ from translate.storage import pypo
 
 from docnmt.apps.documents.segments import Translated
 from docnmt.apps.documents.sentences import MESSAGE, fixed_spans
-from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
-from docnmt.apps.documents.tagged import branches, display_width, read, wrapped
+from docnmt.apps.documents.text import SegmentPlace, Spliced, branches, display_width, read, render, wrapped
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, check_language, seam, tag
 

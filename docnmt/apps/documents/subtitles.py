@@ -11,8 +11,7 @@ from itertools import pairwise
 import srt
 
 from docnmt.apps.documents.segments import Translated
-from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
-from docnmt.apps.documents.tagged import balanced, display_width, read
+from docnmt.apps.documents.text import SegmentPlace, Spliced, balanced, display_width, read, render
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, tag
 

@@ -25,10 +25,10 @@ import msgspec
 
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.kinds import read
-from docnmt.apps.documents.plain import PlainText
 from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence, changing_text, translated
+from docnmt.apps.documents.text import PlainText
 from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.runtime.errors import UserError
 

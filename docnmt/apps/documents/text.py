@@ -1,18 +1,162 @@
-"""Text in which tags stand as text: messages of PO files, subtitles."""
+"""Engine 1: places in a text. Plain text, tagged text, and every format that is spliced.
+A reader yields (begin, end, segment); the writer replaces these ranges and nothing else.
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
+from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from docnmt.apps.documents import icu
-from docnmt.apps.documents.segments import BREAK, SPACE, Inline, Translated, matched
+from docnmt.apps.documents.segments import (
+    BREAK,
+    SPACE,
+    CloseMark,
+    DocumentFile,
+    Inline,
+    Segment,
+    Translated,
+    matched,
+    pieces,
+)
 from docnmt.apps.documents.sentences import MESSAGE, fixed_spans
-from docnmt.apps.documents.splice import Raw
+from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import unspaced
+
+# Text in files: decoding with clear messages, and pieces of it that get other text.
+
+
+#: Codecs of Python that no file is in; some take the square of its size.
+_NO_TEXT = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+
+
+def decode(content: bytes, name: str, *, encoding: str = "utf-8") -> str:
+    """A file's text, a byte order mark included as its first character.
+
+    Raises:
+        UserError: it is not text in this encoding; the line and the byte are named.
+    """
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(f"{name}: not UTF-8 but UTF-16, by its byte order mark; convert it: iconv -f UTF-16 -t UTF-8")
+    try:
+        if codecs.lookup(encoding).name in _NO_TEXT:
+            raise LookupError(encoding)
+        text = content.decode(encoding)
+    except LookupError as error:
+        raise UserError(f"{name}: says that its encoding is '{encoding}', which is not known; convert it") from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{name}:{line}: byte {error.start + 1:,} of the file (0x{content[error.start]:02X}) is not valid "
+            f"{encoding}; convert the file, for example with iconv -f LATIN1 -t UTF-8"
+        ) from error
+    if "\0" in text:
+        raise UserError(f"{name}:{text.count(chr(10), 0, text.index(chr(0))) + 1}: NUL byte; this is not a text file")
+    return text
+
+
+def replaced(source: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    """A text in which parts, given from left to right as (begin, end, new text), are replaced."""
+    out, place = [], 0
+    for begin, end, text in changes:
+        out += [source[place:begin], text]
+        place = end
+    return "".join([*out, source[place:]])
+
+
+# Formats that are text: segments are places of the source, and all between them stays byte for byte.
+
+
+#: How a mark is written: before and behind what it covers; of something fixed, the first is all of it.
+Raw = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class SegmentPlace:
+    """A segment and where it stands: `source[begin:end]`; `raws` are its marks as they are written."""
+
+    segment: Segment
+    begin: int
+    end: int
+    raws: Sequence[Raw] = ()
+
+
+class Spliced(DocumentFile):
+    """A text whose segments are replaced where they stand."""
+
+    encoding = "utf-8"
+
+    def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:
+        super().__init__(content, name=name, languages=languages)
+        self.source = self._decoded()
+        self.places = [place for place in self._places() if place.segment.text.strip()]
+        self.segments = [place.segment for place in self.places]
+
+    def _decoded(self) -> str:
+        return decode(self.content, self.name, encoding=self.encoding)
+
+    @abstractmethod
+    def _places(self) -> Iterable[SegmentPlace]:
+        """The segments in order."""
+
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
+        """What is written for a segment."""
+        return render(place, text, str)
+
+    def _write(self, changed: Mapping[int, Translated]) -> bytes:
+        changes = []
+        for number, text in sorted(changed.items()):
+            place = self.places[number]
+            changes.append((place.begin, place.end, self._render(place, text)))
+        begins, ends = [change[0] for change in changes], [0, *(change[1] for change in changes)]
+        changes += [each for each in self._settings() if each[0] >= ends[bisect_right(begins, each[0])]]
+        return self._encoded(replaced(self.source, sorted(changes, key=lambda change: change[:2])))
+
+    def _settings(self) -> Iterable[tuple[int, int, str]]:
+        """Where the file says its language and the like, and what a translation says; segments have their own."""
+        return ()
+
+    def _encoded(self, text: str) -> bytes:
+        try:
+            return text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            missing = text[error.start]
+            raise UserError(
+                f"{self.name}: is in {error.encoding}, which has no '{missing}'; convert the file to UTF-8 first"
+            ) from error
+
+
+def render(place: SegmentPlace, text: Translated, escape: Callable[[str], str]) -> str:
+    """A translation with its marks as they are written; signs of emphasis around nothing would be text, and so would
+    code right behind code, and formulas of TeX beside digits."""
+    out, formula = [""], False
+    nothing = around_nothing(place, text)
+    for piece in pieces(place.segment.marks, text):
+        if isinstance(piece, str):
+            out.append(f" {escape(piece)}" if formula and piece[0].isdigit() else escape(piece))
+            formula = False
+        elif piece.number not in nothing:
+            raw = place.raws[piece.number][isinstance(piece, CloseMark)]
+            torn = raw[:1] == "`" == out[-1][-1:] or (raw[:1] == "$" and out[-1][-1:].isdigit())
+            out.append(f" {raw}" if torn else raw)
+            formula = raw[-1:] == "$"
+    return "".join(out)
+
+
+def around_nothing(place: SegmentPlace, text: Translated) -> set[int]:
+    """The marks written as signs of emphasis that cover nothing in a translation."""
+    same = (number for number, raw in enumerate(place.raws) if raw[1].startswith(raw[0]))
+    return {number for number in same if text.spans[number][0] >= text.spans[number][1]}
+
+
+# Text in which tags stand as text: messages of PO files, subtitles.
+
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*|\d{1,3})(?:\.[\w.-]+)?(?:\s[^<>]*)?(/?)>")
 _BEGIN = frozenset("-–—♪♫#*•>")  # what would seem to begin something at the beginning of a line
@@ -202,3 +346,28 @@ def balanced(text: Translated, lines: int) -> Translated:
     widths = range(whole // lines, whole)  # in wider lines there are never more of them
     wide = bisect_left(widths, True, key=lambda width: wrapped(text, width).text.count(BREAK) - there < lines)
     return wrapped(text, widths.start + wide)
+
+
+# Plain text: a line is a segment, tabs and wide spaces part what is translated, blank lines part paragraphs.
+
+
+_LINE = re.compile(r"[^\r\n]+")
+_END = re.compile(r"\r\n|\r|\n")
+
+
+class PlainText(Spliced):
+    """A text file in UTF-8, each of whose lines keeps its place."""
+
+    def _places(self) -> Iterator[SegmentPlace]:
+        paragraph, last = 0, 0
+        for match in _LINE.finditer(self.source):
+            text = match[0].strip("\ufeff")
+            if not text.strip():
+                continue
+            paragraph += len(_END.findall(self.source, last, match.start())) > 1
+            last = match.end()
+            begin = match.start() + match[0].index(text.strip())
+            inline: Inline[Raw] = Inline(lambda text: (text, ""))
+            add(inline, text.strip(), lambda space: "\t" in space[0] or len(space[0]) > 2)
+            segment = inline.segment(units=("0", str(paragraph)))
+            yield SegmentPlace(segment, begin, begin + len(text.strip()), inline.payloads)
