@@ -1,0 +1,592 @@
+"""Word documents: paragraphs, runs and fields of DOCX."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import NamedTuple
+
+from lxml import etree
+
+from docnmt.apps.documents.elements import empty
+from docnmt.apps.documents.packages import MAX_BYTES, Office, picture_texts
+from docnmt.apps.documents.segments import (
+    MOST_MARKS,
+    CloseMark,
+    FixedMark,
+    Inline,
+    OpenMark,
+    Sections,
+    Segment,
+    TooLong,
+    Translated,
+    is_reference,
+    pieces,
+)
+from docnmt.apps.documents.xml_file import SHOWN, Element, local, parse, shown_in, text_in
+from docnmt.apps.documents.xml_tree import Unit
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base, right_to_left, tag
+
+# A paragraph of WordprocessingML as a flat list: text with its look, what does not change, and what is around text.
+
+
+#: Elements around runs.
+_AROUND = frozenset({"hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo", "sdt"})
+#: What Word keeps for itself and makes anew: marks of the spelling checker, where pages broke when it was last shown.
+_PASSING = frozenset({"proofErr", "lastRenderedPageBreak", "softHyphen"})
+#: Fields that show nothing where they stand.
+_SILENT = (["XE"], ["TC"], ["TA"], ["RD"], ["SET"], ["ASK"], ["PRIVATE"])
+#: About as many bytes the copies of a run's look may take.
+_COPIES = 1 << 24
+_PROPERTIES = frozenset({"pPr", "rPr", "sdtPr", "sdtEndPr"})
+#: Properties of a run that do not show.
+_UNSEEN = frozenset({"lang", "noProof", "szCs", "bCs", "iCs"})
+
+
+@dataclass
+class Op:
+    """A step through a paragraph: `text`, `fixed`, `break`, or `open` and `close` of something around text.
+
+    Attributes:
+        text: of `text`; of `fixed` what is seen of it. seen: as in `Inline.fixed`. key, look: how its run looks, as a
+            string and as properties.
+        elements: what is written for it, or before what is inside; behind: … behind it.
+        run: the one that `elements` stand in, if they are what is in it. shell, inner: the element around, and the one
+            in it that holds the text. prefix: the namespace of the paragraph. raised: it is a superscript.
+    """
+
+    kind: str
+    text: str = ""
+    key: str = ""
+    look: Element | None = None
+    elements: Sequence[Element] = ()
+    behind: Sequence[Element] = ()
+    shell: Element | None = None
+    inner: Element | None = None
+    run: Element | None = None
+    prefix: str = ""
+    seen: str = ""
+    raised: bool = False
+
+
+class Looks(NamedTuple):
+    """The styles that hide text, and those that raise it."""
+
+    hidden: Collection[str] = ()
+    raised: Collection[str] = ()
+
+    def hides(self, look: Element | None) -> bool:
+        """Whether text of this look is not shown."""
+        return self._said(look, "vanish", self.hidden, lambda said: said not in ("0", "false", "off"))
+
+    def raises(self, look: Element | None) -> bool:
+        """Whether text of this look is a superscript."""
+        return self._said(look, "vertAlign", self.raised, lambda said: said == "superscript")
+
+    def _said(self, look: Element | None, name: str, styles: Collection[str], means: Callable[[str], bool]) -> bool:
+        if look is None:
+            return False
+        if (said := look.find(f"{{*}}{name}")) is not None:
+            return means(value(said, "val"))
+        style = look.find("{*}rStyle")
+        return style is not None and value(style, "val") in styles
+
+
+def flat(parent: Element, looks: Looks) -> list[Op]:
+    """What stands in a paragraph, or in an element around runs, step by step."""
+    ops: list[Op] = []
+    children = [each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)]
+    ends = _field_ends(children)
+    place = 0
+    while place < len(children):
+        child = children[place]
+        if (end := ends.get(place)) is not None:
+            ops += _field(children[place : end + 1], looks)
+            place = end + 1
+            continue
+        name = local(child)
+        if name == "r":
+            ops += _run(child, looks)
+        elif name in _AROUND:
+            inner = child.find("{*}sdtContent") if name == "sdt" else child
+            if inner is None or any(local(each) == "p" for each in inner):
+                ops.append(Op("fixed", elements=[child]))
+            else:
+                ops += [Op("open", shell=child, inner=inner), *flat(inner, looks), Op("close")]
+        else:
+            shown = shown_in(child, "t") if name == "fldSimple" else ""
+            seen = "value" if name in ("fldSimple", "oMath") else ""
+            ops.append(Op("fixed", shown, elements=[child], seen=seen))
+        place += 1
+    return ops
+
+
+def _divided(child: Element) -> list[Element]:
+    """A run in which fields begin and end, as one for each thing in it; anything else as it is."""
+    look = child.find("{*}rPr")
+    inside = [each for each in child if local(each) != "rPr"]
+    if len(inside) < 2 or local(child) != "r" or child.find("{*}fldChar") is None:
+        return [child]
+    if look is not None and len(inside) * sum(map(_size, look.iter())) > _COPIES:
+        return [child]
+    runs = []
+    for each in inside:
+        run = etree.Element(child.tag, {str(key): str(value) for key, value in child.attrib.items()})
+        run.extend(deepcopy(part) for part in (look, each) if part is not None)
+        runs.append(run)
+    return runs
+
+
+def _ruby(ruby: Element, run: Element, look: Element | None, looks: Looks) -> list[Op]:
+    """A text with its reading: the text is translated, the reading stays."""
+    shell = etree.Element(run.tag)
+    shell.extend(deepcopy(part) for part in (look, ruby) if part is not None)
+    inner = shell.find("{*}ruby/{*}rubyBase")
+    if inner is None:
+        return [Op("fixed", elements=[ruby], look=look, run=run)]
+    return [Op("open", shell=shell, inner=inner), *flat(inner, looks), Op("close")]
+
+
+def _run(run: Element, looks: Looks) -> list[Op]:
+    """The text of a run, and what else is in it, each in a run of its own; a run that is not shown is one thing."""
+    look = run.find("{*}rPr")
+    if looks.hides(look):
+        return [Op("fixed", elements=[run])]
+    key, ops = _key(look), []
+    prefix = run.tag.rpartition("r")[0]
+    for child in run:
+        name = local(child)
+        if name == "rPr" or name in _PASSING:
+            continue
+        if name == "t":
+            ops.append(Op("text", child.text or "", key, look, prefix=prefix, raised=looks.raises(look)))
+            continue
+        if name == "noBreakHyphen":
+            ops.append(Op("text", "\u2011", key, look, prefix=prefix))
+            continue
+        if name == "ruby":
+            ops += _ruby(child, run, look, looks)
+            continue
+        breaks = name in ("tab", "ptab", "cr", "br")
+        ops.append(Op("break" if breaks else "fixed", elements=[child], look=look, run=run, seen=_seen(child)))
+    return ops
+
+
+def _seen(element: Element) -> str:
+    """What readers see of something in a run; what floats stands nowhere in the text."""
+    if local(element) == "drawing":
+        return "picture" if element.find("{*}inline") is not None else ""
+    return "picture" if local(element) in ("pict", "object", "sym") else ""
+
+
+def weight(ops: Sequence[Op]) -> int:
+    """About how many bytes of memory the runs of a paragraph take if each step has one that looks like the largest."""
+    looks = {id(op.look): op.look for op in ops if op.look is not None}
+    runs = {id(op.run): op.run for op in ops if op.run is not None}
+    sizes = [*(sum(map(_size, look.iter())) for look in looks.values()), *map(_size, runs.values())]
+    return len(ops) * max(sizes, default=0)
+
+
+def _size(element: Element) -> int:
+    return 100 + sum(len(value) for value in element.attrib.values())
+
+
+def _key(look: Element | None) -> str:
+    """A run's look as a string, without what does not show."""
+    if look is None:
+        return ""
+    seen = [
+        str(etree.tostring(child, encoding="unicode", with_tail=False)) for child in look if local(child) not in _UNSEEN
+    ]
+    return "".join(sorted(seen))
+
+
+def _field_ends(children: Sequence[Element]) -> dict[int, int]:
+    """For each run that begins a field, by number, the one that ends it, if it ends among these."""
+    ends: dict[int, int] = {}
+    depth, begun = 0, list[tuple[int, int]]()  # how deep it was before each field that has no end yet
+    for number, child in enumerate(children):
+        before = depth
+        for char in child.iter("{*}fldChar") if local(child) == "r" else ():
+            depth += {"begin": 1, "end": -1}.get(value(char, "fldCharType"), 0)
+        while begun and depth <= begun[-1][0]:
+            ends[begun.pop()[1]] = number
+        if depth > before:
+            begun.append((before, number))
+    return ends
+
+
+def _field(children: Sequence[Element], looks: Looks) -> list[Op]:
+    """A field: a link's text is text, anything else is kept and shown."""
+    code = "".join(text_in(child, "instrText") for child in children)
+    divided = next((n for n, c in enumerate(children) if _has(c, "separate")), None)
+    if divided is not None and code.split()[:1] == ["HYPERLINK"]:
+        inside: list[Op] = []
+        for child in children[divided + 1 : -1]:
+            inside += _run(child, looks) if local(child) == "r" else [Op("fixed", elements=[child])]
+        return [Op("open", elements=children[: divided + 1], behind=children[-1:]), *inside, Op("close")]
+    shown = "" if divided is None else "".join(shown_in(c, "t") for c in children[divided:])[:SHOWN]
+    return [Op("fixed", shown, elements=children, seen="" if code.split()[:1] in _SILENT else "value")]
+
+
+def _has(run: Element, kind: str) -> bool:
+    return any(value(char, "fldCharType") == kind for char in run.iter("{*}fldChar"))
+
+
+def value(element: Element, name: str) -> str:
+    """An attribute, whatever its namespace; "" if there is none."""
+    return next((str(value) for key, value in element.attrib.items() if etree.QName(key).localname == name), "")
+
+
+# What a text of Word says of its language and its direction, and what it says of a translation.
+
+
+#: What stands behind `bidi` among the properties of a paragraph, and behind `rtl` among those of a run.
+_BEHIND_BIDI = frozenset(
+    {
+        "adjustRightInd", "snapToGrid", "spacing", "ind", "contextualSpacing", "mirrorIndents", "suppressOverlap", "jc",
+        "textDirection", "textAlignment", "textboxTightWrap", "outlineLvl", "divId", "cnfStyle", "rPr", "sectPr",
+        "pPrChange",
+    }
+)  # fmt: skip
+_BEHIND_RTL = frozenset({"cs", "em", "lang", "eastAsianLayout", "specVanish", "oMath", "rPrChange"})
+
+
+def renamed(root: Element, languages: tuple[str, str]) -> bool:
+    """Names the target's language wherever a part names the source's; whether it did."""
+    found = False
+    for element in root.iter("{*}lang"):
+        name = f"{{{etree.QName(element).namespace}}}" if etree.QName(element).namespace else ""
+        for kind in ("val", "bidi", "eastAsia"):
+            if base(element.get(name + kind, "")) == base(languages[0]):
+                element.set(name + kind, tag(languages[1]))
+                found = True
+    return found
+
+
+def turned(paragraph: Element, languages: tuple[str, str]) -> None:
+    """Writes a paragraph and its runs in the target's direction, if it is another one."""
+    to_left = right_to_left(languages[1])
+    if right_to_left(languages[0]) == to_left:
+        return
+    _set(paragraph, "pPr", "bidi", _BEHIND_BIDI, to_left)
+    for run in list(paragraph.iter("{*}r")):
+        if run.find("{*}t") is not None:
+            _set(run, "rPr", "rtl", _BEHIND_RTL, to_left)
+
+
+def _set(element: Element, properties: str, name: str, behind: frozenset[str], wanted: bool) -> None:
+    """Gives or takes a property."""
+    prefix = str(element.tag).rpartition("}")[0] + "}" if "}" in str(element.tag) else ""
+    look = element.find(f"{{*}}{properties}")
+    if look is None:
+        if not wanted:
+            return
+        look = etree.Element(f"{prefix}{properties}")
+        element.insert(0, look)
+    there = look.find(f"{{*}}{name}")
+    if there is not None and (not wanted or value(there, "val") in ("0", "false")):
+        look.remove(there)
+        there = None
+    if wanted and there is None:
+        place = next((number for number, child in enumerate(look) if local(child) in behind), len(look))
+        look.insert(place, etree.Element(f"{prefix}{name}"))
+
+
+# Parts of a text of Word that are for readers and are not read: they are named.
+
+
+_WORD = re.compile(rb"<(?:\w+:)?(?:t|v)(?:\s[^<>]*)?>[^<]*?(?:[A-Za-z]|[\x80-\xff])")
+_NUMBER = re.compile(rb"<(?:\w+:)?lvlText\s[^<>]*?val=[\"'][^\"'<]*?(?:[A-Za-z]{2}|[\xc3-\xdf][\x80-\xbf])")
+#: The parts, what says that one has text, and what they are.
+_LEFT = (
+    (re.compile(r"word/diagrams/data\d*\.xml"), _WORD, "a diagram (SmartArt)"),
+    (re.compile(r"word/charts/chart(?:ex)?\d*\.xml"), _WORD, "a chart"),
+    (re.compile(r"word/comments\.xml"), _WORD, "comments"),
+    (re.compile(r"word/numbering\.xml"), _NUMBER, "words in the numbers of headings and lists, as in 'Article 1'"),
+)
+
+
+def left_in(names: Iterable[str], content: Callable[[str], bytes]) -> Iterator[str]:
+    """The parts of these with text that is not read, and what they are."""
+    for name in names:
+        for pattern, text, what in _LEFT:
+            if pattern.fullmatch(name.replace("\\", "/")) and text.search(content(name)):
+                yield f"{name}: {what}"
+
+
+# DOCX: the paragraphs of WordprocessingML, with those of headers, footers, notes and text boxes.
+#
+# Word divides a paragraph into runs for many reasons. Here neighbours of equal look are one, and the look that most of
+# the text has is no mark at all; replacing run by run, as `python-docx` offers it, cannot do that.
+
+
+#: About how many bytes the looks of all text may take together: a translation may have a copy for each of its pieces.
+_LOOKS = 1 << 30
+_STYLES = re.compile(r"word[/\\]styles\.xml")
+_WIDE = re.compile(r"(  +| ?\t[ \t]*)")
+#: What a style says of how text looks that counts here.
+_SAID = ("vanish", "vertAlign")
+#: Steps through what refers to a note, at most.
+_REFERENCE = 8
+_PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
+
+
+class Docx(Office):
+    """A text of Word."""
+
+    def _parts(self, names: Iterable[str]) -> list[str]:
+        found = sorted(name for name in names if _PARTS.fullmatch(name.replace("\\", "/")))  # some write Windows' paths
+        if not any("document" in name for name in found):
+            raise UserError(f"{self.name}: its part word/document.xml is missing; was it cut off, or of another kind?")
+        return found
+
+    def _units(self) -> Iterator[Unit]:
+        with self._opened() as package:
+            self._looks = 0
+            self._headings, self._lists = set[str](), set[str]()
+            self._character_looks = Looks()
+            self._left = list[int | str](left_in(package.namelist(), partial(self._content, package, left=MAX_BYTES)))
+            self._styles = next((name for name in package.namelist() if _STYLES.fullmatch(name)), "")
+            if self._styles:
+                self._style_bytes = self._content(package, self._styles, MAX_BYTES)
+                styles = parse(self._style_bytes, f"{self.name}: {self._styles}")
+                self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
+                self._lists = set(_styles(styles, r"(?i)list\b"))
+                self._character_looks = _looks(styles)
+        yield from super()._units()
+        self.left = self._left
+
+    def _saved(self, parts: set[str]) -> bytes:
+        for part in parts:
+            renamed(self._roots[part], self.languages)
+        if self._styles:
+            styles = parse(self._style_bytes, self.name)
+            if renamed(styles, self.languages):
+                self._roots[self._styles], self._originals[self._styles] = styles, self._style_bytes
+                parts = {*parts, self._styles}
+        return super()._saved(parts)
+
+    def _part(self, root: Element, part: str) -> Iterator[Unit]:
+        sections, listed, hidden = Sections(), False, False
+        for event, element in etree.iterwalk(root, events=("start", "end")):
+            name = local(element)
+            if name == "altChunk" and event == "start":
+                self._left.append(f"{part}: a document inside of this one (altChunk)")
+            if event == "start":
+                yield from picture_texts(element, part, sections.units)
+            if name == "r" and event == "start" and self._character_looks.hides(element.find("{*}rPr")):
+                hidden |= any(map(str.isalpha, shown_in(element, "t")))
+            if name == "tr":
+                if listed:  # a table ends the list before it
+                    sections.together(begins=False)
+                    listed = False
+                sections.together(begins=event == "start")
+            if name != "p" or event == "end" or etree.QName(element).namespace != etree.QName(root).namespace:
+                continue
+            look = element.find("{*}pPr")
+            style = "" if look is None else next((value(e, "val") for e in look.iterfind("{*}pStyle")), "")
+            if style in self._character_looks.hidden:
+                hidden |= any(map(str.isalpha, shown_in(element, "t")))
+                continue
+            in_list = style in self._lists or (look is not None and look.find("{*}numPr") is not None)
+            if in_list != listed:
+                sections.together(begins=in_list)
+                listed = in_list
+            if style in self._headings:
+                sections.heading()
+            if any(child is not look for child in element):
+                yield self._unit(element, part, sections.units)
+            sections.paragraph()
+        if hidden:
+            self._left.append(f"{part}: hidden text")
+
+    def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
+        if len(paragraph) > MOST_MARKS or len(ops := flat(paragraph, self._character_looks)) > MOST_MARKS:
+            raise TooLong(f"{MOST_MARKS:,} runs")
+        self._looks += weight(ops)
+        if self._looks > _LOOKS:
+            raise UserError(f"{self.name}: {part}: the formats of its text would fill the memory; it is not read")
+        sizes: Counter[str] = Counter()
+        looks: dict[str, Element | None] = {}
+        for op in ops:
+            if op.kind == "text":
+                sizes[op.key] += len(op.text)
+                looks.setdefault(op.key, op.look)
+        base = max(sizes, key=lambda key: sizes[key], default="")
+        inline = _read(ops, base)
+        segment = inline.segment(units=units)
+
+        def filled(found: Translated) -> None:
+            _fill(paragraph, segment, inline, looks.get(base), found)
+            turned(paragraph, self.languages)
+
+        return Unit(segment, filled, part)
+
+
+def _styles(root: Element, pattern: str) -> Iterator[str]:
+    """The styles whose names, which are English whatever language Word speaks, begin like this."""
+    for style in root.iter("{*}style"):
+        name = style.find("{*}name")
+        if name is not None and re.match(pattern, value(name, "val")):
+            yield value(style, "styleId")
+
+
+def _looks(root: Element) -> Looks:
+    """The styles that hide text, and those that raise it; what a style does not say that says which it is based on."""
+    own = {value(style, "styleId"): style for style in root.iter("{*}style")}
+    hidden, raised = set[str](), set[str]()
+    for name in own:
+        chain, after = list[str](), name
+        while after in own and after not in chain:
+            chain.append(after)
+            based = own[after].find("{*}basedOn")
+            after = "" if based is None else value(based, "val")
+        looks = [look for style in chain if (look := own[style].find("{*}rPr")) is not None]
+        first = {what: next((look for look in looks if look.find(f"{{*}}{what}") is not None), None) for what in _SAID}
+        hidden |= {name} if Looks().hides(first["vanish"]) else set()
+        raised |= {name} if Looks().raises(first["vertAlign"]) else set()
+    return Looks(hidden, raised)
+
+
+@dataclass
+class _Payload:
+    """How a mark is written: elements before and behind it; the run that `before` stood in; the element that it fills;
+    the look of its runs; or white space."""
+
+    space: str = ""
+    before: Sequence[Element] = ()
+    behind: Sequence[Element] = ()
+    run: Element | None = None
+    shell: Element | None = None
+    inner: Element | None = None
+    look: Element | None = None
+
+
+def _add(inline: Inline[_Payload], text: str) -> None:
+    """Text, in which two spaces stay two, and more are a break."""
+    for number, part in enumerate(_WIDE.split(text)):
+        if number % 2 and inline.begun and (len(part) > 2 or "\t" in part):
+            inline.hard(_Payload(part))
+            continue
+        if number % 2 and inline.begun:
+            inline.wide()
+        else:
+            inline.text(part)
+
+
+def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:
+    """The text and marks of a paragraph most of which looks like `base`."""
+    inline: Inline[_Payload] = Inline(_Payload)
+    now, number = base, 0
+    while number < len(ops):
+        op = ops[number]
+        if reference := _reference(ops, number, inline.touched):
+            inline.fixed(_Payload(before=reference[0]))
+            number = reference[1]
+            continue
+        number += 1
+        if op.kind == "text":
+            if op.text.strip() and op.key != now:
+                if now != base:
+                    inline.close()
+                if op.key != base:
+                    inline.open(_Payload(look=_look(op)))
+                now = op.key
+            _add(inline, op.text)
+        elif op.kind == "fixed":
+            inline.fixed(_Payload(before=op.elements, run=op.run, look=op.look), op.text, op.seen)
+        elif op.kind == "break":
+            inline.hard(_Payload(before=op.elements, run=op.run, look=op.look))
+        else:
+            if now != base:
+                inline.close()
+                now = base
+            if op.kind == "open":
+                inline.open(_Payload(before=op.elements, behind=op.behind, shell=op.shell, inner=op.inner))
+            else:
+                inline.close()
+    return inline
+
+
+def _reference(ops: Sequence[Op], number: int, touched: str) -> tuple[list[Element], int] | None:
+    """What refers to a note, a link or a superscript that begins here, as it is written, and the step behind it."""
+    op, few = ops[number], ops[number : number + _REFERENCE]
+    if op.raised:
+        taken = list(takewhile(lambda each: each.raised, few))
+        if not is_reference(touched, "".join(each.text for each in taken), link=False):
+            taken = taken[:1]  # several references in a row
+        written, end = [_word_run(each.text, each.look, each.prefix) for each in taken], number + len(taken)
+    elif op.kind == "open" and op.shell is not None and local(op.shell) == "hyperlink":
+        taken = list(takewhile(lambda each: each.kind == "text", few[1:]))
+        written, end = [op.shell], number + len(taken) + 2
+        if len(taken) + 1 >= len(few) or few[len(taken) + 1].kind != "close":
+            return None
+    else:
+        return None
+    text = "".join(each.text for each in taken)
+    return (written, end) if is_reference(touched, text, link=not op.raised) else None
+
+
+def _look(op: Op) -> Element:
+    """A run's properties, empty ones where it has none."""
+    return op.look if op.look is not None else etree.Element(f"{op.prefix}rPr")
+
+
+def _fill(
+    paragraph: Element, segment: Segment, inline: Inline[_Payload], base: Element | None, found: Translated
+) -> None:
+    """Puts a translation into a paragraph, whose properties stay."""
+    look = paragraph.find("{*}pPr")
+    empty(paragraph)
+    if look is not None:
+        paragraph.append(look)
+    prefix = paragraph.tag.rpartition("p")[0]
+    parents, looks = [paragraph], [base]
+    for piece in pieces(segment.marks, found):
+        if isinstance(piece, str):
+            parents[-1].append(_word_run(piece, looks[-1], prefix))
+            continue
+        payload = inline.payloads[piece.number]
+        if payload.space:
+            parents[-1].append(_word_run(payload.space, looks[-1], prefix))
+        elif isinstance(piece, FixedMark):
+            parents[-1].extend(payload.before if payload.run is None else [_alone(payload)])
+        elif isinstance(piece, OpenMark):
+            parents[-1].extend(payload.before)
+            if payload.shell is not None and payload.inner is not None:
+                empty(payload.inner)
+                parents[-1].append(payload.shell)
+                parents.append(payload.inner)
+            looks.append(payload.look if payload.look is not None else looks[-1])
+        elif isinstance(piece, CloseMark):
+            looks.pop()
+            if payload.shell is not None:
+                parents.pop()
+            parents[-1].extend(payload.behind)
+
+
+def _alone(payload: _Payload) -> Element:
+    """What stood in a run, in a run of its own."""
+    assert payload.run is not None
+    run = etree.Element(payload.run.tag, {str(key): str(value) for key, value in payload.run.attrib.items()})
+    if payload.look is not None:
+        run.append(deepcopy(payload.look))
+    run.extend(payload.before)
+    return run
+
+
+def _word_run(text: str, look: Element | None, prefix: str) -> Element:
+    run = etree.Element(f"{prefix}r")
+    if look is not None and len(look):
+        run.append(deepcopy(look))
+    written = etree.SubElement(run, f"{prefix}t")
+    written.text = text
+    written.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+    return run
