@@ -10,10 +10,23 @@ from functools import partial
 
 from lxml import etree
 
-from docnmt.apps.documents.elements import Hard, Payload, Role, code, fill, read
 from docnmt.apps.documents.segments import Inline, Segment, Translated
-from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, text_in, written
-from docnmt.apps.documents.xml_tree import Tree, Unit
+from docnmt.apps.documents.xml import (
+    Element,
+    Hard,
+    Payload,
+    Role,
+    Tree,
+    Unit,
+    code,
+    fill,
+    local,
+    parse,
+    read,
+    shown_in,
+    text_in,
+    written,
+)
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import check_language, same_language
 

@@ -9,12 +9,10 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from docnmt.apps.documents.elements import Payload, Role, fill, read
 from docnmt.apps.documents.html import Html
 from docnmt.apps.documents.packages import Office, Related, within
 from docnmt.apps.documents.segments import Inline, Sections, Segment, Translated, reading
-from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, written
-from docnmt.apps.documents.xml_tree import Unit
+from docnmt.apps.documents.xml import Element, Payload, Role, Unit, fill, local, parse, read, shown_in, written
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, right_to_left, tag
 

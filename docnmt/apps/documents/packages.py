@@ -13,8 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from docnmt.apps.documents.segments import DocumentFile, Inline, Translated, reading
-from docnmt.apps.documents.xml_file import Element, count_elements, local, parse, written
-from docnmt.apps.documents.xml_tree import Tree, Unit
+from docnmt.apps.documents.xml import Element, Tree, Unit, count_elements, local, parse, written
 from docnmt.runtime.errors import UserError
 
 # ZIP packages: what is not translated is copied as it is.

@@ -11,7 +11,6 @@ from functools import partial
 
 from lxml import etree
 
-from docnmt.apps.documents.elements import empty
 from docnmt.apps.documents.packages import Related, picture_texts
 from docnmt.apps.documents.segments import (
     MOST_MARKS,
@@ -26,8 +25,7 @@ from docnmt.apps.documents.segments import (
     pieces,
     reading,
 )
-from docnmt.apps.documents.xml_file import Element, local, shown_in, text_in
-from docnmt.apps.documents.xml_tree import Unit
+from docnmt.apps.documents.xml import Element, Unit, empty, local, shown_in, text_in
 from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.languages import base, right_to_left, tag
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from docnmt.apps.documents.elements import empty
 from docnmt.apps.documents.packages import MAX_BYTES, Office, picture_texts
 from docnmt.apps.documents.segments import (
     MOST_MARKS,
@@ -28,8 +27,7 @@ from docnmt.apps.documents.segments import (
     is_reference,
     pieces,
 )
-from docnmt.apps.documents.xml_file import SHOWN, Element, local, parse, shown_in, text_in
-from docnmt.apps.documents.xml_tree import Unit
+from docnmt.apps.documents.xml import SHOWN, Element, Unit, empty, local, parse, shown_in, text_in
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, right_to_left, tag
 
