@@ -15,10 +15,8 @@ from attention_reference import Inputs, selective
 from torch.nn import functional as F
 
 import docnmt
-from docnmt.apps.explain.attention_alignment import source_pieces
+from docnmt.apps.explain.attention import Attention, source_pieces, strongest
 from docnmt.apps.explain.explain_page import ExplainedSentence, write_explanation
-from docnmt.apps.explain.explanation import Attention
-from docnmt.apps.explain.notes import strongest
 from docnmt.core.data.store import TextArray, TokenArray
 from docnmt.core.search.forced import forced_batches, token_log_probs
 from docnmt.core.search.translation_memory import TranslationMemory
@@ -318,7 +316,7 @@ def test_alignment_takes_the_step_at_which_equal_words_meet(
     right = tuple(place[target[begin:end]] for begin, end in model.models.task.target_tokenizer.spans(target))
     wrong = (*right[1:], 0)
     steps = (wrong, right) if late else (right, wrong)
-    monkeypatch.setattr("docnmt.apps.explain.attention_alignment.source_pieces", lambda *_: steps)
+    monkeypatch.setattr("docnmt.apps.explain.attention.source_pieces", lambda *_: steps)
     (found,) = model.align([source], [target])
     assert len(found) == len(right)
     assert all(source[slice(*each.source)] == target[slice(*each.target)] for each in found)

@@ -12,8 +12,8 @@ import small_system
 from colours import faint
 
 import docnmt
+from docnmt.apps.explain.attention import Explanation
 from docnmt.apps.explain.explain_page import ExplainedSentence, write_explanation
-from docnmt.apps.explain.explanation import Explanation
 from docnmt.runtime.errors import UsageError
 
 NASTY = "<img src=x onerror='window.hacked=1'> the & dög."

@@ -19,7 +19,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from starlette.testclient import TestClient
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
+from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.file_processes import FileProcesses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from docnmt.apps.commands.output import aligned_lines, pharaoh
 from docnmt.apps.documents.projection import project
 from docnmt.apps.documents.segments import Mark
-from docnmt.apps.explain.attention_alignment import AlignedPiece, word_pairs
+from docnmt.apps.explain.attention import AlignedPiece, word_pairs
 from docnmt.core.search.translate_corpus import SentenceResult, Translation
 
 

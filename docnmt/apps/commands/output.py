@@ -24,7 +24,7 @@ from docnmt.runtime.languages import joined
 from docnmt.runtime.progress import Progress, how_many
 
 if TYPE_CHECKING:
-    from docnmt.apps.explain.attention_alignment import Span
+    from docnmt.apps.explain.attention import Span
     from docnmt.apps.explain.explain_page import ExplainedSentence
 
 
@@ -207,7 +207,7 @@ def with_alignments(
     if not wanted:
         yield from ((result, []) for result in found)
         return
-    from docnmt.apps.explain.attention_alignment import aligned, read_pairs, word_pairs
+    from docnmt.apps.explain.attention import aligned, read_pairs, word_pairs
 
     offsets = corpus.document_offsets.tolist()
     for _, group in groupby(found, lambda result: bisect_right(offsets, result.number)):

@@ -44,7 +44,7 @@ from docnmt.apps.documents.sentences import (
     pieces_of,
     translated,
 )
-from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
+from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.explain.explain_page import ExplainedSentence
 from docnmt.core.batching.formality import note_formless
 from docnmt.core.data.corpus import ParallelCorpus

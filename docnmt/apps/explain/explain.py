@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from docnmt.apps.explain.attention import Attention, Explanation, UnitNotes, Without
 from docnmt.apps.explain.excerpt import Excerpt, excerpts, taken
-from docnmt.apps.explain.explanation import Attention, Explanation, Without
-from docnmt.apps.explain.notes import UnitNotes
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.apps.explain.explanation import Attention, Explanation
+from docnmt.apps.explain.attention import Attention, Explanation
 from docnmt.apps.pages.html_page import SHARED, self_contained, template
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.search.translate_corpus import Translation

@@ -11,7 +11,7 @@ import msgspec
 
 from docnmt.apps.commands.models import LoadedModels, between
 from docnmt.apps.commands.translate import StdinText, read_document
-from docnmt.apps.explain.explanation import Explanation
+from docnmt.apps.explain.attention import Explanation
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.registers import form_of

@@ -27,7 +27,7 @@ from docnmt.registry.registry import GENERATORS
 from docnmt.runtime import ranks
 
 if TYPE_CHECKING:
-    from docnmt.apps.explain.explanation import Explanation, HeadReads
+    from docnmt.apps.explain.attention import Explanation, HeadReads
 
 
 @dataclass(frozen=True)
