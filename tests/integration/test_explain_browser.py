@@ -13,7 +13,7 @@ from colours import faint
 
 import docnmt
 from docnmt.apps.explain.attention import Explanation
-from docnmt.apps.explain.explain_page import ExplainedSentence, write_explanation
+from docnmt.apps.explain.page import ExplainedSentence, write_explanation
 from docnmt.runtime.errors import UsageError
 
 NASTY = "<img src=x onerror='window.hacked=1'> the & dög."

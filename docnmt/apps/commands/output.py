@@ -25,7 +25,7 @@ from docnmt.runtime.progress import Progress, how_many
 
 if TYPE_CHECKING:
     from docnmt.apps.explain.attention import Span
-    from docnmt.apps.explain.explain_page import ExplainedSentence
+    from docnmt.apps.explain.page import ExplainedSentence
 
 
 # Output of `--explain`: the context read for a command's translations, as a page or as JSON lines.
@@ -38,7 +38,7 @@ def check_explain(name: str | None, *, overwrite: bool) -> None:
         UserError: its ending is unknown, or the file exists already.
     """
     if name is not None:
-        from docnmt.apps.explain.explain_page import check_suffix
+        from docnmt.apps.explain.page import check_suffix
 
         check_suffix(Path(name))
         check_new(Path(name), overwrite=overwrite)
@@ -59,7 +59,7 @@ def explained(
         results: of all searched sentences. given, memory, context_window: the arguments of `translate_corpus`.
     """
     from docnmt.apps.explain.explain import explain_translations
-    from docnmt.apps.explain.explain_page import ExplainedSentence
+    from docnmt.apps.explain.page import ExplainedSentence
 
     found = {result.number: result.nbest[0] for result in results}
     tokenizer = loaded.task.target_tokenizer
@@ -87,7 +87,7 @@ def explained(
 
 def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequence[ExplainedSentence]]) -> None:
     """Write the file of `--explain`."""
-    from docnmt.apps.explain.explain_page import write_explanation
+    from docnmt.apps.explain.page import write_explanation
 
     write_explanation(
         Path(name),

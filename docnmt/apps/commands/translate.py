@@ -45,7 +45,7 @@ from docnmt.apps.documents.sentences import (
     translated,
 )
 from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
-from docnmt.apps.explain.explain_page import ExplainedSentence
+from docnmt.apps.explain.page import ExplainedSentence
 from docnmt.core.batching.formality import note_formless
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.unknown_text import UnknownText

@@ -1,4 +1,4 @@
-"""Output of explanations: one self-contained page, or a line of JSON for each sentence."""
+"""The explanation as one HTML page."""
 
 from __future__ import annotations
 
