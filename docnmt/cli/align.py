@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from docnmt.apps.align.config import AlignConfig
+from docnmt.apps.options import AlignConfig
 from docnmt.cli.command import Command
 from docnmt.cli.command_line import Given
 from docnmt.registry.options import Section

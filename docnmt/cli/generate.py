@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from docnmt.apps.commands.config import GenerateConfig
+from docnmt.apps.options import GenerateConfig
 from docnmt.cli.command import Command
 from docnmt.cli.command_line import Given
 from docnmt.cli.generation import parse

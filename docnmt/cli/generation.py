@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, check_memory_window
+from docnmt.apps.options import MemoryConfig, ModelsConfig, check_memory_window
 from docnmt.cli.command import Choice, Command
 from docnmt.cli.command_line import Given
 from docnmt.core.search.config import GenerationConfig

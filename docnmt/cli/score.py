@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from docnmt.apps.commands.config import ModelsConfig
+from docnmt.apps.options import ModelsConfig
 from docnmt.cli.command import Command
 from docnmt.cli.command_line import Given
 from docnmt.cli.generation import check_one_translation, parse

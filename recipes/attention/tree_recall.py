@@ -36,8 +36,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "discourse"))
 from lengthen import lengthened
 from make import SEPARATOR
 
-from docnmt.apps.commands.config import ModelsConfig
 from docnmt.apps.commands.models import LoadedModels, load_models
+from docnmt.apps.options import ModelsConfig
 from docnmt.core.batching.planned_units import last_sentence_units
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.forced import examples_as_documents

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.apps.commands.config import ModelsConfig
 from docnmt.apps.commands.models import check_vocabulary, load_models
+from docnmt.apps.options import ModelsConfig
 from docnmt.core.batching.collate import collate
 from docnmt.core.batching.planned_units import planned_units
 from docnmt.core.data.corpus import ParallelCorpus

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 from contexts import Asked, Reader, losses
 
-from docnmt.apps.commands.config import ModelsConfig
 from docnmt.apps.commands.models import check_vocabulary, load_models
+from docnmt.apps.options import ModelsConfig
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
 from docnmt.runtime.errors import UserError

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from docnmt.apps.commands.config import ModelsConfig
 from docnmt.apps.commands.models import check_vocabulary, load_models
+from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import IGNORE
 from docnmt.core.batching.collate import collate
 from docnmt.core.batching.planned_units import planned_units

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from docnmt.apps.align.align import AlignedSide, Bead, align
 from docnmt.apps.align.command import aligner_of
-from docnmt.apps.align.config import AlignConfig
+from docnmt.apps.options import AlignConfig
 
 Unit = tuple[str, str]
 

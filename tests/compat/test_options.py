@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.apps.align.config import AlignConfig
-from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.apps.convert.config import ConvertConfig
-from docnmt.apps.report.config import PageConfig
-from docnmt.apps.serve.config import ServeConfig
+from docnmt.apps.options import (
+    AlignConfig,
+    ConvertConfig,
+    GenerateConfig,
+    MemoryConfig,
+    ModelsConfig,
+    PageConfig,
+    ServeConfig,
+    TranslateConfig,
+)
 from docnmt.cli import average, completion, embed, inspect, preprocess, score, senteval
 from docnmt.cli.train import CHOSEN
 from docnmt.core.optim.config import OptimizationConfig

@@ -13,9 +13,9 @@ import pytest
 import small_system
 from test_joined_units import build
 
-from docnmt.apps.commands.config import ModelsConfig
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.commands.scoring import answers
+from docnmt.apps.options import ModelsConfig
 from docnmt.cli import score
 from docnmt.core.batching.planned_units import last_sentence_units
 from docnmt.core.scoring.contrastive import ForcedExample

@@ -20,9 +20,9 @@ from served import Served, serve
 from starlette.testclient import TestClient
 
 from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve import glossaries, registers
 from docnmt.apps.serve.app import build
-from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.prompts import instructed, prompted
 from docnmt.apps.serve.service import Service

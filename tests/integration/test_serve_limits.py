@@ -20,8 +20,8 @@ from starlette.testclient import TestClient
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
+from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve.app import build
-from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.jobs import FileJob, Store

@@ -16,8 +16,8 @@ import pytest
 import small_system
 
 from docnmt.apps.commands import translate as stream
-from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.apps.commands.translate import Arriving, Gathered
+from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.core.formats.document import Document
 from docnmt.core.formats.running_text import RunningText
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig, SearchConfig

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from docnmt.apps.commands.config import ModelsConfig
-from docnmt.apps.serve.config import ServeConfig
+from docnmt.apps.options import ModelsConfig, ServeConfig
 from docnmt.apps.serve.middleware import OPEN
 from docnmt.registry.options import Section
 

@@ -11,9 +11,8 @@ from pathlib import Path, PurePath
 from xml.sax.saxutils import escape, quoteattr
 
 from docnmt.apps.align.align import AlignedSide, Bead, align, word_evidence
-from docnmt.apps.align.config import AlignConfig
-from docnmt.apps.commands.config import ModelsConfig
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
+from docnmt.apps.options import AlignConfig, ModelsConfig
 from docnmt.core.formats.plain_text import read_text
 from docnmt.core.formats.split_sentences import splitter
 from docnmt.core.formats.structure import Facts, Sentence

@@ -14,7 +14,6 @@ from typing import Any, TextIO
 import msgspec
 import numpy as np
 
-from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models, open_memory
 from docnmt.apps.commands.output import (
     Aligned,
@@ -30,6 +29,7 @@ from docnmt.apps.commands.output import (
     write_explained,
     write_lines,
 )
+from docnmt.apps.options import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TextArray
 from docnmt.core.scoring.align_lines import LineLayout

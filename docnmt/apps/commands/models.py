@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, Precision
+from docnmt.apps.options import MemoryConfig, ModelsConfig, Precision
 from docnmt.core.batching.formality import in_form, in_given_form
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage

@@ -16,7 +16,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TextIO
 
-from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.apps.commands.models import LoadedModels, load_models, open_memory
 from docnmt.apps.commands.output import (
     Limited,
@@ -46,6 +45,7 @@ from docnmt.apps.documents.sentences import (
 )
 from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.explain.page import ExplainedSentence
+from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.core.batching.formality import note_formless
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.unknown_text import UnknownText

@@ -17,11 +17,11 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, get_args, overload
 import numpy as np
 from typing_extensions import Unpack
 
-from docnmt.apps.commands.config import MemoryConfig, Precision, check_memory_window
 from docnmt.apps.commands.models import LoadedModels, open_memory, open_models
 from docnmt.apps.commands.translate import ProtectedText
 from docnmt.apps.explain.attention import AlignedPiece, Explanation, aligned, read
 from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.options import MemoryConfig, Precision, check_memory_window
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray
 from docnmt.core.formats.address import Formality

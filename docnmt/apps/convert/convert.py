@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from docnmt.apps.convert.config import ConvertConfig
 from docnmt.apps.convert.export import (
     OPTIONS,
     SentenceModel,
@@ -28,6 +27,7 @@ from docnmt.apps.convert.transformers_folder import (
     write_marian,
 )
 from docnmt.apps.convert.transformers_folder import KINDS as MULTILINGUAL
+from docnmt.apps.options import ConvertConfig
 from docnmt.core.data.tokenizer import BOS, EOS
 from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint

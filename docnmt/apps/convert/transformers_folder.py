@@ -20,8 +20,8 @@ from sentencepiece import sentencepiece_model_pb2 as model_pb2
 from torch import Tensor
 
 from docnmt.apps.convert import weights
-from docnmt.apps.convert.config import ConvertConfig
 from docnmt.apps.convert.export import PIECES, SentenceModel, built, write_pieces
+from docnmt.apps.options import ConvertConfig
 from docnmt.core.data.directions import directed
 from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Tokenizer

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from docnmt.apps.options import PageConfig
 from docnmt.apps.report import charts
-from docnmt.apps.report.config import PageConfig
 from docnmt.apps.report.discourse_results import read_test_sets
 from docnmt.apps.report.measure import Bootstrap
 from docnmt.apps.report.page_data import columns, page_data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from docnmt.apps.report.config import PageConfig
+from docnmt.apps.options import PageConfig
 from docnmt.apps.report.report_texts import ReportTexts
 from docnmt.core.scoring.evaluation import Evaluation, lower_is_better
 from docnmt.registry.registry import METRICS

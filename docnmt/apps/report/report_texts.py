@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docnmt.apps.report.config import PageConfig
+from docnmt.apps.options import PageConfig
 from docnmt.apps.report.system_names import names_of
 from docnmt.core.formats.columns import parse_columns
 from docnmt.core.scoring.align_lines import read_layout, with_partners

@@ -25,10 +25,9 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from docnmt.apps.commands.config import MemoryConfig, ModelsConfig
 from docnmt.apps.commands.models import load_models, open_memory
+from docnmt.apps.options import MemoryConfig, ModelsConfig, ServeConfig
 from docnmt.apps.serve.app import build
-from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.middleware import HEADERS, client_of

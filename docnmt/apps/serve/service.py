@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import Receive
 
 from docnmt.apps.commands.translate import ProtectedText
-from docnmt.apps.serve.config import ServeConfig
+from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve.counters import Metrics
 from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http_error import Refused
