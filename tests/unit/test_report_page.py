@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from translations import NASTY, documents, noised, write
 
-from docnmt.apps.pages.html_page import SHARED, template
+from docnmt.apps.pages import SHARED, template
 from docnmt.apps.report.report_page import HEAD, STYLES
 from docnmt.cli import report as command
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from docnmt.apps.explain.attention import Attention, Explanation
-from docnmt.apps.pages.html_page import SHARED, self_contained, template
+from docnmt.apps.pages import SHARED, self_contained, template
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docnmt.apps.pages.html_page import SHARED, beginning, self_contained, template
+from docnmt.apps.pages import SHARED, beginning, self_contained, template
 from docnmt.apps.report import charts
 from docnmt.runtime.errors import UserError
 

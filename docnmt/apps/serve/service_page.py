@@ -7,7 +7,7 @@ import html
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from docnmt.apps.pages.html_page import source_hash, template
+from docnmt.apps.pages import source_hash, template
 from docnmt.apps.serve.service import Service
 
 
