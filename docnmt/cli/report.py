@@ -28,7 +28,7 @@ docnmt-report --ref test.de --sys a.txt b.txt --discourse a.json b.json --out re
 def main(given: Given) -> None:
     """Parse the options, write the page, print its name."""
     config: PageConfig = COMMAND.resolve(given, [Section("report", PageConfig)])["report"]
-    from docnmt.apps.report.make_report import write_report
+    from docnmt.apps.report.report import write_report
 
     write_report(config)
     print(f"{config.out}: open it in a browser", file=sys.stderr)

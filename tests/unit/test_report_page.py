@@ -15,7 +15,7 @@ import pytest
 from translations import NASTY, documents, noised, write
 
 from docnmt.apps.pages import SHARED, template
-from docnmt.apps.report.report_page import HEAD, STYLES
+from docnmt.apps.report.report import HEAD, STYLES
 from docnmt.cli import report as command
 
 ROOT = Path(__file__).parents[2]
@@ -219,7 +219,7 @@ def test_wrong_input_is_refused_in_a_line(
 def test_out_is_checked_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("docnmt.apps.report.make_report.evaluate_systems", lambda *a, **k: pytest.fail("computed"))
+    monkeypatch.setattr("docnmt.apps.report.report.evaluate_systems", lambda *a, **k: pytest.fail("computed"))
     words = files(tmp_path)
     assert command.main([*words[:-1], "/proc/page.html"]) == 1
     assert "/proc/page.html: cannot be written" in capsys.readouterr().err

@@ -1,25 +1,147 @@
-"""The command `docnmt-report`: read, evaluate, write the page."""
+"""docnmt-report: systems compared on one page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from docnmt.apps.options import PageConfig
+from docnmt.apps.pages import SHARED, beginning, self_contained, template
 from docnmt.apps.report import charts
 from docnmt.apps.report.discourse_results import read_test_sets
 from docnmt.apps.report.measure import Bootstrap
-from docnmt.apps.report.page_data import columns, page_data
 from docnmt.apps.report.part_scores import divisions
-from docnmt.apps.report.report_page import check_replaceable, render
-from docnmt.apps.report.report_texts import ReportTexts, read_texts
+from docnmt.apps.report.system_names import names_of
+from docnmt.core.formats.columns import parse_columns
+from docnmt.core.scoring.align_lines import read_layout, with_partners
 from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, reservations
 from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
 from docnmt.core.scoring.evaluation import Evaluation, lower_is_better
 from docnmt.core.scoring.metrics import evaluate_systems
+from docnmt.registry.registry import METRICS
+from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import check_writable, write_text
+
+# The texts of a report, read and aligned sentence by sentence.
+
+
+@dataclass(frozen=True)
+class ReportTexts:
+    """The S sentences of each text; an empty sentence of a system is a missing translation.
+
+    Attributes:
+        document_offsets: (D+1) the sentence where each document begins, and S.
+        source: None if not given. systems: by name, in the order of `--sys`.
+        unscored: number of sentences left out because the source or a reference lacks them.
+    """
+
+    document_offsets: Sequence[int]
+    source: Sequence[str] | None
+    references: Sequence[Sequence[str]]
+    systems: Mapping[str, Sequence[str]]
+    unscored: int
+
+
+def read_texts(config: PageConfig) -> ReportTexts:
+    """Read the files.
+
+    Raises:
+        UsageError: two systems have one name.
+        UserError: a file cannot be read or is not a translation of the others, line by line.
+    """
+    names = names_of(config.sys, "--sys", config.names)
+    columns, _ = parse_columns(config.columns)
+    layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
+    kept, scored, references, systems = with_partners(
+        layout,
+        [layout.align(Path(path), columns, "target") for path in config.ref],
+        [layout.align(Path(path), columns) for path in config.sys],
+    )
+    unscored = len(layout.sentences) - len(kept)
+    source = scored.sentences if config.src else None
+    return ReportTexts(scored.document_offsets, source, references, dict(zip(names, systems, strict=True)), unscored)
+
+
+# Data for the scripts of the page: every column of text, and the scores by which rows are sorted.
+
+
+def columns(texts: ReportTexts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
+    """Yield the name, the language and the S sentences of every column: the source, the references, the systems."""
+    if texts.source is not None:
+        yield "Source", config.source_lang, texts.source
+    for number, reference in enumerate(texts.references, 1):
+        yield f"Reference {number}" if len(texts.references) > 1 else "Reference", config.target_lang, reference
+    for name, sentences in texts.systems.items():
+        yield name, config.target_lang, sentences
+
+
+def page_data(texts: ReportTexts, systems: Mapping[str, Evaluation], config: PageConfig) -> dict[str, Any]:
+    """Return the data as plain JSON types."""
+    of_documents = [system.of_documents() for system in systems.values()]
+    return {
+        "columns": [
+            {"name": name, "lang": language, "text": list(sentences)}
+            for name, language, sentences in columns(texts, config)
+        ],
+        "systems": list(texts.systems),
+        "offsets": list(texts.document_offsets),
+        "lower_is_better": list(filter(lower_is_better, METRICS.names())),
+        "sentences": {"chrF": [_rounded(system.of_sentences("chrF")) for system in systems.values()]},
+        "documents": {
+            metric: [_rounded(scores[metric] for scores in documents) for documents in of_documents]
+            for metric in next(iter(systems.values())).metrics
+        },
+    }
+
+
+def _rounded(scores: Iterable[float]) -> list[float]:
+    """Round scores to two decimals."""
+    return [round(score, 2) for score in scores]
+
+
+# The page of docnmt-report, which is recognised by its beginning, so that only earlier reports are replaced.
+
+
+#: Number of colours in page.css; further systems reuse them with other shapes.
+STYLES = 6
+#: Number of tests between systems that are shown unfolded.
+PAIRS = 15
+_NAME = "docnmt-report"
+#: The beginning of every page, by which earlier reports are recognised.
+HEAD = beginning(_NAME)
+_SCRIPTS = ("diff.js", "documents.js", "text.js")
+
+
+def check_replaceable(path: Path) -> None:
+    """Check before long work that no file of this name exists, or only an earlier report.
+
+    Raises:
+        UserError: it is a file of another kind, or cannot be read.
+    """
+    if not path.is_file():
+        return  # no file, or an invalid name: writing reports it
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(HEAD))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if begins != HEAD.encode():
+        raise UserError(f"{path}: exists and is not a report of docnmt-report; choose another name")
+
+
+def render(content: dict[str, object], data: dict[str, object]) -> str:
+    """Render the page from `content`, the variables of page.html, and `data` for the scripts."""
+    constants: dict[str, object] = {"styles": STYLES, "most_pairs": PAIRS}
+    constants |= {"width": charts.WIDTH, "height": charts.HEIGHT}
+    package = "docnmt.apps.report"
+    scripts = "\n".join(template(package, name) for name in _SCRIPTS)
+    return self_contained(package, _NAME, template(SHARED, "page.css"), scripts, {**constants, **content}, data)
+
+
+# The command `docnmt-report`: read, evaluate, write the page.
 
 
 def write_report(config: PageConfig) -> None:
