@@ -19,7 +19,7 @@ from document_readers import add_documents
 from parallel_text import ParallelText
 
 from docnmt.apps.convert.transformers_folder import JsonFile, read_config
-from docnmt.apps.report.discourse_results import read_test_sets
+from docnmt.apps.report.scores import read_test_sets
 from docnmt.cli.command_line import Given
 from docnmt.cli.train import parse
 from docnmt.core.data.corpus import ParallelCorpus

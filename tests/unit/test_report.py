@@ -12,11 +12,17 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from scipy.stats import binomtest
 from translations import documents, noised
 
-from docnmt.apps.report.charts import HEIGHT, WIDTH, bars, chart
-from docnmt.apps.report.discourse_results import read_test_sets
-from docnmt.apps.report.measure import Bootstrap, Interval
-from docnmt.apps.report.part_scores import divisions
-from docnmt.apps.report.system_names import names_of
+from docnmt.apps.report.scores import (
+    HEIGHT,
+    WIDTH,
+    Bootstrap,
+    Interval,
+    bars,
+    chart,
+    divisions,
+    names_of,
+    read_test_sets,
+)
 from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.evaluation import Evaluation
 from docnmt.core.scoring.metrics import evaluate_systems

@@ -9,11 +9,8 @@ from typing import Any
 
 from docnmt.apps.options import PageConfig
 from docnmt.apps.pages import SHARED, beginning, self_contained, template
-from docnmt.apps.report import charts
-from docnmt.apps.report.discourse_results import read_test_sets
-from docnmt.apps.report.measure import Bootstrap
-from docnmt.apps.report.part_scores import divisions
-from docnmt.apps.report.system_names import names_of
+from docnmt.apps.report import scores as charts
+from docnmt.apps.report.scores import Bootstrap, divisions, names_of, read_test_sets
 from docnmt.core.formats.columns import parse_columns
 from docnmt.core.scoring.align_lines import read_layout, with_partners
 from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, reservations

@@ -1,0 +1,386 @@
+"""The numbers and charts of a report: scores with intervals, by part, by phenomenon."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any  # JSON
+
+import numpy as np
+
+from docnmt.core.scoring.bootstrap import Comparison, paired_bootstrap
+from docnmt.core.scoring.evaluation import Evaluation
+from docnmt.core.scoring.text_parts import TextPart, parts
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.structured import parse_json, read_limited
+
+# Intervals of scores and pairwise tests, by bootstrap over documents.
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A score and the middle 95 % of its bootstrap samples; `low` and `high` are None without samples."""
+
+    score: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def ends(self) -> str:
+        """The interval alone, or an empty text."""
+        return "" if self.low is None or self.high is None else f"{self.low:.1f}–{self.high:.1f}"
+
+    def __str__(self) -> str:
+        return f"{self.score:.1f} ({self.ends})" if self.ends else f"{self.score:.1f}"
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """The bootstrap's settings: `samples` draws of as many documents as there are, with `seed`."""
+
+    samples: int
+    seed: int
+
+    def interval(self, evaluation: Evaluation, metric: str, counts: np.ndarray) -> Interval:
+        """Return the score of the summed `counts` (D, K) of documents, with its interval if there are two documents."""
+        score, documents = evaluation.score(metric, counts.sum(axis=0)), len(counts)
+        if documents < 2:
+            return Interval(score)
+        sampled = [evaluation.score(metric, sums) for sums in _drawn(documents, self.samples, self.seed) @ counts]
+        low, high = np.quantile(sampled, [0.025, 0.975])
+        return Interval(score, float(low), float(high))
+
+    def pairs(self, systems: Mapping[str, Evaluation]) -> dict[tuple[str, str], list[Comparison]]:
+        """Compare every system with every later one, metric by metric; nothing for a text of one document."""
+        if next(iter(systems.values())).documents < 2:
+            return {}
+        return {
+            (one, other): paired_bootstrap(systems[one], systems[other], samples=self.samples, seed=self.seed)
+            for one, other in combinations(systems, 2)
+        }
+
+
+@lru_cache(maxsize=1)  # systems and metrics of one part of the text follow one another
+def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
+    """Draw samples (B, D): how often each has each document, as in `paired_bootstrap`."""
+    drawn: np.ndarray = np.random.default_rng(seed).multinomial(
+        documents, np.full(documents, 1 / documents), size=samples
+    )
+    return drawn.astype(np.float64)
+
+
+# Charts of scores with intervals: the positions of points, which `charts.html` draws as SVG.
+
+
+#: The size of a chart, in its own units, and its margins: left, right, top and bottom.
+WIDTH, HEIGHT = 360, 200
+_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 8, 36
+
+
+@dataclass(frozen=True)
+class Point:
+    """A score at x; y grows downward, so `low` has the larger y."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    label: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart: points of every system above labelled places, with horizontal lines at round scores."""
+
+    name: str
+    axis: str
+    places: Sequence[tuple[float, str]]
+    ticks: Sequence[tuple[float, str]]
+    systems: Sequence[tuple[str, Sequence[Point]]]
+
+
+def chart(
+    name: str, axis: str, labels: Sequence[str], systems: Sequence[str], scores: Sequence[Sequence[Interval]]
+) -> Chart:
+    """Lay out a chart.
+
+    Args:
+        axis: the meaning of the labels below it.
+        scores: for each label, an interval of each system.
+    """
+    every = [interval for row in scores for interval in row]
+    low, high = _range(every)
+    low, high = low - (high - low) / 20, high + (high - low) / 20
+    ticks = _ticks(low, high)
+    step = (WIDTH - _LEFT - _RIGHT) / len(labels)
+    aside = min(7.0, step / (len(systems) + 1))  # so that intervals do not hide one another
+
+    def height(score: float) -> float:
+        return round(_TOP + (HEIGHT - _TOP - _BOTTOM) * (high - score) / (high - low), 1)
+
+    def point(place: int, number: int) -> Point:
+        interval = scores[place][number]
+        x = _LEFT + step * (place + 0.5) + aside * (number - (len(systems) - 1) / 2)
+        low_y, high_y = (None if end is None else height(end) for end in (interval.low, interval.high))
+        label = f"{systems[number]}, {labels[place]}: {interval}"
+        return Point(round(x, 1), height(interval.score), low_y, high_y, label)
+
+    return Chart(
+        name,
+        axis,
+        [(round(_LEFT + step * (place + 0.5), 1), _short(label)) for place, label in enumerate(labels)],
+        [(height(tick), f"{tick:g}") for tick in ticks],
+        [(system, [point(place, n) for place in range(len(labels))]) for n, system in enumerate(systems)],
+    )
+
+
+def bars(intervals: Sequence[Interval]) -> list[tuple[float, float, float]]:
+    """Return intervals on one scale from 0 to 100: begin, score and end of each."""
+    low, high = _range(intervals)
+    return [
+        (
+            round(100 * (a - low) / (high - low), 1),
+            round(100 * (s - low) / (high - low), 1),
+            round(100 * (b - low) / (high - low), 1),
+        )
+        for a, s, b in map(_ends, intervals)
+    ]
+
+
+def _ends(interval: Interval) -> tuple[float, float, float]:
+    score = interval.score
+    return (
+        score if interval.low is None else min(interval.low, score),
+        score,
+        score if interval.high is None else max(interval.high, score),
+    )
+
+
+def _range(intervals: Sequence[Interval]) -> tuple[float, float]:
+    low = min(_ends(interval)[0] for interval in intervals)
+    high = max(_ends(interval)[2] for interval in intervals)
+    return (low, high) if high - low > 1e-6 else (low - 1, high + 1)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return round numbers from `low` to `high`, at most five."""
+    rough = (high - low) / 5
+    unit: float = 10 ** math.floor(math.log10(rough))
+    step = next(unit * times for times in (1, 2, 5, 10) if unit * times >= rough)
+    return [round(step * n, 6) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _short(label: str) -> str:
+    """Shorten `17–32` to `17–`: the next label shows where it ends."""
+    first, dash, _ = label.partition("–")
+    return first + dash
+
+
+# Names of systems, derived from their files.
+
+
+#: Endings like `.txt` and `.de`; `model-2.1` has none.
+_ENDING = re.compile(r"(?<=.)\.[^\W\d]\w*$")
+
+
+def names_of(files: Sequence[str], option: str, given: Sequence[str] = ()) -> list[str]:
+    """Return a name for each file: the given one, or the part of its path that differs from the others.
+
+    `runs/a/test/hypotheses.txt` and `runs/b/test/hypotheses.txt` become `a` and `b`; a single file has its own name,
+    without its ending.
+
+    Raises:
+        UsageError: two files have the same name.
+    """
+    if not given and (twice := _twice([os.path.abspath(file) for file in files])):
+        raise UsageError(f"{option}: {twice} is given twice; give every file once")
+    names = [_printable(name) for name in given or _parts_that_differ([Path(os.path.abspath(file)) for file in files])]
+    if twice := _twice(names):
+        how = "give each its own with --names" if option == "--sys" else "rename one of them"
+        raise UsageError(f"{option}: two files have the name '{twice}'; {how}")
+    return names
+
+
+def _parts_that_differ(paths: Sequence[Path]) -> list[str]:
+    if len(paths) == 1:
+        return [_ENDING.sub("", paths[0].name)]
+    parts = [[*path.parts[:-1], _ENDING.sub("", path.name)] for path in paths]
+    if len({tuple(each) for each in parts}) < len(parts):
+        parts = [list(path.parts) for path in paths]  # only the endings differ
+    for end in (0, -1):
+        while all(len(each) > 1 for each in parts) and len({each[end] for each in parts}) == 1:
+            for each in parts:
+                del each[end]
+    return ["/".join(each) for each in parts]
+
+
+def _twice(values: Sequence[str]) -> str | None:
+    return next((value for value, count in Counter(values).items() if count > 1), None)
+
+
+def _printable(name: str) -> str:
+    """Replace characters of file names that no text has: bytes that are not UTF-8, line breaks."""
+    return " ".join(name.encode("utf-8", "replace").decode().split()) or "?"
+
+
+# Results of discourse tests side by side, as printed by `docnmt-score --contrastive … --json`.
+#
+# Results of generative tests have the same shape: questions that are `answered` instead of groups that are `solved`,
+# and
+# no chance of guessing right.
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The results in one file.
+
+    Attributes:
+        labels: of every group. solved: True for each solved group.
+        by: label → value → (groups, accuracy).
+    """
+
+    name: str
+    overall: Interval
+    chance: float | None
+    labels: tuple[str, ...]
+    solved: tuple[bool, ...]
+    by: Mapping[str, Mapping[str, tuple[int, Interval]]]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The comparison of two files: the groups that only the first solved, only the second, and p by the sign test."""
+
+    first: str
+    second: str
+    only_first: int
+    only_second: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """The files with answers to the same groups."""
+
+    files: Sequence[Answers]
+    disagreements: Sequence[Disagreement]
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return len(self.files[0].solved)
+
+
+def read_test_sets(paths: Sequence[str]) -> list[TestSet]:
+    """Read the files by test set; files whose groups have the same labels in the same order belong together.
+
+    Raises:
+        UsageError: a file is given twice.
+        UserError: a file cannot be read, or was not printed by docnmt-score.
+    """
+    sets: dict[object, list[Answers]] = {}
+    for name, path in zip(names_of(paths, "--discourse"), paths, strict=True):
+        answers = _read(Path(path), name)
+        cells = [(label, *values) for label, values in answers.by.items()]
+        sets.setdefault((answers.labels, *cells), []).append(answers)
+    return [TestSet(files, [_compare(*two) for two in combinations(files, 2)]) for files in sets.values()]
+
+
+def _read(path: Path, name: str) -> Answers:
+    what = f"{path}: is not what docnmt-score --contrastive … --json or --generative … --json prints"
+    content: Any = parse_json(read_limited(path), what)
+    try:
+        asked, done = ("groups", "solved") if "solved" in content else ("questions", "answered")
+        solved = tuple(bool(group.pop(done)) for group in content[done])
+        labels = tuple(json.dumps(group) for group in content[done])
+        by = {
+            str(label): {str(value): (int(cell[asked]), _accuracy(cell, asked)) for value, cell in cells.items()}
+            for label, cells in content["by"].items()
+        }
+        chance = float(content["chance"]) if asked == "groups" else None
+        return Answers(name, _accuracy(content, asked), chance, labels, solved, by)
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise UserError(what) from error
+
+
+def _accuracy(cell: Mapping[str, float], asked: str) -> Interval:
+    """Return an accuracy in percent and its 95 % interval (Wilson 1927, Probable inference, the law of succession)."""
+    z, n, share = 1.959964, int(cell[asked]), float(cell["accuracy"]) / 100
+    if not 0 <= share <= 1:  # also NaN
+        raise ValueError(f"an accuracy of {100 * share} %")
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Interval(100 * share, 100 * max(0.0, middle - half), 100 * min(1.0, middle + half))
+
+
+def _compare(one: Answers, other: Answers) -> Disagreement:
+    """Make McNemar's exact test: each of the two is equally likely to be the only one that solves a group."""
+    first = sum(a and not b for a, b in zip(one.solved, other.solved, strict=True))
+    second = sum(b and not a for a, b in zip(one.solved, other.solved, strict=True))
+    n, ways, tail = first + second, 1, 0  # ways: n over k
+    for k in range(min(first, second) + 1):
+        tail += ways
+        ways = ways * (n - k) // (k + 1)
+    return Disagreement(one.name, other.name, first, second, min(1.0, 2 * tail / 2**n))
+
+
+# Scores of parts of the text, with intervals: by position in the document, by document length, by sentence length.
+
+
+#: For each division of a text: its heading, and the unit of its parts' labels.
+TITLES = {
+    "position": ("Position in the document", "sentence"),
+    "document-length": ("Length of the document", "sentences"),
+    "sentence-length": ("Length of the sentence", "words of the reference"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPart:
+    """A part of the text; `scores` has one interval per system for each metric."""
+
+    label: str
+    sentences: int
+    documents: int
+    scores: dict[str, list[Interval]]
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """A text divided into parts; every sentence is in one of them."""
+
+    name: str
+    unit: str
+    parts: Sequence[ScoredPart]
+
+
+def divisions(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> Iterator[Divided]:
+    """Yield the text in every division of `docnmt-score --by`; as there, parts are by the first system's counts."""
+    first = next(iter(systems.values()))
+    for by, titles in TITLES.items():
+        whole = by == "document-length"  # then d-BLEU has scores, too
+        yield Divided(*titles, [_scored(part, list(systems.values()), bootstrap, whole) for part in parts(by, first)])
+
+
+def _scored(part: TextPart, systems: Sequence[Evaluation], bootstrap: Bootstrap, whole: bool) -> ScoredPart:
+    """Score a part by counts of its documents, `whole` or only their sentences in the part."""
+    document = np.searchsorted(systems[0].document_offsets, part.sentences, side="right") - 1
+    scores: dict[str, list[Interval]] = {}
+    for system in systems:
+        for metric in system.counts if whole else system.sentence_counts:
+            if whole:
+                counts = system.counts[metric][part.documents]
+            else:
+                rows = system.sentence_counts[metric][part.sentences]
+                counts = np.zeros((len(part.documents), rows.shape[1]))
+                np.add.at(counts, np.searchsorted(part.documents, document), rows)
+            scores.setdefault(metric, []).append(bootstrap.interval(system, metric, counts))
+    return ScoredPart(part.label.replace("-", "–"), len(part.sentences), len(part.documents), scores)
