@@ -23,8 +23,8 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve import glossaries, registers
 from docnmt.apps.serve.app import build
+from docnmt.apps.serve.forms import instructed, prompted
 from docnmt.apps.serve.http_error import Refused
-from docnmt.apps.serve.prompts import instructed, prompted
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.worker import Models
 from docnmt.cli.translate import main as translate_command

@@ -293,7 +293,10 @@ def test_large_requests_are_read_beside_the_event_loop(
     start: Start, monkeypatch: pytest.MonkeyPatch, path: str, slow: str, body: dict[str, Any]
 ) -> None:
     """A form of 8 MB took 5 s, a chat of as much 45 s; nobody else was answered meanwhile, not even /health."""
-    from docnmt.apps.serve import deepl, glossaries, libretranslate, openai, request_body
+    from docnmt.apps.serve import forms as deepl
+    from docnmt.apps.serve import forms as libretranslate
+    from docnmt.apps.serve import forms as openai
+    from docnmt.apps.serve import glossaries, request_body
 
     modules = {"deepl": deepl, "glossaries": glossaries, "libretranslate": libretranslate, "openai": openai}
     modules["request_body"] = request_body

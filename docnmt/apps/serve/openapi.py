@@ -9,10 +9,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from docnmt.apps.documents.kinds import TYPES
-from docnmt.apps.serve.deepl import DocumentKey, TranslateTexts, UploadDocument
+from docnmt.apps.serve.forms import (
+    ChatRequest,
+    DetectQuery,
+    DocumentKey,
+    TranslateTexts,
+    TranslateUpload,
+    UploadDocument,
+)
 from docnmt.apps.serve.glossaries import GlossaryRequest
-from docnmt.apps.serve.libretranslate import DetectQuery, TranslateUpload
-from docnmt.apps.serve.openai import ChatRequest
 from docnmt.apps.serve.request_body import FORM
 from docnmt.apps.serve.requests import TranslateRequest
 from docnmt.apps.serve.service import Service, languages
