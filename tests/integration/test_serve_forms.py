@@ -24,7 +24,7 @@ from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve import glossaries, registers
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.forms import instructed, prompted
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http import Refused
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.worker import Models
 from docnmt.cli.translate import main as translate_command

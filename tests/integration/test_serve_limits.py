@@ -23,9 +23,8 @@ from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.file_processes import FileProcesses
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http import Refused, client_of
 from docnmt.apps.serve.jobs import FileJob, Store
-from docnmt.apps.serve.middleware import client_of
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.shared_model import PAIRS, SharedModel
 from docnmt.apps.serve.worker import Models
@@ -296,7 +295,8 @@ def test_large_requests_are_read_beside_the_event_loop(
     from docnmt.apps.serve import forms as deepl
     from docnmt.apps.serve import forms as libretranslate
     from docnmt.apps.serve import forms as openai
-    from docnmt.apps.serve import glossaries, request_body
+    from docnmt.apps.serve import glossaries
+    from docnmt.apps.serve import http as request_body
 
     modules = {"deepl": deepl, "glossaries": glossaries, "libretranslate": libretranslate, "openai": openai}
     modules["request_body"] = request_body

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from docnmt.apps.options import ModelsConfig, ServeConfig
-from docnmt.apps.serve.middleware import OPEN
+from docnmt.apps.serve.http import OPEN
 from docnmt.registry.options import Section
 
 ROOT = Path(__file__).parents[2]

@@ -17,8 +17,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from docnmt.apps.serve import run_service
-from docnmt.apps.serve.http_error import Refused
-from docnmt.apps.serve.json_lines import Stream
+from docnmt.apps.serve.http import Refused, Stream
 
 LARGE = b"x" * 16_000_000  # more than the system keeps for a connection
 Client = Callable[[socket.socket], Awaitable[None]]

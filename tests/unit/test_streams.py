@@ -8,7 +8,7 @@ import time
 import pytest
 from starlette.types import Message
 
-from docnmt.apps.serve.json_lines import Stream
+from docnmt.apps.serve.http import Stream
 
 
 @pytest.mark.parametrize("turns", range(5))

@@ -18,16 +18,22 @@ from docnmt.apps.commands.translate import ProtectedText
 from docnmt.apps.serve import forms as deepl
 from docnmt.apps.serve import forms as libretranslate
 from docnmt.apps.serve import forms as openai
-from docnmt.apps.serve.file_form import MULTIPART
 from docnmt.apps.serve.file_route import TranslateFile
 from docnmt.apps.serve.forms import DeepL, LibreTranslate, OpenAI
-from docnmt.apps.serve.http_error import Refused, Told
+from docnmt.apps.serve.http import (
+    FORM,
+    MULTIPART,
+    Guard,
+    JsonResponse,
+    Refused,
+    Stream,
+    Told,
+    media_type,
+    parameters,
+    wanted,
+)
 from docnmt.apps.serve.jobs import FileJobs
-from docnmt.apps.serve.json_lines import Stream, wanted
-from docnmt.apps.serve.json_response import JsonResponse
-from docnmt.apps.serve.middleware import Guard
 from docnmt.apps.serve.openapi import description
-from docnmt.apps.serve.request_body import FORM, media_type, parameters
 from docnmt.apps.serve.requests import Asked, parse, reads
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.service_page import Page

@@ -18,7 +18,7 @@ from docnmt.apps.serve.file_processes import (
     Unread,
     Written,
 )
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http import Refused
 from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.requests import CHARACTERS
 from docnmt.apps.serve.service import Service

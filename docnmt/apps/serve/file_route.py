@@ -14,10 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from docnmt.apps.documents.kinds import TYPES
 from docnmt.apps.serve.document_events import file_events
-from docnmt.apps.serve.file_form import form_file, kind_of_upload
-from docnmt.apps.serve.http_error import Refused
-from docnmt.apps.serve.json_lines import Stream, wanted
-from docnmt.apps.serve.request_body import media_type, parameters
+from docnmt.apps.serve.http import Refused, Stream, form_file, kind_of_upload, media_type, parameters, wanted
 from docnmt.apps.serve.service import Service
 
 #: Characters of a header; proxies refuse answers whose headers take some kilobytes.

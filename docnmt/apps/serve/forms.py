@@ -23,16 +23,25 @@ from starlette.types import Receive, Scope, Send
 
 from docnmt.apps.documents.kinds import ENDINGS, TYPES
 from docnmt.apps.serve.document_events import file_events
-from docnmt.apps.serve.file_form import MULTIPART, form_fields, form_file, kind_of_upload
 from docnmt.apps.serve.glossaries import Glossaries, GlossaryRequest, Kept
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http import (
+    FORM,
+    MULTIPART,
+    EventStream,
+    JsonResponse,
+    Refused,
+    as_request,
+    fields,
+    form_fields,
+    form_file,
+    kind_of_upload,
+    media_type,
+    read_request,
+)
 from docnmt.apps.serve.jobs import FileJob, FileJobs
-from docnmt.apps.serve.json_lines import EventStream
-from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.offered_languages import code_of, name_of, same
 from docnmt.apps.serve.order import Wishes
 from docnmt.apps.serve.registers import register_of
-from docnmt.apps.serve.request_body import FORM, as_request, fields, media_type, read_request
 from docnmt.apps.serve.request_texts import (
     AskedTexts,
     Passage,

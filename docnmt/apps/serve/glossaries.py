@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http import Refused
 from docnmt.apps.serve.jobs import KeptItem, Store
 from docnmt.apps.serve.offered_languages import same
 from docnmt.apps.serve.request_texts import BREAK, check_text

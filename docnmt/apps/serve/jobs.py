@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http import Refused
 from docnmt.apps.serve.service import share
 
 #: Upper bounds: documents, bytes of all documents together, and seconds for which an unused one is kept.

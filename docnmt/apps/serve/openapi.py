@@ -18,7 +18,7 @@ from docnmt.apps.serve.forms import (
     UploadDocument,
 )
 from docnmt.apps.serve.glossaries import GlossaryRequest
-from docnmt.apps.serve.request_body import FORM
+from docnmt.apps.serve.http import FORM
 from docnmt.apps.serve.requests import TranslateRequest
 from docnmt.apps.serve.service import Service, languages
 from docnmt.apps.serve.sessions import AddSegments, ChangeSegment, OpenSession, TranslateSegments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http import Refused
 from docnmt.core.formats.address import Form, Formality
 
 #: DeepL's values of `formality`: the form of address, and True if models without forms of address ignore it.

@@ -18,11 +18,9 @@ from starlette.types import Receive
 
 from docnmt.apps.commands.translate import ProtectedText
 from docnmt.apps.options import ServeConfig
-from docnmt.apps.serve.counters import Metrics
 from docnmt.apps.serve.file_processes import FileProcesses
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http import Metrics, Refused, read_body
 from docnmt.apps.serve.order import Order, RequestEvent
-from docnmt.apps.serve.request_body import read_body
 from docnmt.apps.serve.requests import AskedSentences
 from docnmt.apps.serve.worker import Models, Worker
 from docnmt.core.data.corpus import ParallelCorpus

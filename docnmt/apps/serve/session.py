@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http import Refused
 from docnmt.apps.serve.jobs import KeptItem, Store
 from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.request_texts import Passage, check_text
