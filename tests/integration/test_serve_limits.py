@@ -24,7 +24,7 @@ from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http import Refused, client_of
-from docnmt.apps.serve.jobs import FileJob, Store
+from docnmt.apps.serve.kept import FileJob, Store
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.shared_model import PAIRS, SharedModel
 from docnmt.apps.serve.worker import Models
@@ -295,8 +295,8 @@ def test_large_requests_are_read_beside_the_event_loop(
     from docnmt.apps.serve import forms as deepl
     from docnmt.apps.serve import forms as libretranslate
     from docnmt.apps.serve import forms as openai
-    from docnmt.apps.serve import glossaries
     from docnmt.apps.serve import http as request_body
+    from docnmt.apps.serve import kept as glossaries
 
     modules = {"deepl": deepl, "glossaries": glossaries, "libretranslate": libretranslate, "openai": openai}
     modules["request_body"] = request_body
@@ -458,8 +458,8 @@ def of(client: TestClient, address: str) -> TestClient:
 
 
 def test_what_is_kept_has_a_share_for_each_client(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("docnmt.apps.serve.glossaries.MOST_GLOSSARIES", 8)
-    monkeypatch.setattr("docnmt.apps.serve.jobs.MOST_DOCUMENTS", 8)
+    monkeypatch.setattr("docnmt.apps.serve.kept.MOST_GLOSSARIES", 8)
+    monkeypatch.setattr("docnmt.apps.serve.kept.MOST_DOCUMENTS", 8)
     service = start(max_sessions=8)
     mine, other = of(service, "192.0.2.1"), of(service, "192.0.2.2")
 

@@ -32,7 +32,7 @@ from docnmt.apps.serve.http import (
     parameters,
     wanted,
 )
-from docnmt.apps.serve.jobs import FileJobs
+from docnmt.apps.serve.kept import FileJobs
 from docnmt.apps.serve.openapi import description
 from docnmt.apps.serve.requests import Asked, parse, reads
 from docnmt.apps.serve.service import Service

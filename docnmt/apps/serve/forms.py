@@ -23,7 +23,6 @@ from starlette.types import Receive, Scope, Send
 
 from docnmt.apps.documents.kinds import ENDINGS, TYPES
 from docnmt.apps.serve.document_events import file_events
-from docnmt.apps.serve.glossaries import Glossaries, GlossaryRequest, Kept
 from docnmt.apps.serve.http import (
     FORM,
     MULTIPART,
@@ -38,7 +37,7 @@ from docnmt.apps.serve.http import (
     media_type,
     read_request,
 )
-from docnmt.apps.serve.jobs import FileJob, FileJobs
+from docnmt.apps.serve.kept import FileJob, FileJobs, Glossaries, GlossaryRequest, Kept
 from docnmt.apps.serve.offered_languages import code_of, name_of, same
 from docnmt.apps.serve.order import Wishes
 from docnmt.apps.serve.registers import register_of

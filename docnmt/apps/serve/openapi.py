@@ -17,8 +17,8 @@ from docnmt.apps.serve.forms import (
     TranslateUpload,
     UploadDocument,
 )
-from docnmt.apps.serve.glossaries import GlossaryRequest
 from docnmt.apps.serve.http import FORM
+from docnmt.apps.serve.kept import GlossaryRequest
 from docnmt.apps.serve.requests import TranslateRequest
 from docnmt.apps.serve.service import Service, languages
 from docnmt.apps.serve.sessions import AddSegments, ChangeSegment, OpenSession, TranslateSegments

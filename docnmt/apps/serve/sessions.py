@@ -12,12 +12,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from docnmt.apps.serve.glossaries import MOST_TERMS, wished_terms
 from docnmt.apps.serve.http import JsonResponse, Refused, Stream, StructT, as_request, media_type, read_request, wanted
+from docnmt.apps.serve.kept import MOST_TERMS, OpenSessions, Session, SessionSegment, wished_terms
 from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.request_texts import AskedTexts, RequestTexts, asked_texts, check_text, translations
 from docnmt.apps.serve.service import Service
-from docnmt.apps.serve.session import OpenSessions, Session, SessionSegment
 from docnmt.core.search.translate_corpus import Translation
 
 
