@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve import kept as glossaries
-from docnmt.apps.serve import registers
+from docnmt.apps.serve import requests as registers
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.forms import instructed, prompted
 from docnmt.apps.serve.http import Refused

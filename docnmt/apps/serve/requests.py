@@ -1,4 +1,4 @@
-"""Requests in this service's own form: from JSON to sentences, and from translations to the answer."""
+"""Requests → documents of sentences for the search, and translations → texts of the answer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,102 @@ from docnmt.apps.commands.translate import StdinText, read_document
 from docnmt.apps.explain.attention import Explanation
 from docnmt.apps.serve.http import Refused, too_many
 from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
-from docnmt.apps.serve.registers import form_of
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
-from docnmt.core.formats.address import Formality
+from docnmt.core.formats.address import Form, Formality
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base, same_language
+
+# Names and codes of languages, as clients use them.
+
+
+_NAMES = """
+af Afrikaans|am Amharic|ar Arabic|az Azerbaijani|be Belarusian|bg Bulgarian|bn Bengali|bs Bosnian|ca Catalan|cs Czech
+cy Welsh|da Danish|de German|el Greek|en English|eo Esperanto|es Spanish|et Estonian|eu Basque|fa Persian|fi Finnish
+fr French|ga Irish|gl Galician|gu Gujarati|ha Hausa|he Hebrew|hi Hindi|hr Croatian|hu Hungarian|hy Armenian
+id Indonesian|ig Igbo|is Icelandic|it Italian|ja Japanese|ka Georgian|kk Kazakh|km Khmer|kn Kannada|ko Korean|la Latin
+lb Luxembourgish|lo Lao|lt Lithuanian|lv Latvian|mk Macedonian|ml Malayalam|mn Mongolian|mr Marathi|ms Malay|mt Maltese
+my Burmese|nb Norwegian|ne Nepali|nl Dutch|pa Punjabi|pl Polish|ps Pashto|pt Portuguese|ro Romanian|ru Russian
+sk Slovak|sl Slovenian|sq Albanian|sr Serbian|sv Swedish|sw Swahili|ta Tamil|te Telugu|th Thai|tl Tagalog|tr Turkish
+uk Ukrainian|ur Urdu|uz Uzbek|vi Vietnamese|xh Xhosa|yo Yoruba|zh Chinese|zu Zulu
+"""
+#: The English name of each code.
+NAMES: dict[str, str] = {
+    code: name
+    for code, _, name in (entry.partition(" ") for line in _NAMES.split("\n") for entry in line.split("|") if entry)
+}
+_CODES = {name.lower(): code for code, name in NAMES.items()}
+
+
+def name_of(code: str) -> str:
+    """Return the English name of a language, `German` for `de-AT`; a code without a name is returned unchanged."""
+    return NAMES.get(base(code), code)
+
+
+def code_of(said: str) -> str | None:
+    """Return the code of a language: `de` for `German`, `de`, `de-DE` and `German (Austria)`; None if it is unknown."""
+    said = said.strip().lower()
+    name = said.partition("(")[0].strip()
+    if name in _CODES:
+        return _CODES[name]
+    return base(said) if base(said) in NAMES else None
+
+
+def same(said: str, own: str) -> bool:
+    """Return True if two codes name the same language; the country is ignored, unless it says a script."""
+    return base(said) == base(own) if said.isalpha() else same_language(said, own)
+
+
+# Forms of address in requests.
+
+
+#: DeepL's values of `formality`: the form of address, and True if models without forms of address ignore it.
+FORMALITIES: dict[str, tuple[Form | None, bool]] = {
+    "default": (None, True), "more": ("formal", False), "less": ("informal", False), "prefer_more": ("formal", True),
+    "prefer_less": ("informal", True),
+}  # fmt: skip
+
+
+def form_of(formality: str | None, loaded: LoadedModels) -> Formality | None:
+    """Return the form of address of a request in the service's own form; None if it names none.
+
+    Raises:
+        Refused: the form of address is unknown, or the models do not support any.
+    """
+    forms: dict[str, Formality] = {form: form for form in get_args(Formality)}
+    if formality is None:
+        return None
+    if formality not in forms:
+        expected = " or ".join(forms)
+        raise Refused(400, "invalid_request", f"formality: expected {expected}, got '{formality[:40]}'")
+    if not loaded.knows_formality:
+        raise Refused(400, "no_formality", "formality: this model knows no forms of address; leave it out")
+    return forms[formality]
+
+
+def register_of(formality: str, loaded: LoadedModels) -> Form | None:
+    """Return the form of address for DeepL's `formality`; None if it names none or may be ignored.
+
+    Raises:
+        Refused: the value is unknown, or it may not be ignored and the models do not support forms of address.
+    """
+    if formality not in FORMALITIES:
+        expected = ", ".join(FORMALITIES)
+        message = f"Value for 'formality' not supported: expected one of {expected}, got '{formality[:40]}'"
+        raise Refused(400, "invalid_request", message)
+    form, may_go = FORMALITIES[formality]
+    if form is None or loaded.knows_formality:
+        return form
+    if may_go:
+        return None
+    message = f"formality '{formality}': this model was not trained with forms of address; send 'prefer_{formality}'"
+    raise Refused(400, "no_formality", message)
+
+
+# Requests in this service's own form: from JSON to sentences, and from translations to the answer.
+
 
 _Formality = Annotated[str, msgspec.Meta(extra_json_schema={"enum": get_args(Formality)})]
 
