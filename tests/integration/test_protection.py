@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 import docnmt
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.options import ModelsConfig, ServeConfig
-from docnmt.apps.serve.app import build
+from docnmt.apps.serve.routes import build
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.worker import Models
 from docnmt.cli.translate import main as translate_command

@@ -23,9 +23,9 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve import kept as glossaries
 from docnmt.apps.serve import requests as registers
-from docnmt.apps.serve.app import build
 from docnmt.apps.serve.forms import instructed, prompted
 from docnmt.apps.serve.http import Refused
+from docnmt.apps.serve.routes import build
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.worker import Models
 from docnmt.cli.translate import main as translate_command

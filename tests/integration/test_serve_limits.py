@@ -21,10 +21,10 @@ from starlette.testclient import TestClient
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.options import ServeConfig
-from docnmt.apps.serve.app import build
 from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http import Refused, client_of
 from docnmt.apps.serve.kept import FileJob, Store
+from docnmt.apps.serve.routes import build
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.shared_model import PAIRS, SharedModel
 from docnmt.apps.serve.worker import Models

@@ -20,7 +20,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from test_serve_forms import ARCHITECTURES, started
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.serve import sessions
+from docnmt.apps.serve import routes as sessions
 from docnmt.apps.serve.kept import OpenSessions, SessionSegment
 from docnmt.apps.serve.worker import Models
 from docnmt.core.search import group

@@ -27,8 +27,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from docnmt.apps.commands.models import load_models, open_memory
 from docnmt.apps.options import MemoryConfig, ModelsConfig, ServeConfig
-from docnmt.apps.serve.app import build
 from docnmt.apps.serve.http import HEADERS, JsonResponse, Refused, client_of
+from docnmt.apps.serve.routes import build
 from docnmt.apps.serve.service import Service, share
 from docnmt.apps.serve.worker import Models
 from docnmt.core.search.config import GenerationConfig, SearchConfig
