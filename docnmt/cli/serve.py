@@ -35,7 +35,7 @@ def main(given: Given) -> None:
     config = parse(COMMAND, given, ServeConfig)
     check_one_translation(config)
     try:
-        from docnmt.apps.serve.run_service import serve
+        from docnmt.apps.serve.run import serve
     except ModuleNotFoundError as error:
         if error.name and error.name.split(".")[0] == "docnmt":
             raise

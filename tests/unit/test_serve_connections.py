@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from docnmt.apps.serve import run_service
+from docnmt.apps.serve import run as run_service
 from docnmt.apps.serve.http import Refused, Stream
 
 LARGE = b"x" * 16_000_000  # more than the system keeps for a connection

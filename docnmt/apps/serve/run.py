@@ -1,4 +1,4 @@
-"""The command docnmt-serve: load the models, listen, and shut down in order."""
+"""docnmt-serve: load, listen, stop in order."""
 
 from __future__ import annotations
 
