@@ -19,8 +19,8 @@ import docnmt
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.options import ModelsConfig, ServeConfig
 from docnmt.apps.serve.routes import build
+from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service
-from docnmt.apps.serve.worker import Models
 from docnmt.cli.translate import main as translate_command
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 

@@ -26,8 +26,8 @@ from docnmt.apps.serve import requests as registers
 from docnmt.apps.serve.forms import instructed, prompted
 from docnmt.apps.serve.http import Refused
 from docnmt.apps.serve.routes import build
+from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service
-from docnmt.apps.serve.worker import Models
 from docnmt.cli.translate import main as translate_command
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig

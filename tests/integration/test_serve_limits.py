@@ -25,9 +25,9 @@ from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http import Refused, client_of
 from docnmt.apps.serve.kept import FileJob, Store
 from docnmt.apps.serve.routes import build
+from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.shared_model import PAIRS, SharedModel
-from docnmt.apps.serve.worker import Models
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
 Start = Callable[..., TestClient]

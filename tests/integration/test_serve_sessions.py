@@ -22,7 +22,7 @@ from test_serve_forms import ARCHITECTURES, started
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.serve import routes as sessions
 from docnmt.apps.serve.kept import OpenSessions, SessionSegment
-from docnmt.apps.serve.worker import Models
+from docnmt.apps.serve.search import Models
 from docnmt.core.search import group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.ensemble import Ensemble

@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from test_serve_forms import started
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.serve.worker import Models
+from docnmt.apps.serve.search import Models
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
 KEY = {"Authorization": "DeepL-Auth-Key any"}

@@ -18,8 +18,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.explain import explain_translations
-from docnmt.apps.serve.order import Order
-from docnmt.apps.serve.worker import Models, Worker
+from docnmt.apps.serve.search import Models, Order, Worker
 from docnmt.core.data.store import TextArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.core.search.translate_corpus import translate_corpus
@@ -127,7 +126,7 @@ def test_a_fault_of_an_explanation_is_one_requests_alone(worker: Worker, monkeyp
             raise RuntimeError("not to be explained")
         return explain_translations(models, task, corpus, *words, **more)
 
-    monkeypatch.setattr("docnmt.apps.serve.worker.explain_translations", explained)
+    monkeypatch.setattr("docnmt.apps.serve.search.explain_translations", explained)
     others = [Client(documents, explain=number == 1) for number, documents in enumerate(DOCUMENTS)]
     (how, found, _), *ends = together(worker, [wrong, *others])
     assert (how, found) == ("failed", alone[0][1])

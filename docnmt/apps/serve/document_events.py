@@ -19,8 +19,8 @@ from docnmt.apps.serve.file_processes import (
     Written,
 )
 from docnmt.apps.serve.http import Refused
-from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.requests import CHARACTERS
+from docnmt.apps.serve.search import NO_WISHES, Wishes
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.shared_model import SharedModel
 from docnmt.core.data.corpus import ParallelCorpus

@@ -38,7 +38,6 @@ from docnmt.apps.serve.http import (
     read_request,
 )
 from docnmt.apps.serve.kept import FileJob, FileJobs, Glossaries, GlossaryRequest, Kept
-from docnmt.apps.serve.order import Wishes
 from docnmt.apps.serve.request_texts import (
     AskedTexts,
     Passage,
@@ -50,6 +49,7 @@ from docnmt.apps.serve.request_texts import (
     translations,
 )
 from docnmt.apps.serve.requests import code_of, name_of, register_of, same
+from docnmt.apps.serve.search import Wishes
 from docnmt.apps.serve.service import Service
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.languages import base, seam

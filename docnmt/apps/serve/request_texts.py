@@ -21,8 +21,8 @@ from docnmt.apps.documents.fragments import Fragments
 from docnmt.apps.serve.document_events import document_events
 from docnmt.apps.serve.file_processes import Fragment, FragmentsSource
 from docnmt.apps.serve.http import Refused, too_many
-from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.requests import AskedSentences, check_sizes
+from docnmt.apps.serve.search import NO_WISHES, Wishes
 from docnmt.apps.serve.service import Service
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.search.translate_corpus import Translation

@@ -64,9 +64,9 @@ from docnmt.apps.serve.kept import (
     SessionSegment,
     wished_terms,
 )
-from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.request_texts import AskedTexts, RequestTexts, asked_texts, check_text, translations
 from docnmt.apps.serve.requests import Asked, TranslateRequest, parse, reads
+from docnmt.apps.serve.search import NO_WISHES, Wishes
 from docnmt.apps.serve.service import Service, languages
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.search.translate_corpus import Translation

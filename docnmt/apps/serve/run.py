@@ -29,8 +29,8 @@ from docnmt.apps.commands.models import load_models, open_memory
 from docnmt.apps.options import MemoryConfig, ModelsConfig, ServeConfig
 from docnmt.apps.serve.http import HEADERS, JsonResponse, Refused, client_of
 from docnmt.apps.serve.routes import build
+from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service, share
-from docnmt.apps.serve.worker import Models
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.runtime.errors import UsageError, UserError
 

@@ -20,9 +20,8 @@ from docnmt.apps.commands.translate import ProtectedText
 from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http import Metrics, Refused, read_body
-from docnmt.apps.serve.order import Order, RequestEvent
 from docnmt.apps.serve.requests import AskedSentences
-from docnmt.apps.serve.worker import Models, Worker
+from docnmt.apps.serve.search import Models, Order, RequestEvent, Worker
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.translate_corpus import Translation

@@ -13,7 +13,7 @@ from docnmt.apps.commands.translate import corpus_of
 from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.sentences import SegmentSentence
 from docnmt.apps.explain.attention import ReadPair, aligned, beginnings, read_pairs
-from docnmt.apps.serve.order import NO_WISHES, Order, RequestEvent, Wishes
+from docnmt.apps.serve.search import NO_WISHES, Order, RequestEvent, Wishes
 from docnmt.apps.serve.service import PATIENCE, Service
 from docnmt.core.search.translate_corpus import Translation
 
