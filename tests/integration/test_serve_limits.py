@@ -26,8 +26,7 @@ from docnmt.apps.serve.http import Refused, client_of
 from docnmt.apps.serve.kept import FileJob, Store
 from docnmt.apps.serve.routes import build
 from docnmt.apps.serve.search import Models
-from docnmt.apps.serve.service import Service
-from docnmt.apps.serve.shared_model import PAIRS, SharedModel
+from docnmt.apps.serve.service import PAIRS, Service, SharedModel
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
 Start = Callable[..., TestClient]

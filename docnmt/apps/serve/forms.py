@@ -22,7 +22,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from docnmt.apps.documents.kinds import ENDINGS, TYPES
-from docnmt.apps.serve.document_events import file_events
 from docnmt.apps.serve.http import (
     FORM,
     MULTIPART,
@@ -38,19 +37,20 @@ from docnmt.apps.serve.http import (
     read_request,
 )
 from docnmt.apps.serve.kept import FileJob, FileJobs, Glossaries, GlossaryRequest, Kept
-from docnmt.apps.serve.request_texts import (
+from docnmt.apps.serve.requests import code_of, name_of, register_of, same
+from docnmt.apps.serve.search import Wishes
+from docnmt.apps.serve.service import (
     AskedTexts,
     Passage,
     RequestTexts,
+    Service,
     Splits,
     Tags,
     asked_texts,
+    file_events,
     translate,
     translations,
 )
-from docnmt.apps.serve.requests import code_of, name_of, register_of, same
-from docnmt.apps.serve.search import Wishes
-from docnmt.apps.serve.service import Service
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.languages import base, seam
 

@@ -20,10 +20,9 @@ import msgspec
 from starlette.requests import Request
 
 from docnmt.apps.serve.http import Refused
-from docnmt.apps.serve.request_texts import BREAK, Passage, check_text
 from docnmt.apps.serve.requests import same
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
-from docnmt.apps.serve.service import Service, share
+from docnmt.apps.serve.service import BREAK, Passage, Service, check_text, share
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.search.terms import TermFinder, takes_terms
 from docnmt.runtime.errors import UserError

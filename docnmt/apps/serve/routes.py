@@ -26,7 +26,6 @@ from docnmt.apps.pages import source_hash, template
 from docnmt.apps.serve import forms as deepl
 from docnmt.apps.serve import forms as libretranslate
 from docnmt.apps.serve import forms as openai
-from docnmt.apps.serve.document_events import file_events
 from docnmt.apps.serve.forms import (
     ChatRequest,
     DeepL,
@@ -64,10 +63,18 @@ from docnmt.apps.serve.kept import (
     SessionSegment,
     wished_terms,
 )
-from docnmt.apps.serve.request_texts import AskedTexts, RequestTexts, asked_texts, check_text, translations
 from docnmt.apps.serve.requests import Asked, TranslateRequest, parse, reads
 from docnmt.apps.serve.search import NO_WISHES, Wishes
-from docnmt.apps.serve.service import Service, languages
+from docnmt.apps.serve.service import (
+    AskedTexts,
+    RequestTexts,
+    Service,
+    asked_texts,
+    check_text,
+    file_events,
+    languages,
+    translations,
+)
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.version import __version__
