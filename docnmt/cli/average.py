@@ -7,8 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from docnmt.cli.command import Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Command, Given
 from docnmt.registry.options import Section, option
 from docnmt.runtime.files import check_new
 

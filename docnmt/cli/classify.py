@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from docnmt.cli.command import Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Command, Given
 from docnmt.other_tasks.classification.config import ClassifyConfig
 from docnmt.registry.options import Section
 from docnmt.runtime.files import check_new

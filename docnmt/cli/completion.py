@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 import docnmt.cli
-from docnmt.cli.command import Command
-from docnmt.cli.command_line import Given, Parser, add_common, add_options
+from docnmt.cli.command import Command, Given, Parser, add_common, add_options
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
 from docnmt.registry.options import Section, option
 from docnmt.runtime.errors import UserError

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 from docnmt.apps.options import GenerateConfig
-from docnmt.cli.command import Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Command, Given
 from docnmt.cli.generation import parse
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.registry import builtin  # noqa: F401  (registers every component)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from docnmt.apps.options import MemoryConfig, ModelsConfig, check_memory_window
-from docnmt.cli.command import Choice, Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Choice, Command, Given
 from docnmt.core.search.config import GenerationConfig
 from docnmt.registry.options import Section
 from docnmt.registry.registry import GENERATORS

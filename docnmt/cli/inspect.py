@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from docnmt.cli.command import Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Command, Given
 from docnmt.registry.options import Section, option
 from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.files import find_checkpoint

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from docnmt.cli.command import Choice, Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Choice, Command, Given
 from docnmt.registry.options import Section, option
 from docnmt.registry.registry import Registry
 from docnmt.runtime.errors import UsageError, printable

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 from docnmt.apps.options import PageConfig
-from docnmt.cli.command import Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Command, Given
 from docnmt.registry.options import Section
 
 COMMAND = Command(

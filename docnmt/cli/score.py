@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from docnmt.apps.options import ModelsConfig
-from docnmt.cli.command import Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Command, Given
 from docnmt.cli.generation import check_one_translation, parse
 from docnmt.core.scoring.config import (
     CONTEXT_SEED,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from docnmt.cli.command import Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Command, Given
 from docnmt.other_tasks.sentence_vectors.senteval.config import SentEvalConfig
 from docnmt.registry.options import Section
 

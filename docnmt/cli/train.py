@@ -10,8 +10,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypedDict
 
-from docnmt.cli.command import Choice, Command
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Choice, Command, Given
 from docnmt.core.models.model_options import PARTS, chosen_parts, model_config
 from docnmt.core.optim.config import OptimizationConfig
 from docnmt.core.training.config import RunConfig, TrainingConfig

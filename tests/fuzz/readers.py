@@ -20,7 +20,7 @@ from parallel_text import ParallelText
 
 from docnmt.apps.convert.transformers_folder import JsonFile, read_config
 from docnmt.apps.report.scores import read_test_sets
-from docnmt.cli.command_line import Given
+from docnmt.cli.command import Given
 from docnmt.cli.train import parse
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.data_report import describe_folder

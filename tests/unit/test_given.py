@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.cli import command_line as module
-from docnmt.cli.command_line import Given
+from docnmt.cli import command as module
+from docnmt.cli.command import Given
 from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
 from docnmt.core.search.config import BeamSearchConfig, SamplingConfig
