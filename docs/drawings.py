@@ -50,9 +50,9 @@ text { font-family: system-ui, sans-serif; font-size: 13px }
 TRAINING = (
     ("read, check, cut into subwords", "core/data/translation_folder.py", "a folder of arrays"),
     ("map the arrays into memory", "core/data/corpus.py", "ParallelCorpus"),
-    ("what the model reads and writes at once", "core/batching/planned_units.py", "Units (U,)"),
-    ("which units meet in a batch", "core/batching/plan.py", "plan of (seed, epoch)"),
-    ("gather tokens and labels", "core/batching/collate.py", "TranslationBatch"),
+    ("what the model reads and writes at once", "core/batch.py", "Units (U,)"),
+    ("which units meet in a batch", "core/batch.py", "plan of (seed, epoch)"),
+    ("gather tokens and labels", "core/batch.py", "TranslationBatch"),
     ("encode: embeddings, layers, context", "core/models/encoder_decoder.py", "states (T_source, d)"),
     ("decode the whole target at once", "core/models/encoder_decoder.py", "features (T_target, d)"),
     ("features, output weights, labels", "core/criterions/cross_entropy.py", "summed loss, tokens"),
@@ -61,7 +61,7 @@ TRAINING = (
 TRANSLATING = (
     ("sentences and their structure", "core/formats/text_lines.py", "documents"),
     ("the same corpus, from lines", "core/data/corpus.py", "ParallelCorpus"),
-    ("what the model reads and writes at once", "core/batching/planned_units.py", "Units (U,)"),
+    ("what the model reads and writes at once", "core/batch.py", "Units (U,)"),
     ("units by the model's plan, packed", "core/search/job.py", "Job"),
     ("encode once a document", "core/models/encoder_decoder.py", "Memory"),
     ("a slot for each text that is ready", "core/search/scheduler.py", "DecoderState"),

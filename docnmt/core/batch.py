@@ -1,16 +1,31 @@
-"""Packed text, which models read, and batches of it. Tensors only; `docnmt.core.batching` makes them from a corpus."""
+"""Units → batches: order by length, packing, hidden words, dropped context.
+In: units (`units`). Out: `PackedText`s of source and target with their layouts, which models read.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.random_draws import uniform
+from docnmt.core.data.store import TextArray, TokenArray, offsets_of, ranges
+from docnmt.core.data.subword_sampling import SubwordSampler
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, Tokenizer
+from docnmt.core.reading import ReadingPlan
+from docnmt.core.units import Units, context_units, cut_units, document_units, last_units, window_units
 from docnmt.layout import DocumentLayout
+from docnmt.runtime.progress import Progress
 from docnmt.runtime.transfer import to_device
+
+# Packed text, which models read, and batches of it. Tensors only; `docnmt.core.batching` makes them from a corpus.
+
 
 #: The label that no loss counts.
 IGNORE = -100
@@ -124,3 +139,460 @@ def join_begins(begins: Sequence[Tensor]) -> Tensor:
     """Concatenate positions (S, n, 4), the last one repeated to the largest n."""
     most = max(each.shape[1] for each in begins)
     return torch.cat([each[:, torch.arange(most).clamp(max=each.shape[1] - 1)] for each in begins])
+
+
+# Collation: ranges of sentences become the packed tensors that a model reads.
+
+
+def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> TranslationBatch:
+    """Collate the units `chosen` (U,) of a plan, in that order, to a training batch.
+
+    The target of a sentence without a translation is its first token, without a label, so nothing is learned from it.
+    Sentences before `units.kept` have no label either.
+
+    Raises:
+        ValueError: the corpus has no target side.
+    """
+    if corpus.target is None:
+        raise ValueError("a training batch needs a target side, and this corpus has none")
+    target, labels = (_joined_target if plan.joined else _target)(corpus, corpus.target, units, chosen, plan)
+    return TranslationBatch(
+        source=collate_source(corpus, units, chosen, plan),
+        target=target,
+        labels=labels,
+        units=torch.from_numpy(np.asarray(chosen, dtype=np.int64)),
+    )
+
+
+def _joined_target(
+    corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
+) -> tuple[PackedText, Tensor]:
+    """Return the target side of joined units, one sequence each, and its labels (T,)."""
+    first, last = units.first[chosen], units.last[chosen]
+    sentences, layout = ranges(first, last), offsets_of(last - first)
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    packed = partial(pack_joined, side, sentences, layout, structure, running=plan.positions == "sequence")
+    lengths = side.offsets[sentences + 1] - side.offsets[sentences] + 1
+    learned = torch.from_numpy(np.repeat(_counted(corpus, units.kept[chosen], sentences, layout), lengths))
+    return packed(begin=True), packed(begin=False).tokens.masked_fill(~learned, IGNORE)
+
+
+def _target(
+    corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
+) -> tuple[PackedText, Tensor]:
+    """Return a target sentence for each sentence read, and labels (T,) for those written.
+
+    The others have no tokens or, if the model reads its own text, tokens without labels.
+    """
+    sentences, written = read_sentences(units, chosen)
+    layout = offsets_of((units.source_last - units.source_first)[chosen])
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    packed = partial(pack, side, sentences, layout, structure, empty=None if plan.reads_translations else ~written)
+    target, labels = packed(begin=True), packed(begin=False).tokens
+    learned = written & _counted(corpus, units.kept[chosen], sentences, layout)
+    return target, labels.masked_fill(~torch.from_numpy(learned)[target.layout.sentence_of_token], IGNORE)
+
+
+def _counted(corpus: ParallelCorpus, kept: np.ndarray, sentences: np.ndarray, layout: np.ndarray) -> np.ndarray:
+    """Return a mask (S,) of sentences with a translation, at or after their unit's `kept` (U,); `layout` (U+1,)."""
+    return np.asarray(corpus.has_partner(sentences) & (sentences >= np.repeat(kept, np.diff(layout))))
+
+
+def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> PackedText:
+    """Pack the source side of the units `chosen` of a plan, which search encodes."""
+    first, last = units.source_first[chosen], units.source_last[chosen]
+    sentences, layout = ranges(first, last), offsets_of(last - first)  # (S,) of the corpus; (U+1,)
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    if not plan.joined:
+        return pack(corpus.source, sentences, layout, structure, begin=False)
+    running = plan.positions == "sequence"
+    options = {"running": running, "breaks": plan.source_breaks}
+    source = pack_joined(corpus.source, sentences, layout, structure, begin=False, **options)
+    written = (units.last - units.first)[chosen]
+    ends = layout[1:] - 1
+    place = ends[:, None] - np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n)
+    return replace(source, begins=torch.from_numpy(structure[place]))
+
+
+def read_sentences(units: Units, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the source sentences (S,) that the units `chosen` read, and a mask (S,) of those they also write."""
+    lengths = (units.source_last - units.source_first)[chosen]
+    sentences = ranges(units.source_first[chosen], units.source_last[chosen])
+    first, last = (np.repeat(each[chosen], lengths) for each in (units.first, units.last))
+    return sentences, (first <= sentences) & (sentences < last)
+
+
+def pack(
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
+    *, begin: bool, empty: np.ndarray | None = None,
+) -> PackedText:  # fmt: skip
+    """Pack sentences of one side in one row, each followed by `</s>` or, with `begin`, preceded by `<s>` instead.
+
+    Args:
+        sentences: (S,) numbers in the corpus. documents: (D+1,) offsets into them.
+        structure: (S, 4) positions of each sentence's first token; the word index is counted from there.
+        empty: (S,) True for sentences whose tokens are left out; None: none.
+    """
+    full = slice(None) if empty is None else ~empty
+    first, last = np.asarray(side.offsets[sentences])[full], np.asarray(side.offsets[sentences + 1])[full]
+    lengths = np.zeros_like(sentences)
+    lengths[full] = last - first + 1
+    offsets = offsets_of(lengths)
+    tokens = np.full(int(offsets[-1]), BOS if begin else EOS, dtype=np.int64)
+    words = np.ones(len(tokens), dtype=bool)
+    words[(offsets[:-1] if begin else offsets[1:] - 1)[full]] = False
+    tokens[words] = side.at(ranges(first, last))
+    positions = np.repeat(structure, lengths, axis=0)
+    positions[:, 0] += np.arange(len(tokens)) - np.repeat(offsets[:-1], lengths)
+    layout = DocumentLayout(torch.from_numpy(offsets), torch.from_numpy(documents))
+    return PackedText(torch.from_numpy(tokens), layout, torch.from_numpy(positions))
+
+
+def pack_joined(
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
+    *, begin: bool, running: bool, breaks: bool = True,
+) -> PackedText:  # fmt: skip
+    """Pack like `pack`, but each document as one sequence: `<brk>` begins or ends a sentence inside it, and positions
+    still say which sentence a token is in.
+
+    Args:
+        running: if true, the word index counts along the sequence.
+        breaks: if false, `<brk>` is left out.
+    """
+    text = pack(side, sentences, documents, structure, begin=begin)
+    tokens, positions, offsets = text.tokens, text.positions, text.layout.sentence_offsets
+    inner = torch.ones(len(sentences), dtype=torch.bool)
+    inner[torch.from_numpy(documents[:-1] if begin else documents[1:] - 1)] = False  # the ends of the sequence
+    tokens[(offsets[:-1] if begin else offsets[1:] - 1)[inner]] = BRK
+    starts = offsets[text.layout.document_offsets]
+    if not breaks:
+        kept = tokens != BRK
+        tokens, positions = tokens[kept], positions[kept]
+        starts = starts - torch.nn.functional.pad((~kept).cumsum(0), (1, 0))[starts]
+    layout = DocumentLayout(starts, torch.arange(len(documents)))
+    if running:
+        starts = layout.sentence_offsets[:-1].index_select(0, layout.sentence_of_token)
+        positions[:, 0] = torch.arange(layout.num_tokens) - starts
+    return PackedText(tokens, layout, positions)
+
+
+def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count: str) -> np.ndarray:
+    """Return the word, sentence, paragraph and section index (S, 4) of the first token of each sentence, int64.
+
+    `count="unit"`: each index counts inside its parent unit (the default); `"document"`: each counts from the
+    document's start; `"mixed"`: so does the word's, the others inside their parent unit (PE135,4,2 of Trankova and
+    Rykunov, section 1.2); `"sequence"`: as `"unit"`, for joined units whose word index `pack_joined` sets. A target
+    sentence takes its source line's, the word index included.
+    An unknown level is -1. Cutting a document changes no position.
+    """
+    offsets = corpus.document_offsets
+    document = np.searchsorted(offsets, sentences, side="right") - 1
+    begin = offsets[document]
+    positions = np.full((len(sentences), 4), -1, dtype=np.int64)
+    positions[:, 1] = sentences - begin
+    positions[:, 0] = 0
+    if count in ("document", "mixed"):
+        positions[:, 0] = corpus.source.offsets[sentences] - corpus.source.offsets[begin] + positions[:, 1]
+    if corpus.levels.shape[1]:
+        documents, number = np.unique(document, return_inverse=True)
+        segments = offsets_of(offsets[documents + 1] - offsets[documents])
+        levels = corpus.levels[ranges(offsets[documents], offsets[documents + 1])]
+        _set_levels(positions, levels, segments, segments[number] + positions[:, 1], counts=count == "document")
+    return positions
+
+
+def _set_levels(
+    positions: np.ndarray, levels: np.ndarray, segments: np.ndarray, place: np.ndarray, *, counts: bool
+) -> None:
+    """Set the index of the sentence, the paragraph and the section in positions (S, 4).
+
+    Args:
+        levels: (N, K) of all sentences of some documents, outermost first; the last two are used.
+        segments: (D+1,) where each document begins. place: (S,) where the sentences of `positions` are.
+        counts: from the document's start, not inside the parent unit.
+    """
+    begins = np.zeros(len(levels), dtype=bool)
+    begins[segments[:-1]] = True
+    new = np.zeros(len(levels), dtype=bool)  # True where a unit of this level, or of one above, begins inside
+    known = levels.shape[1]
+    for depth in range(known):
+        level = levels[:, depth]
+        new[1:] |= (np.diff(level) != 0) & ~begins[1:]
+        column = 2 + known - 1 - depth  # paragraph 2, section 3; units around sections have no column
+        if column <= 3 and counts:
+            unknown = np.logical_and.reduceat(level < 0, segments[:-1])  # only other documents have this level
+            number = np.cumsum(new)
+            number -= np.repeat(number[segments[:-1]], np.diff(segments))
+            level = np.where(np.repeat(unknown, np.diff(segments)), level, number)
+        if column <= 3:
+            positions[:, column] = level[place]
+    if not counts:
+        starts = np.maximum.accumulate(np.where(new | begins, np.arange(len(levels)), 0))
+        positions[:, 1] = place - starts[place]
+
+
+def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
+    """Return the number of subwords (S,) of each sentence's longer side with `</s>`, which `--max-tokens` bounds."""
+    source = np.diff(corpus.source.offsets)
+    if corpus.target is None:
+        return np.asarray(source + 1)
+    return np.asarray(np.maximum(source, np.diff(corpus.target.offsets)) + 1)
+
+
+def unit_sizes(corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> np.ndarray:
+    """Return max(source, target) subwords (U,) of each unit, the end of every sentence included; sentences that are
+    only read count, too."""
+    source = source_costs(corpus, units)
+    if corpus.target is None:
+        return source
+    reads = (units.source_first, units.source_last) if plan.reads_translations else (units.first, units.last)
+    return np.asarray(np.maximum(source, _costs(corpus.target, *reads)))
+
+
+def source_costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
+    """Return the source subwords (U,) that each unit reads, the end of every sentence included."""
+    return _costs(corpus.source, units.source_first, units.source_last)
+
+
+def _costs(side: TokenArray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    offsets = np.asarray(side.offsets)
+    return np.asarray(offsets[last] - offsets[first] + last - first)
+
+
+# Noise on training text. Every draw is a function of its seeds and its place only, not of other text in the batch.
+
+
+#: Lines whose subwords are drawn together; no draw depends on it.
+CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class HiddenWords:
+    """Replaces source words by `<mask>`.
+
+    Attributes:
+        own: probability in sentences that the unit translates. context: probability in those that it only reads.
+        seeds: of the draws, which also depend on the unit's number and the word's place in it.
+        breaks: True if a token separates the sentences of a unit (`ReadingPlan.source_breaks`).
+        kept: entries that are never hidden, besides the ends of sentences: `Tokenizer.marks`.
+    """
+
+    own: float
+    context: float
+    seeds: tuple[int, ...]
+    breaks: bool = True
+    kept: tuple[int, ...] = ()
+
+    def hide(self, text: PackedText, corpus: ParallelCorpus, units: Units, chosen: np.ndarray) -> PackedText:
+        """Hide words in the source side of the units `chosen`; the ends of sentences are kept."""
+        if not self.own and not self.context:
+            return text
+        sentences, written = read_sentences(units, chosen)
+        lengths = np.diff(corpus.source.offsets)[sentences] + 1  # with the sentence's end token
+        own = np.repeat(written, lengths)
+        reads = (units.source_last - units.source_first)[chosen]
+        unit_tokens = np.add.reduceat(lengths, offsets_of(reads)[:-1])
+        draws = uniform(self.seeds, np.repeat(chosen, unit_tokens), ranges(np.zeros_like(unit_tokens), unit_tokens))
+        hidden = draws < np.where(own, self.own, self.context)
+        ends = np.cumsum(lengths) - 1
+        hidden[ends] = False
+        if not self.breaks:
+            hidden = np.delete(hidden, np.delete(ends, np.cumsum(reads) - 1))
+        hidden &= ~np.isin(text.tokens.numpy(), self.kept)
+        return replace(text, tokens=text.tokens.masked_fill(torch.from_numpy(hidden), MASK))
+
+
+@dataclass(frozen=True)
+class DroppedContexts:
+    """Removes the context of units.
+
+    Attributes:
+        share: of the units. seeds: of the draws, which also depend on the unit's number.
+    """
+
+    share: float
+    seeds: tuple[int, ...]
+
+    def drop(self, batch: TranslationBatch, chosen: np.ndarray) -> TranslationBatch:
+        """Make every sentence of the drawn units a document by itself; `chosen` are the units of the batch."""
+        if not self.share:
+            return batch
+        dropped = uniform(self.seeds, chosen) < self.share
+        return replace(batch, source=_alone(batch.source, dropped), target=_alone(batch.target, dropped))
+
+
+def _alone(text: PackedText, dropped: np.ndarray) -> PackedText:
+    """Make every sentence of the documents `dropped` (D,) a document; tokens and positions stay."""
+    documents = text.layout.document_sentences
+    sentences = np.flatnonzero(np.repeat(dropped, documents.lengths))
+    offsets = torch.from_numpy(np.union1d(documents.host, sentences))
+    return replace(text, layout=DocumentLayout(text.layout.sentence_offsets, offsets))
+
+
+def resegmented(
+    corpus: ParallelCorpus, tokenizers: tuple[Tokenizer, Tokenizer], alpha: float, seeds: Sequence[int]
+) -> ParallelCorpus:
+    """Return the corpus with newly drawn subwords of the same text on both sides (Kudo 2018)."""
+    texts = (corpus.source_text, corpus.references[0])
+    with Progress(2 * corpus.num_sentences, "drawing subwords", unit="lines") as bar:
+        source, target = (
+            _drawn(text, _sampler(tokenizer, alpha), [*seeds, side], bar)
+            for side, (text, tokenizer) in enumerate(zip(texts, tokenizers, strict=True))
+        )
+    return replace(corpus, source=source, target=target)
+
+
+@functools.lru_cache(maxsize=2)
+def _sampler(tokenizer: Tokenizer, alpha: float) -> SubwordSampler:
+    """Return the sampler of a side, cached because it learns words that the next epoch needs."""
+    return SubwordSampler(tokenizer, alpha)
+
+
+def _drawn(text: TextArray, sampler: SubwordSampler, seeds: Sequence[int], bar: Progress) -> TokenArray:
+    parts = []
+    for first in range(0, len(text), CHUNK):
+        parts.append(sampler.draw(text[first : first + CHUNK], first, seeds))
+        bar.update(len(parts[-1]))
+    lengths = np.concatenate([part.lengths() for part in parts])
+    return TokenArray(np.concatenate([part.tokens for part in parts]), offsets_of(lengths))
+
+
+# The division of units into batches: a pure function of sizes, limits and (seed, epoch).
+
+
+#: Units are sorted by size · (1 + NOISE · u), u uniform in [0, 1): those of a batch have similar, not equal size.
+NOISE = 0.25
+
+
+def plan_batches(
+    sizes: np.ndarray,
+    max_tokens: int,
+    *,
+    seed: int,
+    epoch: int,
+    shuffle: bool = True,
+    max_units: int | None = None,
+) -> list[np.ndarray]:
+    """Divide units into batches of at most `max_tokens`; every unit is in exactly one batch.
+
+    A unit larger than `max_tokens` is a batch of its own. With `shuffle`, batches combine units of similar size at
+    random and come in random order, both drawn from (seed, epoch) alone; without, units keep their order.
+
+    Args:
+        sizes: (U,) the cost of each unit.
+        max_tokens: limit on the summed size of a batch.
+        max_units: limit on the number of units of a batch.
+
+    Returns:
+        For each batch the int64 indices of its units.
+
+    Raises:
+        ValueError: a limit below 1, sizes that are not a vector of whole numbers, or a negative size.
+    """
+    sizes = np.asarray(sizes)
+    if max_tokens < 1 or (max_units is not None and max_units < 1):
+        raise ValueError(f"max_tokens and max_units must be at least 1, got {max_tokens} and {max_units}")
+    if sizes.ndim != 1 or (len(sizes) and (not np.issubdtype(sizes.dtype, np.integer) or sizes.min() < 0)):
+        raise ValueError(f"sizes: expected a vector of whole numbers ≥ 0, got {sizes.dtype} of shape {sizes.shape}")
+    if len(sizes) == 0:
+        return []
+    rng = np.random.default_rng([seed, epoch])
+    order = np.arange(len(sizes))
+    if shuffle:
+        noisy = sizes * (1 + np.float32(NOISE) * rng.random(len(sizes), dtype=np.float32))
+        order = np.argsort(noisy + rng.random(len(sizes), dtype=np.float32))  # equal sizes, size 0 too, are mixed
+    borders = _fill(sizes[order].astype(np.int64), max_tokens, max_units)
+    batches = np.split(order.astype(np.int64), borders[1:-1])
+    return [batches[i] for i in rng.permutation(len(batches))] if shuffle else batches
+
+
+def _fill(sizes: np.ndarray, max_tokens: int, max_units: int | None) -> list[int]:
+    """Return the begin of each batch, and the end of the last, if batches are filled greedily in the given order."""
+    ends = np.cumsum(sizes)
+    begins = ends - sizes
+    following = np.searchsorted(ends, begins + max_tokens, side="right")  # the first unit that no longer fits
+    following = np.maximum(following, np.arange(1, len(sizes) + 1))
+    if max_units is not None:
+        following = np.minimum(following, np.arange(len(sizes)) + max_units)
+    borders = [0]
+    while borders[-1] < len(sizes):
+        borders.append(int(following[borders[-1]]))
+    return borders
+
+
+# The units that a reading plan makes of a corpus, and the texts that search writes for them.
+
+
+def planned_units(
+    plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
+) -> Units:
+    """Return the units of the plan, which contain every sentence of the corpus.
+
+    Args:
+        limit: the most subwords of a document; a plan of whole documents cuts longer ones.
+        window: the most sentences read before and after a sentence (`ReadingPlan.within`).
+    """
+    offsets, narrow = corpus.document_offsets, plan.within(window)
+    if narrow.written is None:
+        units = document_units(offsets)
+    else:
+        units = window_units(offsets, narrow.written, narrow.earlier, narrow.stride)
+    if limit is not None and plan.whole_documents:
+        units = cut_units(units, sentence_costs(corpus), limit)
+    return units if narrow.around is None else context_units(units, narrow.around)
+
+
+def learned_units(units: Units, corpus: ParallelCorpus) -> Units:
+    """Return the units with at least one sentence whose translation counts in the loss."""
+    partners = corpus.has_partner(np.arange(corpus.num_sentences))
+    if partners.all():
+        return units
+    total = offsets_of(partners)
+    return units[np.flatnonzero(total[units.last] > total[units.kept])]
+
+
+def last_sentence_units(
+    plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
+) -> Units:
+    """Return one unit per document: its last sentence, with as much before it as the plan reads at once.
+
+    Args:
+        limit: the most source subwords that a plan of whole documents reads.
+        window: the most sentences read before the last; their positions do not change.
+    """
+    first, last = corpus.document_offsets[:-1], corpus.document_offsets[1:]
+    narrow = plan.within(window)
+    if not plan.whole_documents:
+        assert narrow.written is not None
+        return last_units(first, last, narrow.written, narrow.earlier)
+    fits = last - first
+    if limit is not None:  # by the source alone, as in translation; variants must be compared in the same context
+        total = offsets_of(corpus.source.lengths() + 1)
+        fits = np.maximum(last - np.searchsorted(total, total[last] - limit), 1)
+    return last_units(first, last, fits if window is None else np.minimum(fits, window + 1), 0)
+
+
+def searched_texts(plan: ReadingPlan, units: Units, sentences: int) -> np.ndarray:
+    """Return the texts (W, 2) that search writes one by one, joined units or else all `sentences` of the corpus: the
+    first sentence of each, and the first whose translation is kept."""
+    if plan.joined:
+        return np.stack([units.first, units.kept], axis=1)
+    return np.repeat(np.arange(sentences)[:, None], 2, axis=1)
+
+
+def memory_sentences(plan: ReadingPlan, units: Units, chosen: np.ndarray) -> np.ndarray:
+    """Return, for each text that the units `chosen` write, the "sentence" of their packed source that it translates."""
+    if plan.joined:
+        return np.arange(len(chosen))
+    reads = (units.source_last - units.source_first)[chosen]
+    begins = np.cumsum(reads) - reads - units.source_first[chosen]
+    return ranges(begins + units.first[chosen], begins + units.last[chosen])
+
+
+def sentences_read(units: Units, chosen: np.ndarray, before: int) -> dict[int, int]:
+    """Map each sentence that the units `chosen` read to its "sentence" in their packed source, counted after `before`
+    others; if several units read it, to the one in the unit that writes it, if there is one."""
+    sentences, written = read_sentences(units, chosen)
+    places = before + np.arange(len(sentences))
+    order = np.argsort(written, kind="stable")
+    return dict(zip(sentences[order].tolist(), places[order].tolist(), strict=True))

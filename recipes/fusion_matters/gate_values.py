@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import plan_batches
 from docnmt.core.training.load_model import LoadedModel
 from docnmt.modules.fusion import Gate, Normed
 from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset

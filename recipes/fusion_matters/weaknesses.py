@@ -26,7 +26,7 @@ from scipy_stats import stats
 from tables import markdown
 
 from docnmt.cli import command as cli
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import plan_batches
 from docnmt.other_tasks.classification import classifier as fusion_classifier
 from docnmt.other_tasks.classification.classifier import FusionClassifier, random_stream
 from docnmt.other_tasks.classification.config import FusionClassifierConfig

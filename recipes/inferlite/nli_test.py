@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import plan_batches
 from docnmt.core.training.load_model import load_model
 from docnmt.other_tasks.sentence_vectors.config import NliConfig
 from docnmt.other_tasks.sentence_vectors.nli_task import Nli

@@ -8,10 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import torch
 
-from docnmt.core.batch import IGNORE, TranslationBatch
-from docnmt.core.batching.collate import collate, unit_sizes
-from docnmt.core.batching.plan import plan_batches
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import IGNORE, TranslationBatch, collate, plan_batches, planned_units, unit_sizes
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TextArray, offsets_of, ranges
 from docnmt.core.models.translation_model import AnyTranslationModel

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import plan_batches
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.training.load_model import load_model

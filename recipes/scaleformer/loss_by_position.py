@@ -17,9 +17,7 @@ import torch
 
 from docnmt.apps.commands.models import check_vocabulary, load_models
 from docnmt.apps.options import ModelsConfig
-from docnmt.core.batch import IGNORE
-from docnmt.core.batching.collate import collate
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import IGNORE, collate, planned_units
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
 from docnmt.runtime.errors import UserError

@@ -15,8 +15,7 @@ import torch
 from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
 from test_joined_units import Numbers, build
 
-from docnmt.core.batching.collate import collate
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import collate, planned_units
 from docnmt.core.data.store import TokenArray
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

@@ -21,8 +21,10 @@ marian = pytest.importorskip("marian_models", reason="transformers is not instal
 import small_system  # noqa: E402
 
 from docnmt.cli.convert import main as convert  # noqa: E402
-from docnmt.core.batching.collate import collate  # noqa: E402
-from docnmt.core.batching.planned_units import planned_units  # noqa: E402
+from docnmt.core.batch import (
+    collate,  # noqa: E402
+    planned_units,  # noqa: E402
+)
 from docnmt.core.data.corpus import ParallelCorpus  # noqa: E402
 from docnmt.core.data.tokenizer import BOS, BRK, MASK  # noqa: E402
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402

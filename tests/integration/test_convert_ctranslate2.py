@@ -13,8 +13,7 @@ import small_system
 import torch
 
 from docnmt.cli.convert import main as convert
-from docnmt.core.batching.collate import collate
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import collate, planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK

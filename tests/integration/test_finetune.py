@@ -20,9 +20,7 @@ from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
-from docnmt.core.batch import TranslationBatch
-from docnmt.core.batching.collate import collate
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import TranslationBatch, collate, planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus

@@ -17,7 +17,7 @@ from docnmt.apps.commands.models import load_models
 from docnmt.apps.commands.scoring import answers
 from docnmt.apps.options import ModelsConfig
 from docnmt.cli import score
-from docnmt.core.batching.planned_units import last_sentence_units
+from docnmt.core.batch import last_sentence_units
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.scoring.generative import Question
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

@@ -17,8 +17,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from docnmt.apps.commands.models import in_half_precision, load_models, open_models
 from docnmt.apps.options import ModelsConfig
-from docnmt.core.batching.collate import collate_source
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import collate_source, planned_units
 from docnmt.core.data.tokenizer import EOS
 from docnmt.core.search.config import (
     BeamSearchConfig,

@@ -21,8 +21,7 @@ from test_joined_units import Numbers, build
 from test_target_context import CASES as OWN_TEXT
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.core.batching.collate import collate
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import collate, planned_units
 from docnmt.core.data.store import TokenArray
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig

@@ -12,9 +12,7 @@ import pytest
 import small_system
 import torch
 
-from docnmt.core.batch import TranslationBatch
-from docnmt.core.batching.collate import collate, structure_positions
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import TranslationBatch, collate, planned_units, structure_positions
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import BOS, BRK, EOS
 from docnmt.core.scoring.contrastive import ForcedExample

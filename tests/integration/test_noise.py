@@ -19,11 +19,16 @@ from torch.nn import functional as F
 from toy import assert_same_checkpoint, log
 
 from docnmt.cli.train import main as train
-from docnmt.core.batch import IGNORE, TranslationBatch
-from docnmt.core.batching.collate import collate_source
+from docnmt.core.batch import (
+    IGNORE,
+    DroppedContexts,
+    HiddenWords,
+    TranslationBatch,
+    collate_source,
+    planned_units,
+    resegmented,
+)
 from docnmt.core.batching.formality import TAGS, in_form
-from docnmt.core.batching.noise import DroppedContexts, HiddenWords, resegmented
-from docnmt.core.batching.planned_units import planned_units
 from docnmt.core.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
 from docnmt.core.data.corpus import ParallelCorpus

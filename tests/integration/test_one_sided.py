@@ -18,9 +18,8 @@ from toy import assert_same_checkpoint, log
 
 from docnmt.cli import generate, score
 from docnmt.cli.train import main as train
-from docnmt.core.batch import IGNORE, TranslationBatch
+from docnmt.core.batch import IGNORE, TranslationBatch, learned_units, planned_units
 from docnmt.core.batching.foreign import in_foreign_documents
-from docnmt.core.batching.planned_units import learned_units, planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.meta import read_meta

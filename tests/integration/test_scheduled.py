@@ -13,7 +13,7 @@ from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixtur
 from toy import assert_same_checkpoint, log
 
 from docnmt.cli.train import main as train
-from docnmt.core.batching.collate import collate
+from docnmt.core.batch import collate
 from docnmt.core.units import document_units
 from docnmt.modules.context_attention import ConditionalAttention, tell_update
 

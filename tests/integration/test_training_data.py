@@ -19,7 +19,7 @@ from toy import assert_same_checkpoint, log
 
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data.store import offsets_of
 from docnmt.core.search.forced import token_log_probs

@@ -17,9 +17,7 @@ from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixtur
 from toy import assert_same_checkpoint, log
 
 from docnmt.cli.train import main as train
-from docnmt.core.batch import IGNORE
-from docnmt.core.batching.noise import HiddenWords
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import IGNORE, HiddenWords, plan_batches
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import MASK

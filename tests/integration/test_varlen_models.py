@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from varlen_emulation import pretend
 
-from docnmt.core.batching.collate import collate
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import collate, planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.registry import MODELS
 

@@ -12,8 +12,7 @@ import torch
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.output import with_alignments
-from docnmt.core.batching.collate import collate
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import collate, planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray

@@ -19,8 +19,7 @@ import small_system
 import torch
 from test_joined_units import Numbers, assert_steps_equal_the_row, build
 
-from docnmt.core.batching.collate import collate
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import collate, planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.models.config import TransformerConfig

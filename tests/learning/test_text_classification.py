@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from docnmt.cli import classify, preprocess, train
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import plan_batches
 from docnmt.other_tasks.classification.classification_folder import labelled_arrays, ordered_labels
 from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
 from docnmt.other_tasks.classification.classifier import FusionClassifier

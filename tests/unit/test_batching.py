@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import plan_batches
 
 sizes_strategy = st.lists(st.integers(0, 300), max_size=80).map(lambda x: np.array(x, dtype=np.int64))
 

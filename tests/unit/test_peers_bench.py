@@ -13,8 +13,7 @@ import pytest
 import small_system
 import torch
 
-from docnmt.core.batching.collate import collate
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import collate, planned_units
 
 
 @pytest.fixture

@@ -12,10 +12,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from docnmt.core.batch import TranslationBatch
-from docnmt.core.batching.collate import collate, unit_sizes
-from docnmt.core.batching.plan import plan_batches
-from docnmt.core.batching.planned_units import last_sentence_units, planned_units
+from docnmt.core.batch import TranslationBatch, collate, last_sentence_units, plan_batches, planned_units, unit_sizes
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray, offsets_of, ranges
 from docnmt.core.data.tokenizer import tag_of

@@ -10,9 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.core.batch import join_texts
-from docnmt.core.batching.collate import collate_source
-from docnmt.core.batching.planned_units import memory_sentences, sentences_read
+from docnmt.core.batch import collate_source, join_texts, memory_sentences, sentences_read
 from docnmt.core.data.tokenizer import BRK, EOS
 from docnmt.core.search.config import SearchConfig
 from docnmt.core.search.ensemble import EnsembleState

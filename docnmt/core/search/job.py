@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from docnmt.core.batching.collate import source_costs
-from docnmt.core.batching.planned_units import planned_units, searched_texts
+from docnmt.core.batch import planned_units, searched_texts, source_costs
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from docnmt.core.batching.collate import source_costs
+from docnmt.core.batch import source_costs
 from docnmt.core.models.translation_model import AnyTranslationModel
 from docnmt.core.search.job import Job
 from docnmt.modules.context_sublayers import DecoderContext

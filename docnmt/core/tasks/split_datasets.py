@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docnmt.core.batch import learned_units, planned_units
 from docnmt.core.batching.foreign import in_foreign_documents
-from docnmt.core.batching.planned_units import learned_units, planned_units
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.reading import ReadingPlan
 from docnmt.core.tasks.mixture import Mixture

@@ -8,10 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.core.batch import TranslationBatch
-from docnmt.core.batching.collate import collate, sentence_costs, unit_sizes
+from docnmt.core.batch import (
+    DroppedContexts,
+    HiddenWords,
+    TranslationBatch,
+    collate,
+    resegmented,
+    sentence_costs,
+    unit_sizes,
+)
 from docnmt.core.batching.formality import ToldForms, tag_numbers
-from docnmt.core.batching.noise import DroppedContexts, HiddenWords, resegmented
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.meta import read_meta
 from docnmt.core.data.tokenizer import Tokenizer

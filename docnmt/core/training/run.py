@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import plan_batches
 from docnmt.core.criterions.criterion import Criterion
 from docnmt.core.models.encoder_decoder import EncoderDecoder
 from docnmt.core.optim.config import OptimizationConfig

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import plan_batches
 from docnmt.core.data.meta import check_files, read_meta
 from docnmt.core.data.split_folder import stored_array
 from docnmt.core.tasks.task import ModelClass, TaskState

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batch import plan_batches
 from docnmt.core.criterions.label_cross_entropy import LabelledBatch
 from docnmt.core.data.split_folder import SplitFolder
 from docnmt.core.data.store import RaggedWriter, TokenArray, offsets_of, write_array

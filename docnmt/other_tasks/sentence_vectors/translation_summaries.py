@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from docnmt.core.batching.collate import collate_source, sentence_costs
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batch import collate_source, planned_units, sentence_costs
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.models.encoder_decoder import EncoderDecoder
 from docnmt.core.models.translation_model import TranslationTask
