@@ -49,7 +49,7 @@ text { font-family: system-ui, sans-serif; font-size: 13px }
 #: What happens to a batch in training and to a document in translating: what, where, and what comes out.
 TRAINING = (
     ("read, check, cut into subwords", "core/data/translation_folder.py", "a folder of arrays"),
-    ("map the arrays into memory", "core/data/corpus.py", "ParallelCorpus"),
+    ("map the arrays into memory", "core/corpus.py", "ParallelCorpus"),
     ("what the model reads and writes at once", "core/batch.py", "Units (U,)"),
     ("which units meet in a batch", "core/batch.py", "plan of (seed, epoch)"),
     ("gather tokens and labels", "core/batch.py", "TranslationBatch"),
@@ -60,7 +60,7 @@ TRAINING = (
 )
 TRANSLATING = (
     ("sentences and their structure", "core/formats/text_lines.py", "documents"),
-    ("the same corpus, from lines", "core/data/corpus.py", "ParallelCorpus"),
+    ("the same corpus, from lines", "core/corpus.py", "ParallelCorpus"),
     ("what the model reads and writes at once", "core/batch.py", "Units (U,)"),
     ("units by the model's plan, packed", "core/search/job.py", "Job"),
     ("encode once a document", "core/models/encoder_decoder.py", "Memory"),

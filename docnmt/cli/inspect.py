@@ -81,7 +81,7 @@ def verify(path: Path) -> None:
 def _verified(path: Path) -> Iterator[tuple[Path, str, bool]]:
     """Yield each file, the finding, and whether it is intact."""
     if (path / "meta.json").is_file():
-        from docnmt.core.data.meta import verify_folder
+        from docnmt.core.corpus import verify_folder
 
         yield from verify_folder(path)
         return

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of, ranges
 from docnmt.core.data.random_draws import uniform
-from docnmt.core.data.store import TextArray, TokenArray, offsets_of, ranges
 from docnmt.core.data.subword_sampling import SubwordSampler
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, Tokenizer
 from docnmt.core.reading import ReadingPlan

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from gate_values import gate_values
 
-from docnmt.core.data.store import TokenArray
+from docnmt.core.corpus import TokenArray
 from docnmt.core.training.load_model import LoadedModel
 from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
 from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset

@@ -28,7 +28,7 @@ from choice import settled
 from study import RESULT, SCORES, Cell, Study, read_study
 
 from docnmt.cli import command as cli
-from docnmt.core.data.meta import read_meta
+from docnmt.core.corpus import read_meta
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import BEST, LAST, write_json
 from docnmt.runtime.progress import Progress

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from docnmt.apps.commands.models import check_vocabulary, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import collate, planned_units
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.modules.fusion import Add, Concat, ContentGate, Fusion, Gate, Ignore, Scale
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
 from docnmt.runtime.errors import UserError

@@ -19,7 +19,7 @@ from gpu import Clock, Way, named
 from torch import nn
 
 from docnmt.cli.train import parse
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.training.prepare_run import prepare

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from docnmt.core.batch import IGNORE, TranslationBatch, collate, plan_batches, planned_units, unit_sizes
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TextArray, offsets_of, ranges
+from docnmt.core.corpus import ParallelCorpus, TextArray, offsets_of, ranges
 from docnmt.core.models.translation_model import AnyTranslationModel
 from docnmt.core.units import Units, last_units
 from docnmt.functional.loss import label_log_probs

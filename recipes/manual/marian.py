@@ -33,7 +33,7 @@ from transformers import (
     set_seed,
 )
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 
 END, PAD = 2, 8000
 WARMUP = 500

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from seen import new_documents, seen_lines
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 
 
 def read_documents(path: Path) -> list[list[str]]:

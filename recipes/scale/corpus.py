@@ -18,9 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.core.data.meta import write_meta
-from docnmt.core.data.split_folder import SplitFolder
-from docnmt.core.formats.structure import Structure
+from docnmt.core.corpus import SplitFolder, Structure, write_meta
 from docnmt.runtime.progress import Progress
 
 CHUNK, VOCABULARY = 1 << 18, 32_000
@@ -30,7 +28,7 @@ OPEN = """
 import resource, sys, time
 from pathlib import Path
 from docnmt.runtime.checksums import skipped
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 def resident():  # MB of this process, pages of mapped files that were touched included
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 before, start = resident(), time.perf_counter()

@@ -22,13 +22,11 @@ from docnmt.apps.convert.transformers_folder import JsonFile, read_config
 from docnmt.apps.report.scores import read_test_sets
 from docnmt.cli.command import Given
 from docnmt.cli.train import parse
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import Facts, ParallelCorpus, read_meta
 from docnmt.core.data.data_report import describe_folder
-from docnmt.core.data.meta import read_meta
 from docnmt.core.data.stored_vocabulary import stored_tokenizers
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.corpus_files import Reading, SplitFiles, read_split
-from docnmt.core.formats.structure import Facts
 from docnmt.core.scoring.contrastive import with_contexts
 from docnmt.core.scoring.contrastive_files import read_contrastive
 from docnmt.core.scoring.generative_files import read_questions

@@ -16,7 +16,7 @@ from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures
 from test_joined_units import Numbers, build
 
 from docnmt.core.batch import collate, planned_units
-from docnmt.core.data.store import TokenArray
+from docnmt.core.corpus import TokenArray
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.forced import forced_scores

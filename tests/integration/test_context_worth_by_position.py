@@ -16,8 +16,8 @@ import torch
 from test_generation_commands import folder, run  # noqa: F401  (fixtures)
 from test_joined_units import build
 
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.cross_entropy import CrossEntropy
-from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.tasks.translation_data import TranslationDataset

@@ -25,7 +25,7 @@ from docnmt.core.batch import (
     collate,  # noqa: E402
     planned_units,  # noqa: E402
 )
-from docnmt.core.data.corpus import ParallelCorpus  # noqa: E402
+from docnmt.core.corpus import ParallelCorpus  # noqa: E402
 from docnmt.core.data.tokenizer import BOS, BRK, MASK  # noqa: E402
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402
 from docnmt.core.search.translate_corpus import translate_corpus  # noqa: E402

@@ -14,8 +14,8 @@ import torch
 
 from docnmt.cli.convert import main as convert
 from docnmt.core.batch import collate, planned_units
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.cross_entropy import CrossEntropy
-from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

@@ -27,7 +27,7 @@ from docnmt.cli.convert import main as convert  # noqa: E402
 from docnmt.cli.preprocess import main as preprocess  # noqa: E402
 from docnmt.cli.train import main as train  # noqa: E402
 from docnmt.cli.translate import main as translate  # noqa: E402
-from docnmt.core.data.corpus import ParallelCorpus  # noqa: E402
+from docnmt.core.corpus import ParallelCorpus  # noqa: E402
 from docnmt.core.data.tokenizer import BOS, BRK, MASK  # noqa: E402
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402
 from docnmt.core.search.translate_corpus import translate_corpus  # noqa: E402

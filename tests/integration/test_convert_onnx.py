@@ -15,7 +15,7 @@ import torch
 
 from docnmt.cli.convert import main as convert
 from docnmt.core.batch import collate, planned_units
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK
 from docnmt.core.search.config import GenerationConfig, GreedyConfig
 from docnmt.core.search.translate_corpus import translate_corpus

@@ -20,8 +20,7 @@ from docnmt.cli.generate import main as generate
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train_model
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.meta import read_meta
+from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data.stored_vocabulary import stored_tokenizers
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation

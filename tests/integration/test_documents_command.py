@@ -22,7 +22,7 @@ from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence
 from docnmt.cli.translate import main
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 import docnmt
 from docnmt.apps.explain.attention import Attention, source_pieces, strongest
 from docnmt.apps.explain.page import ExplainedSentence, write_explanation
-from docnmt.core.data.store import TextArray, TokenArray
+from docnmt.core.corpus import TextArray, TokenArray
 from docnmt.core.search.forced import forced_batches, token_log_probs
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.functional.copy_scores import similarities

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from docnmt.cli import preprocess
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.meta import read_meta
+from docnmt.core.corpus import ParallelCorpus, read_meta
 
 Capture = pytest.CaptureFixture[str]
 ENGLISH = [

@@ -18,7 +18,7 @@ from across_batches import same_output
 
 import docnmt
 from docnmt.cli import generate, preprocess, score, train, translate
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import GenerationConfig, SamplingConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.tasks.config import DocumentTranslationConfig

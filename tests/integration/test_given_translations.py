@@ -22,7 +22,7 @@ from test_target_context import CASES as OWN_TEXT
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.batch import collate, planned_units
-from docnmt.core.data.store import TokenArray
+from docnmt.core.corpus import TokenArray
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores

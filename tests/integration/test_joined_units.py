@@ -13,7 +13,7 @@ import small_system
 import torch
 
 from docnmt.core.batch import TranslationBatch, collate, planned_units, structure_positions
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import BOS, BRK, EOS
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig

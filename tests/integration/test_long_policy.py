@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from parallel_text import WORDS, ParallelText, translate
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus, renumber
 from docnmt.core.data.long_policy import split_text
-from docnmt.core.formats.structure import renumber
 
 Capture = pytest.CaptureFixture[str]
 LIMIT = 60

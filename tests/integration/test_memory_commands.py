@@ -12,7 +12,7 @@ import small_system
 import torch
 from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.job import source_lengths
 from docnmt.core.search.translate_corpus import translate_corpus

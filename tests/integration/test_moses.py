@@ -16,8 +16,7 @@ from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
 from docnmt.cli.translate import main as translate
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.meta import read_meta
+from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data.stored_vocabulary import stored_tokenizers
 from docnmt.core.data.tokenizer import Tokenizer
 

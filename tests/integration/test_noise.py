@@ -29,9 +29,9 @@ from docnmt.core.batch import (
     resegmented,
 )
 from docnmt.core.batching.formality import TAGS, in_form
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
-from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.random_draws import uniform
 from docnmt.core.data.tokenizer import BRK, EOS, MASK, Tokenizer

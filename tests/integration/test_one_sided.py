@@ -20,10 +20,8 @@ from docnmt.cli import generate, score
 from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, TranslationBatch, learned_units, planned_units
 from docnmt.core.batching.foreign import in_foreign_documents
+from docnmt.core.corpus import ParallelCorpus, TextArray, read_meta
 from docnmt.core.criterions.cross_entropy import CrossEntropy
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.meta import read_meta
-from docnmt.core.data.store import TextArray
 from docnmt.core.data.tokenizer import BOS, BRK
 from docnmt.core.scoring.metrics import evaluate
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

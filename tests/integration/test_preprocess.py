@@ -15,14 +15,11 @@ import small_system
 from parallel_text import ParallelText
 
 from docnmt.cli import preprocess
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import Document, Facts, ParallelCorpus, Sentence, read_meta, structure_of
 from docnmt.core.data.data_report import describe_folder
 from docnmt.core.data.encode_text import fitting_workers
-from docnmt.core.data.meta import read_meta
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.corpus_files import Reading, find_split, read_split
-from docnmt.core.formats.document import Document, structure_of
-from docnmt.core.formats.structure import Facts, Sentence
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation

@@ -19,8 +19,8 @@ import neighbours
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.core.batch import collate, planned_units
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.cross_entropy import CrossEntropy
-from docnmt.core.data.corpus import ParallelCorpus
 
 
 def test_the_word_before_decides_and_nothing_else(tmp_path: Path) -> None:

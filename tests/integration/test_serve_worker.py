@@ -19,7 +19,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.serve.search import Models, Order, Worker
-from docnmt.core.data.store import TextArray
+from docnmt.core.corpus import TextArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory

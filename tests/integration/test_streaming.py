@@ -18,7 +18,7 @@ import small_system
 from docnmt.apps.commands import translate as stream
 from docnmt.apps.commands.translate import Arriving, Gathered
 from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.core.formats.document import Document
+from docnmt.core.corpus import Document
 from docnmt.core.formats.running_text import RunningText
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig, SearchConfig
 from docnmt.runtime.errors import UserError

@@ -20,8 +20,8 @@ from toy import assert_same_checkpoint, log
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.core.batch import planned_units
+from docnmt.core.corpus import offsets_of
 from docnmt.core.criterions.cross_entropy import CrossEntropy
-from docnmt.core.data.store import offsets_of
 from docnmt.core.search.forced import token_log_probs
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation

@@ -18,10 +18,8 @@ from test_generation_commands import SHORT, Run, folder, run  # noqa: F401  (fix
 
 import docnmt
 from docnmt.cli import inspect, train
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.formats.document import structure_of
+from docnmt.core.corpus import ParallelCorpus, StructureBuilder, structure_of
 from docnmt.core.formats.glossary import Glossary
-from docnmt.core.formats.structure import StructureBuilder
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.training.checkpoint import read_header

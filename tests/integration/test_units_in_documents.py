@@ -18,8 +18,8 @@ from toy import assert_same_checkpoint, log
 
 from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, HiddenWords, plan_batches
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.cross_entropy import CrossEntropy
-from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import MASK
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation

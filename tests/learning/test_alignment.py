@@ -13,9 +13,8 @@ import torch
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.output import with_alignments
 from docnmt.core.batch import collate, planned_units
+from docnmt.core.corpus import ParallelCorpus, TokenArray
 from docnmt.core.criterions.cross_entropy import CrossEntropy
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TokenArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.registry import MODELS

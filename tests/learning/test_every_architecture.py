@@ -20,8 +20,8 @@ import torch
 from test_joined_units import Numbers, assert_steps_equal_the_row, build
 
 from docnmt.core.batch import collate, planned_units
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.cross_entropy import CrossEntropy
-from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.translation_model import TranslationModel
 from docnmt.core.scoring.contrastive import ForcedExample

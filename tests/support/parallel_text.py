@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from docnmt.cli import preprocess
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 
 TEXT = """letter bicycle lamp window garden river station market winter summer question answer teacher doctor carpet
 neighbour orchestra newspaper telegram mountain harbour lighthouse journey kitchen breakfast umbrella photograph

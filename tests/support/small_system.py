@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import Facts, ParallelCorpus, StructureBuilder
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.plain_text import read_text
-from docnmt.core.formats.structure import Facts, StructureBuilder
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation

@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TextArray, TokenArray, offsets_of
+from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of
 from docnmt.core.search.translation_memory import TranslationMemory, with_memory
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from docnmt.cli import preprocess
-from docnmt.core.data.meta import read_meta, write_meta
+from docnmt.core.corpus import read_meta, write_meta
 from docnmt.other_tasks.sentence_vectors.config import NliConfig
 from docnmt.other_tasks.sentence_vectors.nli_task import Nli
 from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS, SentencePairs, read_pairs

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from parallel_text import documents, translate
 
+from docnmt.core.corpus import Facts, Sentence, Structure, StructureBuilder
 from docnmt.core.formats.columns import parse_columns
 from docnmt.core.formats.corpus_files import Reading, find_split, locate, read_split
-from docnmt.core.formats.structure import Facts, Sentence, Structure, StructureBuilder
 from docnmt.runtime.errors import UserError
 
 Read = tuple[list[tuple[str, ...]], Structure, list[str], Facts]

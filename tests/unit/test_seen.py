@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "discourse"))
 import retrieval
 import seen
 
+from docnmt.core.corpus import TextArray
 from docnmt.core.data.overlap import shares_seen
-from docnmt.core.data.store import TextArray
 
 
 def edits(one: list[str], other: list[str]) -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from docnmt.cli import score
+from docnmt.core.corpus import DocumentStart
 from docnmt.core.formats.columns import Columns
 from docnmt.core.formats.corpus_side import side_lines
-from docnmt.core.formats.structure import DocumentStart
 from docnmt.runtime.errors import UserError
 
 ROWS = [

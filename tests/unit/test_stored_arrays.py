@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.core.data import overlap, store
+from docnmt.core import corpus as store
+from docnmt.core.corpus import RaggedWriter, TextArray, map_array, release_pages
+from docnmt.core.data import overlap
 from docnmt.core.data.data_report import counted, percentiles
 from docnmt.core.data.overlap import shares_seen
-from docnmt.core.data.store import RaggedWriter, TextArray, map_array, release_pages
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=200)
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.core.formats.structure import Structure, StructureBuilder, renumber
+from docnmt.core.corpus import Structure, StructureBuilder, renumber
 
 
 def test_a_unit_begins_where_its_own_or_an_outer_label_changes() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import small_system
 
-from docnmt.core.data.unknown_text import UnknownText, unknown_characters
+from docnmt.core.corpus import UnknownText, unknown_characters
 
 
 def test_unknown_subwords_are_counted_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ import torch
 import yaml
 from peers import in_turns, ratio, sentences, spread, vocabulary
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import EOS
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.ensemble import Ensemble

@@ -24,7 +24,7 @@ from peers import Apart, in_turns, installed, random_model, ratio, sentences, sp
 from trainers import FULL, HALF, Size, docnmt, opened_run
 
 from docnmt.cli.preprocess import main as preprocess
-from docnmt.core.data.meta import read_meta
+from docnmt.core.corpus import read_meta
 
 OURS, DOCUMENTS, MARIAN, PLAIN = "docnmt", "docnmt hier_cond_transformer", "Hugging Face Marian", "nn.Transformer"
 FLOORS = (f"products {FULL}", f"products {FULL}, oneDNN", f"products {HALF}")

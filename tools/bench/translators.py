@@ -11,7 +11,7 @@ import torch
 from peers import Ways
 from torch import nn
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.training.load_model import load_model

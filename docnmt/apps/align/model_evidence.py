@@ -9,8 +9,7 @@ import numpy as np
 
 from docnmt.apps.align.align import AlignedSide, Bead
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TokenArray
+from docnmt.core.corpus import ParallelCorpus, TokenArray
 from docnmt.core.search.forced import token_log_probs
 
 #: Number of sentences before and after those of a first alignment that are also compared.

@@ -30,8 +30,7 @@ from docnmt.apps.commands.output import (
     write_lines,
 )
 from docnmt.apps.options import GenerateConfig, MemoryConfig, ModelsConfig
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TextArray
+from docnmt.core.corpus import ParallelCorpus, TextArray
 from docnmt.core.scoring.align_lines import LineLayout
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.scoring.doubts import HYPOTHESES, SCORES, records_beside, training_doubt

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.job import source_lengths
 from docnmt.core.search.translate_corpus import SentenceResult, Translation
 from docnmt.core.search.translation_memory import TranslationMemory

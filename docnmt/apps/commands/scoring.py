@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.commands.output import Limited, beginning, progress_of
 from docnmt.apps.options import ModelsConfig
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.scoring.generative import Question
 from docnmt.core.search.config import GenerationConfig, SearchConfig

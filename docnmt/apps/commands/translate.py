@@ -47,14 +47,12 @@ from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.explain.page import ExplainedSentence
 from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.core.batching.formality import note_formless
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.unknown_text import UnknownText
+from docnmt.core.corpus import ParallelCorpus, Structure, StructureBuilder, UnknownText
 from docnmt.core.formats.columns import parse_columns
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.plain_text import kind_of_line, note_separators, separator
 from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
 from docnmt.core.formats.split_sentences import splitter, whole_lines
-from docnmt.core.formats.structure import Structure, StructureBuilder
 from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig

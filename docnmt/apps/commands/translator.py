@@ -22,10 +22,8 @@ from docnmt.apps.commands.translate import ProtectedText
 from docnmt.apps.explain.attention import AlignedPiece, Explanation, aligned, read
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.options import MemoryConfig, Precision, check_memory_window
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TokenArray
+from docnmt.core.corpus import Document, ParallelCorpus, TokenArray
 from docnmt.core.formats.address import Formality
-from docnmt.core.formats.document import Document
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.parallel_table import one_line, text_of
 from docnmt.core.formats.split_sentences import splitter as sentence_splitter

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.core.batch import TranslationBatch
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TokenArray, offsets_of
+from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of
 from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.search.forced import forced_batches

@@ -12,9 +12,7 @@ import numpy as np
 import torch
 
 from docnmt.apps.explain.attention import Attention, Explanation, UnitNotes, Without
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TextArray, TokenArray, offsets_of
-from docnmt.core.formats.structure import renumber
+from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of, renumber
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.search.forced import forced_batches, token_log_probs
 from docnmt.core.search.given_translations import given_tokens

@@ -14,7 +14,7 @@ from docnmt.apps.commands.translate import StdinText, read_document
 from docnmt.apps.explain.attention import Explanation
 from docnmt.apps.serve.http import Refused, too_many
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.formats.address import Form, Formality
 from docnmt.core.formats.text_lines import half_character, is_blank

@@ -75,7 +75,7 @@ from docnmt.apps.serve.service import (
     languages,
     translations,
 )
-from docnmt.core.data.unknown_text import UnknownText
+from docnmt.core.corpus import UnknownText
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.version import __version__
 

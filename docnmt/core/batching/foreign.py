@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TextArray
+from docnmt.core.corpus import ParallelCorpus, TextArray
 
 #: The seed of the order of sentences, the same in every run.
 SEED = 1

@@ -9,9 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of
 from docnmt.core.data.random_draws import uniform
-from docnmt.core.data.store import TokenArray, offsets_of
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.address import AddressRule, Form
 from docnmt.runtime.errors import UsageError

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from docnmt.core.corpus import length_blocks, read_meta, release_pages
 from docnmt.core.data.first_pass import SplitTexts
-from docnmt.core.data.meta import read_meta
-from docnmt.core.data.store import length_blocks, release_pages
 from docnmt.core.data.tokenizer import UNK
 from docnmt.runtime.progress import how_many
 

@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 
-from docnmt.core.data.store import TextArray, TokenArray
+from docnmt.core.corpus import TextArray, TokenArray
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.launch import processors

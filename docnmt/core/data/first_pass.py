@@ -10,10 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.core.data.split_folder import SplitFolder, reference_names
-from docnmt.core.data.store import RaggedWriter
+from docnmt.core.corpus import Facts, RaggedWriter, SplitFolder, StructureBuilder, reference_names
 from docnmt.core.formats.corpus_files import SplitFiles, locate, read_split
-from docnmt.core.formats.structure import Facts, StructureBuilder
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import Progress
 

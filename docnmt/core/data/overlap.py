@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from docnmt.core.data.split_folder import SplitFolder
-from docnmt.core.data.store import TextArray
+from docnmt.core.corpus import SplitFolder, TextArray
 
 #: A document counts as seen if at least this share of its bytes is.
 HALF = 0.5

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from docnmt.core.data.split_folder import SplitFolder
-from docnmt.core.formats.structure import Structure, renumber
+from docnmt.core.corpus import SplitFolder, Structure, renumber
 from docnmt.core.units import cut_units, document_units
 from docnmt.runtime.errors import UserError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import safetensors
 
+from docnmt.core.corpus import META, check_files, read_meta
 from docnmt.core.data.directions import directed
-from docnmt.core.data.meta import META, check_files, read_meta
 from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.runtime.checksums import Seal

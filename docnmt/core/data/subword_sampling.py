@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
+from docnmt.core.corpus import TokenArray, offsets_of, token_dtype
 from docnmt.core.data.bpe import BpeWords
 from docnmt.core.data.sentencepiece_model import BPE, BYTE, UNIGRAM, USER_DEFINED, read_model
-from docnmt.core.data.store import TokenArray, offsets_of, token_dtype
 from docnmt.core.data.tokenizer import UNK, Tokenizer
 from docnmt.core.data.unigram import UnigramWords
 from docnmt.runtime.errors import UserError

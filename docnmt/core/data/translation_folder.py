@@ -7,17 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from docnmt.core.corpus import META, SplitFolder, file_entry, token_dtype, write_meta
 from docnmt.core.data.config import TranslationPreprocessConfig
 from docnmt.core.data.data_report import describe_split, statistics
 from docnmt.core.data.encode_text import LineEncoder, fitting_workers
 from docnmt.core.data.filters import drop_documents
 from docnmt.core.data.first_pass import SplitTexts, scan
 from docnmt.core.data.long_policy import apply_long_policy
-from docnmt.core.data.meta import META, file_entry, write_meta
 from docnmt.core.data.overlap import overlap_with_training
 from docnmt.core.data.preparation import detokenizer
-from docnmt.core.data.split_folder import SplitFolder
-from docnmt.core.data.store import token_dtype
 from docnmt.core.data.subwords import make_tokenizers
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.corpus_files import Reading, find_splits

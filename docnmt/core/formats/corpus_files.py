@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from docnmt.core.corpus import Blank, CorpusEnd, Event, Facts, Sentence
 from docnmt.core.formats.columns import Columns
 from docnmt.core.formats.file_blocks import ENDINGS
 from docnmt.core.formats.one_sided import OneSided, with_partners
 from docnmt.core.formats.parallel_table import read_tables
 from docnmt.core.formats.plain_text import read_text
-from docnmt.core.formats.structure import Blank, CorpusEnd, Event, Facts, Sentence
 from docnmt.core.formats.table_rows import KINDS, kind_of_table
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.formats.wmt_xml import read_xml

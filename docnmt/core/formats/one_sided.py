@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from docnmt.core.formats.structure import Event, Facts, Sentence
+from docnmt.core.corpus import Event, Facts, Sentence
 from docnmt.runtime.errors import UserError
 
 #: error: they are rejected. read: a source sentence without a translation is kept as context. skip: it is left out.

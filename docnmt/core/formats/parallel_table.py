@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 
+from docnmt.core.corpus import Blank, CorpusEnd, DocumentStart, Event, Facts, Sentence
 from docnmt.core.formats.columns import Columns, complete, without_header
 from docnmt.core.formats.linked_documents import linked
-from docnmt.core.formats.structure import Blank, CorpusEnd, DocumentStart, Event, Facts, Sentence
 from docnmt.core.formats.table_rows import Table, open_table
 from docnmt.core.formats.text_lines import half_character
 from docnmt.runtime import languages

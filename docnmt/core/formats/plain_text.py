@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from docnmt.core.formats.structure import Blank, DocumentStart, Event, Facts, Sentence
+from docnmt.core.corpus import Blank, DocumentStart, Event, Facts, Sentence
 from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
+from docnmt.core.corpus import DocumentStart, Event, Facts, Sentence
 from docnmt.core.formats.file_blocks import blocks
-from docnmt.core.formats.structure import DocumentStart, Event, Facts, Sentence
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, joined
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+from docnmt.core.corpus import DocumentStart
 from docnmt.core.formats.columns import Columns
 from docnmt.core.formats.corpus_side import side_lines
 from docnmt.core.formats.running_text import BREAK
-from docnmt.core.formats.structure import DocumentStart
 from docnmt.core.scoring.align_lines import ANY, DOCUMENT, PARAGRAPH, LineLayout
 from docnmt.core.scoring.document_names import places_by_name
 from docnmt.runtime.errors import UserError

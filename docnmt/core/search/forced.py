@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from docnmt.core.batch import TranslationBatch, collate, last_sentence_units, plan_batches, planned_units, unit_sizes
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TokenArray, offsets_of, ranges
+from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of, ranges
 from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.scoring.contrastive import ForcedExample

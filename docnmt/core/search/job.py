@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from docnmt.core.batch import planned_units, searched_texts, source_costs
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig

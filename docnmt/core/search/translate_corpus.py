@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any  # JSON
 import numpy as np
 import torch
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask

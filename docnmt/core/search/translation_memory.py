@@ -9,8 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import TextArray, TokenArray, offsets_of
+from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of
 from docnmt.runtime.errors import UserError
 
 #: Sentences are compared by runs of up to this many subwords.

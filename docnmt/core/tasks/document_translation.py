@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import META, ParallelCorpus, check_files, read_meta
 from docnmt.core.data.directions import directed
-from docnmt.core.data.meta import META, check_files, read_meta
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.models.translation_model import AnyTranslationModel, is_translation_model, lacking
 from docnmt.core.tasks.config import DocumentTranslationConfig

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from docnmt.core.batch import learned_units, planned_units
 from docnmt.core.batching.foreign import in_foreign_documents
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.reading import ReadingPlan
 from docnmt.core.tasks.mixture import Mixture
 from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset

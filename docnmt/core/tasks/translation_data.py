@@ -18,8 +18,7 @@ from docnmt.core.batch import (
     unit_sizes,
 )
 from docnmt.core.batching.formality import ToldForms, tag_numbers
-from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.meta import read_meta
+from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.address import address_language
 from docnmt.core.reading import ReadingPlan

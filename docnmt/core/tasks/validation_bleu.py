@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig

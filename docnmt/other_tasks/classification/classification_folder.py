@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.core.data.meta import META, file_entry, write_meta
+from docnmt.core.corpus import META, file_entry, write_meta
 from docnmt.core.data.subword_process import train_in_process
 from docnmt.core.formats.split_sentences import split_sentences
 from docnmt.other_tasks.classification.config import ClassificationPreprocessConfig

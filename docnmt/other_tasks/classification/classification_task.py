@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from docnmt.core.batch import plan_batches
-from docnmt.core.data.meta import check_files
+from docnmt.core.corpus import check_files
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.other_tasks.classification.classification_folder import labelled_arrays
 from docnmt.other_tasks.classification.config import TextClassificationConfig

@@ -16,10 +16,17 @@ import numpy as np
 import torch
 
 from docnmt.core.batch import PackedText
+from docnmt.core.corpus import (
+    RaggedWriter,
+    SplitFolder,
+    TokenArray,
+    check_files,
+    check_offsets,
+    offsets_of,
+    read_meta,
+    write_array,
+)
 from docnmt.core.criterions.label_cross_entropy import LabelledBatch
-from docnmt.core.data.meta import check_files, read_meta
-from docnmt.core.data.split_folder import SplitFolder
-from docnmt.core.data.store import RaggedWriter, TokenArray, check_offsets, offsets_of, write_array
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.errors import UserError
 

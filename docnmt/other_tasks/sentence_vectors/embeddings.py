@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.core.data.meta import file_entry
-from docnmt.core.data.split_folder import stored_array
-from docnmt.core.data.store import write_array
+from docnmt.core.corpus import file_entry, stored_array, write_array
 from docnmt.other_tasks.sentence_vectors.config import RANDOM_DIMENSIONS
 from docnmt.other_tasks.sentence_vectors.vector_files import WordVectors, read_vectors
 from docnmt.runtime.errors import UserError

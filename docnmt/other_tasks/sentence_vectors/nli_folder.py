@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.core.data.meta import META, write_meta
-from docnmt.core.data.store import write_array
+from docnmt.core.corpus import META, write_array, write_meta
 from docnmt.other_tasks.sentence_vectors.config import NliPreprocessConfig
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings, random_embeddings
 from docnmt.other_tasks.sentence_vectors.nli_task import TASK

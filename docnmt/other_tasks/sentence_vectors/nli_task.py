@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from docnmt.core.batch import plan_batches
-from docnmt.core.data.meta import check_files, read_meta
-from docnmt.core.data.split_folder import stored_array
+from docnmt.core.corpus import check_files, read_meta, stored_array
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.other_tasks.sentence_vectors.config import NliConfig
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from docnmt.core.batch import plan_batches
+from docnmt.core.corpus import RaggedWriter, SplitFolder, TokenArray, offsets_of, write_array
 from docnmt.core.criterions.label_cross_entropy import LabelledBatch
-from docnmt.core.data.split_folder import SplitFolder
-from docnmt.core.data.store import RaggedWriter, TokenArray, offsets_of, write_array
 from docnmt.layout import Spans
 from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS
 from docnmt.runtime.errors import UserError

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from docnmt.core.batch import collate_source, planned_units, sentence_costs
-from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.encoder_decoder import EncoderDecoder
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.training.load_model import load_model
