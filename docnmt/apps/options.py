@@ -8,7 +8,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.core.formats.columns import parse_columns
+from docnmt.core.data_options import parse_columns
 from docnmt.core.scoring.config import COLUMNS_HELP, SAMPLES, SEED
 from docnmt.registry.options import Except, Needs, Open, option
 from docnmt.runtime.errors import UsageError

@@ -37,7 +37,7 @@ PREPROCESSORS: Registry[Callable[[Any, Callable[[str], None]], None]] = Registry
 PREPROCESSORS.add(
     "document_translation",
     "docnmt.core.data.translation_folder:preprocess_translation",
-    config="docnmt.core.data.config:TranslationPreprocessConfig",
+    config="docnmt.core.data_options:TranslationPreprocessConfig",
 )
 PREPROCESSORS.add(
     "text_classification",

@@ -58,7 +58,7 @@ _add(
         "document_translation",
         "core.tasks.document_translation:DocumentTranslation",
         "translate documents, sentence for sentence, with their structure",
-        "core.tasks.config:DocumentTranslationConfig",
+        "core.data_options:DocumentTranslationConfig",
     ),
     (
         "text_classification",

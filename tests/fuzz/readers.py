@@ -26,11 +26,11 @@ from docnmt.core.corpus import Facts, ParallelCorpus, read_meta
 from docnmt.core.data.data_report import describe_folder
 from docnmt.core.data.stored_vocabulary import stored_tokenizers
 from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formats.corpus_files import Reading, SplitFiles, read_split
 from docnmt.core.scoring.contrastive import with_contexts
 from docnmt.core.scoring.contrastive_files import read_contrastive
 from docnmt.core.scoring.generative_files import read_questions
-from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.describe_run import describe_checkpoint

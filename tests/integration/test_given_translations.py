@@ -23,12 +23,12 @@ from test_target_context import CASES as OWN_TEXT
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
+from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.given_translations import first_of_documents
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
-from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]

@@ -23,12 +23,12 @@ from docnmt.core.batching.foreign import in_foreign_documents
 from docnmt.core.corpus import ParallelCorpus, TextArray, read_meta
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data.tokenizer import BOS, BRK
+from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.scoring.metrics import evaluate
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.given_translations import first_of_documents
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
-from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.core.tasks.validation_bleu import corpus_bleu
 

@@ -30,9 +30,9 @@ from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service
 from docnmt.cli.translate import main as translate_command
 from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.core.search.translate_corpus import translate_corpus
-from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.runtime.languages import unspaced
 

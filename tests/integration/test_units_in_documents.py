@@ -21,7 +21,7 @@ from docnmt.core.batch import IGNORE, HiddenWords, plan_batches
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data.tokenizer import MASK
-from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.core.units import Units, context_units, document_units

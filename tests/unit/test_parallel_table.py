@@ -13,7 +13,7 @@ import pytest
 from parallel_text import documents, translate
 
 from docnmt.core.corpus import Facts, Sentence, Structure, StructureBuilder
-from docnmt.core.formats.columns import parse_columns
+from docnmt.core.data_options import parse_columns
 from docnmt.core.formats.corpus_files import Reading, find_split, locate, read_split
 from docnmt.runtime.errors import UserError
 

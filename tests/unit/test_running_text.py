@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from docnmt.apps.commands.output import sentences_of_lines, write_lines
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.formats.columns import parse_columns
+from docnmt.core.data_options import parse_columns
 from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
 from docnmt.core.formats.split_sentences import split_sentences, splitter, whole_lines
 from docnmt.core.formats.text_lines import TextLines

@@ -25,8 +25,8 @@ from docnmt.apps.options import ConvertConfig
 from docnmt.core.data.directions import directed
 from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Tokenizer
+from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.config import TransformerConfig
-from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.checkpoint import unique_state
 from docnmt.runtime.errors import UsageError, UserError

@@ -11,7 +11,7 @@ from docnmt.apps.options import PageConfig
 from docnmt.apps.pages import SHARED, beginning, self_contained, template
 from docnmt.apps.report import scores as charts
 from docnmt.apps.report.scores import Bootstrap, divisions, names_of, read_test_sets
-from docnmt.core.formats.columns import parse_columns
+from docnmt.core.data_options import parse_columns
 from docnmt.core.scoring.align_lines import read_layout, with_partners
 from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, reservations
 from docnmt.core.scoring.config import DEFAULT

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from docnmt.core.corpus import DROPPED, file_entry
-from docnmt.core.data.config import TranslationPreprocessConfig
 from docnmt.core.data.first_pass import SplitTexts
 from docnmt.core.data.overlap import HALF, shares_seen
 from docnmt.core.data.rewrite_split import rewrite
+from docnmt.core.data_options import TranslationPreprocessConfig
 from docnmt.core.formats.corpus_files import places_of
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import Progress

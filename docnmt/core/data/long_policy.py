@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from docnmt.core.corpus import TextArray, TokenArray
-from docnmt.core.data.config import TranslationPreprocessConfig
 from docnmt.core.data.first_pass import SplitTexts
 from docnmt.core.data.rewrite_split import SplitArrays, rewrite
 from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.data_options import TranslationPreprocessConfig
 from docnmt.core.units import cut_units, document_units
 from docnmt.runtime.errors import UserError
 

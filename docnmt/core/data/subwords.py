@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.core.corpus import TextArray
-from docnmt.core.data.config import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
 from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.stored_vocabulary import stored_tokenizers
 from docnmt.core.data.subword_process import train_in_process
 from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.data_options import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
 from docnmt.runtime.progress import waiting
 
 

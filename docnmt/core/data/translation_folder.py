@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.core.corpus import META, SplitFolder, file_entry, token_dtype, write_meta
-from docnmt.core.data.config import TranslationPreprocessConfig
 from docnmt.core.data.data_report import describe_split, statistics
 from docnmt.core.data.encode_text import LineEncoder, fitting_workers
 from docnmt.core.data.filters import drop_documents
@@ -18,6 +17,7 @@ from docnmt.core.data.overlap import overlap_with_training
 from docnmt.core.data.preparation import detokenizer
 from docnmt.core.data.subwords import make_tokenizers
 from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.data_options import TranslationPreprocessConfig
 from docnmt.core.formats.corpus_files import Reading, find_splits
 from docnmt.core.formats.table_rows import KINDS
 from docnmt.registry.options import to_dict

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.core.corpus import Blank, CorpusEnd, Event, Facts, Sentence
-from docnmt.core.formats.columns import Columns
+from docnmt.core.data_options import Columns
 from docnmt.core.formats.file_blocks import ENDINGS
 from docnmt.core.formats.one_sided import OneSided, with_partners
 from docnmt.core.formats.parallel_table import read_tables

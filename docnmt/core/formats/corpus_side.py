@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from docnmt.core.corpus import DocumentStart
-from docnmt.core.formats.columns import Columns
+from docnmt.core.data_options import Columns
 from docnmt.core.formats.parallel_table import choose_columns, is_header, label_of, one_line, text_of
 from docnmt.core.formats.table_rows import Table, kind_of_table, open_table
 from docnmt.core.formats.text_lines import TextLines

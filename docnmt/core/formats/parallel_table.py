@@ -8,7 +8,7 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 from docnmt.core.corpus import Blank, CorpusEnd, DocumentStart, Event, Facts, Sentence
-from docnmt.core.formats.columns import Columns, complete, without_header
+from docnmt.core.data_options import Columns, complete, without_header
 from docnmt.core.formats.linked_documents import linked
 from docnmt.core.formats.table_rows import Table, open_table
 from docnmt.core.formats.text_lines import half_character

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from docnmt.core.corpus import Blank, Document, Facts, Sentence
-from docnmt.core.formats.columns import Columns
+from docnmt.core.data_options import Columns
 from docnmt.core.formats.parallel_table import BREAKS, choose_columns, is_header, label_of, text_of
 from docnmt.core.formats.plain_text import read_text
 from docnmt.core.formats.table_rows import JsonlTable, TsvTable

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from docnmt.core.corpus import DocumentStart
-from docnmt.core.formats.columns import Columns
+from docnmt.core.data_options import Columns
 from docnmt.core.formats.corpus_side import side_lines
 from docnmt.core.scoring.document_names import places_by_name
 from docnmt.core.scoring.metrics import scored_sentences

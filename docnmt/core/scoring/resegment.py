@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from docnmt.core.corpus import DocumentStart
-from docnmt.core.formats.columns import Columns
+from docnmt.core.data_options import Columns
 from docnmt.core.formats.corpus_side import side_lines
 from docnmt.core.formats.running_text import BREAK
 from docnmt.core.scoring.align_lines import ANY, DOCUMENT, PARAGRAPH, LineLayout

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from docnmt.core.formats.columns import Columns, parse_columns
+from docnmt.core.data_options import Columns, parse_columns
 from docnmt.core.scoring.align_lines import LineLayout, read_layout
 from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
 from docnmt.core.scoring.doubts import doubts, records_beside, training_doubt

@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from docnmt.core.corpus import ParallelCorpus
+from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.translate_corpus import translate_corpus
-from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import Progress

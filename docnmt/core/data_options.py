@@ -1,13 +1,111 @@
-"""Options of `docnmt-preprocess` for translation. Imports neither NumPy nor SentencePiece."""
+"""Options of preprocessing and of the translation task, and what a model reads. No torch, no NumPy."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.core.formats.columns import Columns, parse_columns
 from docnmt.registry.options import Needs, Open, flag, option, settings
+
+# The roles of a table's columns, given by `--columns` or found by the names that known corpora use.
+
+
+ColumnNames = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of each role, by names (`a.b` for b inside column a) or by numbers from 1 without a header.
+
+    Attributes:
+        document: a document begins when one of them changes. section, paragraph: likewise inside a document.
+        source: one column. target: one per reference. hypothesis: one, with a system's translations.
+        alignment: one, for rows of whole documents with separate sentences per side: the links between these.
+    """
+
+    document: ColumnNames = ()
+    section: ColumnNames = ()
+    paragraph: ColumnNames = ()
+    source: ColumnNames = ()
+    target: ColumnNames = ()
+    hypothesis: ColumnNames = ()
+    alignment: ColumnNames = ()
+
+    @property
+    def numbered(self) -> bool:
+        """True if columns are given by their numbers."""
+        given = [name for names in dataclasses.astuple(self) for name in names]
+        return bool(given) and all(name.isdigit() for name in given)
+
+    def __str__(self) -> str:
+        roles = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
+        return " ".join(f"{role}={','.join(names)}" for role, names in roles if names)
+
+
+ROLES = tuple(field.name for field in dataclasses.fields(Columns))
+
+#: The names used by corpora (WMT24++, DocHPLT, ParaCrawl, MaCoCu, Hugging Face and others); {s}, {t} are the languages.
+_KNOWN: dict[str, Sequence[ColumnNames]] = {
+    "document": (
+        ("document",), ("document_id",), ("doc_id",), ("docid",), ("doc",), ("src_doc_id", "tgt_doc_id"),
+        ("src_docid", "tgt_docid"), ("file_id", "chapter_id"), ("src_url", "trg_url"),
+    ),
+    "source": (("source",), ("src",), ("src_text",), ("source_text",), ("src_doc",), ("{s}",), ("translation.{s}",)),
+    "target": (
+        ("target",), ("tgt",), ("trg",), ("ref",), ("reference",), ("tgt_text",), ("trg_text",), ("target_text",),
+        ("tgt_doc",), ("{t}",), ("translation.{t}",),
+    ),
+    "hypothesis": (("hypothesis",), ("hyp",), ("mt",)),
+    "alignment": (("alignment",),),
+}  # fmt: skip
+
+#: Layouts without a header, by their number of columns.
+_BARE = {2: Columns(source=("1",), target=("2",)), 3: Columns(document=("1",), source=("2",), target=("3",))}
+
+
+def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
+    """Parse `--columns document=NAME source=NAME …`; return the columns and a list of errors."""
+    roles: dict[str, ColumnNames] = {}
+    problems = []
+    for item in given:
+        role, equals, names = item.partition("=")
+        if role not in ROLES or not equals or not all(names.split(",")):
+            problems.append(f"--columns {item}: expected ROLE=NAME with a role of {', '.join(ROLES)}")
+        elif role in roles:
+            problems.append(f"--columns: {role} is given twice; several columns are {role}=NAME,NAME")
+        roles[role] = tuple(names.split(","))
+    columns = Columns() if problems else Columns(**roles)
+    for role in ("source", "hypothesis", "alignment"):
+        if len(names_of := getattr(columns, role)) > 1:
+            problems.append(f"--columns {role}={','.join(names_of)}: expected one column")
+    return columns, problems
+
+
+def complete(given: Columns, names: Collection[str], languages: tuple[str, str]) -> Columns:
+    """Return `given`, completed by known names among `names`; sections and paragraphs must be given.
+
+    Args:
+        languages: of source and target; "" if unknown.
+    """
+    found = {}
+    for role, every in _KNOWN.items():
+        known = [tuple(name.format(s=languages[0] or "?", t=languages[1] or "?") for name in each) for each in every]
+        found[role] = getattr(given, role) or next((each for each in known if set(each) <= set(names)), ())
+    if found["source"] + found["target"] not in (("src_doc", "tgt_doc"), ("tgt_doc", "src_doc")):
+        found["alignment"] = given.alignment  # in other tables a column of that name means something else
+    return dataclasses.replace(given, **found)
+
+
+def without_header(width: int) -> Columns | None:
+    """Return the columns of a file without a header, if their number tells: source and target, or document, source and
+    target (`sacrebleu --echo docid src ref`); else None."""
+    return _BARE.get(width)
+
+
+# Options of `docnmt-preprocess` for translation. Imports neither NumPy nor SentencePiece.
+
 
 #: The default of `--vocab-size`.
 DEFAULT_VOCAB_SIZE = 8000
@@ -193,3 +291,91 @@ class TranslationPreprocessConfig:
             prefixes = [prefix for item in given for prefix in item.split(",")]
             splits |= {name + (str(number) if number else ""): (prefix,) for number, prefix in enumerate(prefixes)}
         return splits
+
+
+# The options of the translation task. This file imports no torch.
+
+
+@dataclass(frozen=True)
+class DocumentTranslationConfig:
+    """Options for cutting documents into units, for training noise, and for BLEU during training."""
+
+    max_doc_tokens: int | None = option(
+        None,
+        "cut training documents at sentence ends into pieces of at most this many subwords [never cut]",
+        basic=True,
+        between=(1, None),
+    )
+    resolutions: tuple[int, ...] = option(
+        (),
+        "train on every document several times an epoch, in pieces of each of these numbers of sentences; 0: the "
+        "whole document, as 1 2 4 0 [0]",
+        metavar="N",
+        between=(0, None),
+        excludes=("unit_sentences",),
+    )
+    unit_sentences: int | None = option(
+        None,
+        "train on units of N sentences, whose documents are also read, but not scored; 0: on whole documents, "
+        "which gives a model of sentences the batches of a document model [what the architecture writes at once]",
+        metavar="N",
+        between=(0, None),
+    )
+    mix_data: tuple[str, ...] = option(
+        (),
+        "train on the training splits of these data folders too, of the same vocabulary (docnmt-preprocess "
+        "--srcdict); in every epoch WEIGHT times, a part of it drawn anew",
+        metavar="DIR[=WEIGHT]",
+    )
+    source_mask: float = option(
+        0.0,
+        "in training, how often a word of a source sentence that is translated is replaced by <mask>",
+        between=(0, Open(1)),
+    )
+    subword_sampling: float | None = option(
+        None,
+        "in every epoch, draw another segmentation of all training text: alpha, such as 0.2 (unigram models: "
+        "its smoothing, less is more varied; BPE: share of merges left out)",
+        metavar="ALPHA",
+        between=(Open(0), 1),
+    )
+    formality_share: float = option(
+        0.0,
+        "in training, in this share of the documents, each source sentence is told the form of address of its "
+        "translation by <formal> or <informal> before it, for --formality of the commands that translate; with "
+        "--criterion form_choice models follow it much better",
+        between=(0, Open(1)),
+    )
+    eval_bleu_beam: int = option(
+        1,
+        "beam of the validation BLEU, which --eval-bleu or --best-checkpoint-metric bleu asks for",
+        between=(1, None),
+    )
+
+    def problems(self) -> list[str]:
+        """Return a message for each contradiction between the values."""
+        found = []
+        if len(set(self.resolutions)) < len(self.resolutions):
+            found.append(
+                f"--resolutions {' '.join(map(str, self.resolutions))}: expected different numbers of sentences"
+            )
+        for folder, weight in self.mixed:
+            if not 0 < weight < float("inf"):
+                found.append(f"--mix-data {folder}: its weight must be a number above 0, as in {folder}=0.5")
+        return found
+
+    @property
+    def mixed(self) -> list[tuple[str, float]]:
+        """The folders of `--mix-data` with their weights: 1 if none is given, NaN if it is not a number."""
+        found = []
+        for given in self.mix_data:
+            folder, equals, weight = given.rpartition("=")
+            found.append((folder, _number(weight)) if equals else (given, 1.0))
+        return found
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
