@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from docnmt.core.formats.address import AddressRule, second_person
+from docnmt.core.formality import AddressRule, second_person
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_text
 

@@ -21,10 +21,10 @@ from docnmt.cli.generate import main as generate
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.cli.translate import main as translate
-from docnmt.core.batching.formality import TAGS, ToldForms, in_form, in_given_form, tag_numbers, target_forms
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
+from docnmt.core.formality import TAGS, ToldForms, in_form, in_given_form, tag_numbers, target_forms
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.tasks.document_translation import DocumentTranslation

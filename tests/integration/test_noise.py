@@ -28,7 +28,6 @@ from docnmt.core.batch import (
     planned_units,
     resegmented,
 )
-from docnmt.core.batching.formality import TAGS, in_form
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
@@ -36,6 +35,7 @@ from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.random_draws import uniform
 from docnmt.core.data.tokenizer import BRK, EOS, MASK, Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
+from docnmt.core.formality import TAGS, in_form
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset
 from docnmt.modules.embedding import WordDropout

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from docnmt.cli.score import main as score
-from docnmt.core.formats.address import ADDRESS_WORDS, AddressRule, language_pair, second_person
+from docnmt.core.formality import ADDRESS_WORDS, AddressRule, language_pair, second_person
 from docnmt.core.scoring.address import address_doubt, score_address
 from docnmt.runtime.errors import UserError
 

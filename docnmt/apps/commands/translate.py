@@ -46,9 +46,9 @@ from docnmt.apps.documents.sentences import (
 from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.explain.page import ExplainedSentence
 from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.core.batching.formality import note_formless
 from docnmt.core.corpus import ParallelCorpus, Structure, StructureBuilder, UnknownText
 from docnmt.core.data_options import parse_columns
+from docnmt.core.formality import note_formless
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.plain_text import kind_of_line, note_separators, separator
 from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table

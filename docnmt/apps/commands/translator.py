@@ -23,7 +23,7 @@ from docnmt.apps.explain.attention import AlignedPiece, Explanation, aligned, re
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.options import MemoryConfig, Precision, check_memory_window
 from docnmt.core.corpus import Document, ParallelCorpus, TokenArray
-from docnmt.core.formats.address import Formality
+from docnmt.core.formality import Formality
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.parallel_table import one_line, text_of
 from docnmt.core.formats.split_sentences import splitter as sentence_splitter

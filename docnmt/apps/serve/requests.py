@@ -16,7 +16,7 @@ from docnmt.apps.serve.http import Refused, too_many
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
-from docnmt.core.formats.address import Form, Formality
+from docnmt.core.formality import Form, Formality
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.runtime.errors import UserError

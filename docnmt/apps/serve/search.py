@@ -17,7 +17,7 @@ import torch
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.formats.address import Formality
+from docnmt.core.formality import Formality
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.ensemble import Ensemble

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from docnmt.core.batch import IGNORE
 from docnmt.core.criterions.config import FormChoiceConfig
 from docnmt.core.criterions.cross_entropy import BatchT, LabelSmoothedCrossEntropy, TokenModel
-from docnmt.core.formats.address import AddressRule, Form
+from docnmt.core.formality import AddressRule, Form
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.runtime.errors import UserError
 

@@ -1,7 +1,7 @@
 """Scores of forms of address: agreement of a translation with its reference, and consistency in a document.
 
 A line of address is a sentence whose source has a word of the second person, and which has exactly one form, by
-the plain rules of `docnmt.core.formats.address`. Both shares are functions of counts, like all metrics.
+the plain rules of `docnmt.core.formality`. Both shares are functions of counts, like all metrics.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.core.formats.address import ADDRESS_WORDS, AddressRule, Form, address_language, second_person
+from docnmt.core.formality import ADDRESS_WORDS, AddressRule, Form, address_language, second_person
 from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, interval
 from docnmt.core.scoring.evaluation import Evaluation, sum_documents
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.core.data_options import parse_columns
-from docnmt.core.formats.address import language_pair
+from docnmt.core.formality import language_pair
 from docnmt.registry.options import Needs, option
 from docnmt.registry.registry import METRICS
 from docnmt.runtime.errors import UserError

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from docnmt.core.formats.address import language_pair
+from docnmt.core.formality import language_pair
 from docnmt.core.scoring.address import Address, address_doubt, score_address
 from docnmt.core.scoring.align_lines import LineLayout, with_partners
 from docnmt.core.scoring.bootstrap import Comparison, format_comparisons, of_seeds, paired_bootstrap, reservations
