@@ -59,7 +59,7 @@ TRAINING = (
     ("gradient, clipping, step, checkpoint", "core/training/trainer.py", "checkpoint_last"),
 )
 TRANSLATING = (
-    ("sentences and their structure", "core/formats/text_lines.py", "documents"),
+    ("sentences and their structure", "core/lines.py", "documents"),
     ("the same corpus, from lines", "core/corpus.py", "ParallelCorpus"),
     ("what the model reads and writes at once", "core/batch.py", "Units (U,)"),
     ("units by the model's plan, packed", "core/search/job.py", "Job"),

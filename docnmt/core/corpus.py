@@ -24,7 +24,7 @@ from msgspec import Meta
 from msgspec import field as struct_field
 
 from docnmt.core.data.tokenizer import SPECIAL, UNK, Tokenizer
-from docnmt.core.formats.file_blocks import blocks
+from docnmt.core.lines import blocks
 from docnmt.runtime.checksums import KIND, checking, checksum, file_checksum
 from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.files import write_json

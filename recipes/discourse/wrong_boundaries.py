@@ -28,7 +28,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from docnmt.core.formats.corpus_files import side
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.core.scoring.align_lines import read_layout
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_text

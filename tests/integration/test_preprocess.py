@@ -21,7 +21,7 @@ from docnmt.core.data.encode_text import fitting_workers
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formats.corpus_files import Reading, find_split, read_split
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.runtime.errors import UserError
 

@@ -170,7 +170,7 @@ def test_an_endless_input_takes_constant_memory() -> None:
 
     arriving = Arriving(Endless(), name="stdin", idle=gathered.idle)
     from docnmt.core.formats.running_text import of_sentences
-    from docnmt.core.formats.text_lines import TextLines
+    from docnmt.core.lines import TextLines
 
     for each in of_sentences(TextLines(arriving.blocks(), name="stdin")):
         gathered.add(each)

@@ -13,7 +13,7 @@ from docnmt.core.corpus import Facts, ParallelCorpus, StructureBuilder
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formats.plain_text import read_text
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.checkpoint import save_checkpoint, unique_state
 from docnmt.core.training.progress_state import TrainingState

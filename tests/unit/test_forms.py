@@ -10,7 +10,7 @@ import pytest
 from docnmt.core.corpus import Facts, Sentence, Structure, StructureBuilder
 from docnmt.core.formats.corpus_files import Reading, find_split, locate, read_split
 from docnmt.core.formats.plain_text import read_text
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.runtime.errors import UserError
 
 

@@ -19,7 +19,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import parse_columns
 from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
 from docnmt.core.formats.split_sentences import split_sentences, splitter, whole_lines
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.runtime.errors import UserError
 
 

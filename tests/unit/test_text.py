@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.core.formats import text_lines as text
-from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.core import lines as text
+from docnmt.core.lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 
 

@@ -16,7 +16,7 @@ from docnmt.apps.options import AlignConfig, ModelsConfig
 from docnmt.core.corpus import Facts, Sentence
 from docnmt.core.formats.plain_text import read_text
 from docnmt.core.formats.split_sentences import splitter
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_new, check_readable, write_text
 from docnmt.runtime.languages import joined

@@ -27,7 +27,7 @@ from docnmt.core.formality import Formality
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.parallel_table import one_line, text_of
 from docnmt.core.formats.split_sentences import splitter as sentence_splitter
-from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import sentence_score, token_log_probs
 from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus

@@ -17,7 +17,7 @@ from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.formality import Form, Formality
-from docnmt.core.formats.text_lines import half_character, is_blank
+from docnmt.core.lines import half_character, is_blank
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, same_language

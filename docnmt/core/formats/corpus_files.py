@@ -11,13 +11,12 @@ from pathlib import Path
 
 from docnmt.core.corpus import Blank, CorpusEnd, Event, Facts, Sentence
 from docnmt.core.data_options import Columns
-from docnmt.core.formats.file_blocks import ENDINGS
 from docnmt.core.formats.one_sided import OneSided, with_partners
 from docnmt.core.formats.parallel_table import read_tables
 from docnmt.core.formats.plain_text import read_text
 from docnmt.core.formats.table_rows import KINDS, kind_of_table
-from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.formats.wmt_xml import read_xml
+from docnmt.core.lines import ENDINGS, TextLines
 from docnmt.runtime.errors import UserError
 
 

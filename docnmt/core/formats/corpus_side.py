@@ -9,7 +9,7 @@ from docnmt.core.corpus import DocumentStart
 from docnmt.core.data_options import Columns
 from docnmt.core.formats.parallel_table import choose_columns, is_header, label_of, one_line, text_of
 from docnmt.core.formats.table_rows import Table, kind_of_table, open_table
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.runtime.errors import UserError
 
 _UNKNOWN = ("", "")  # the languages are not known

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.core.lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import unspaced
 

@@ -11,7 +11,7 @@ from docnmt.core.corpus import Blank, CorpusEnd, DocumentStart, Event, Facts, Se
 from docnmt.core.data_options import Columns, complete, without_header
 from docnmt.core.formats.linked_documents import linked
 from docnmt.core.formats.table_rows import Table, open_table
-from docnmt.core.formats.text_lines import half_character
+from docnmt.core.lines import half_character
 from docnmt.runtime import languages
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import joined

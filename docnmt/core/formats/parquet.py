@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from docnmt.core.formats.file_blocks import ENDINGS, blocks
 from docnmt.core.formats.table_rows import Row, value_of
+from docnmt.core.lines import ENDINGS, blocks
 from docnmt.runtime.errors import UserError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from docnmt.core.corpus import Blank, DocumentStart, Event, Facts, Sentence
-from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.core.lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 
 #: What other toolkits put between the sentences of a document, or around them, if a line is a whole document.

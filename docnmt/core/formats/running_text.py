@@ -13,7 +13,7 @@ from docnmt.core.data_options import Columns
 from docnmt.core.formats.parallel_table import BREAKS, choose_columns, is_header, label_of, text_of
 from docnmt.core.formats.plain_text import read_text
 from docnmt.core.formats.table_rows import JsonlTable, TsvTable
-from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.core.lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import joined
 

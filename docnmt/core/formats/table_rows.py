@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from docnmt.core.formats.file_blocks import ENDINGS
-from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.core.lines import ENDINGS, TextLines, is_blank
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.structured import parse_json
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from docnmt.core.corpus import DocumentStart, Event, Facts, Sentence
-from docnmt.core.formats.file_blocks import blocks
+from docnmt.core.lines import blocks
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, joined
 

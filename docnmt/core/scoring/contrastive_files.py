@@ -17,7 +17,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from docnmt.core.formats.table_rows import open_table, text_rows
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.core.scoring.contrastive import ContrastiveGroup, ForcedExample
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.structured import Count, Name, OpenObject, checked, parse_json

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import field
 
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.core.scoring.contrastive import ContrastiveGroup, ForcedExample, with_contexts
 from docnmt.core.scoring.contrastive_files import (
     COLUMNS,

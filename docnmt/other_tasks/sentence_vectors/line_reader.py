@@ -9,7 +9,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.runtime.errors import UserError
 
 
@@ -25,7 +25,7 @@ class LineByLine:
 
 
 def text_lines(path: Path | None) -> Iterator[str]:
-    """Return the lines of a file, or of standard input one by one; errors as in `docnmt.core.formats.text_lines`."""
+    """Return the lines of a file, or of standard input one by one; errors as in `docnmt.core.lines`."""
     if path is not None:
         return iter(TextLines(path))
     return iter(TextLines(cast(BinaryIO, LineByLine(iter(sys.stdin.buffer))), name="stdin"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.lines import TextLines
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.runtime.errors import UserError
 
