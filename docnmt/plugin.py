@@ -7,7 +7,7 @@ kind of component.
 from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.core.criterions.criterion import Criterion
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.core.models.build_model import Vocabularies, embeddings, encoder_decoder
+from docnmt.core.models.architectures import Vocabularies, embeddings, encoder_decoder
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.decoder_state import DecoderState, Memory
 from docnmt.core.models.encoder_decoder import Decoder, Encoder, EncoderDecoder

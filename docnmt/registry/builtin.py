@@ -83,7 +83,7 @@ _TRANSLATION = (
     ),
     (
         "copy_transformer",
-        "core.models.copy_transformer:CopyTransformer",
+        "core.models.architectures:CopyTransformer",
         "every sentence by itself, with a pointer to the document's earlier translations",
         "core.models.config:CopyTransformerConfig",
     ),

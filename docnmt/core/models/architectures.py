@@ -1,20 +1,296 @@
-"""The translation architectures: each defines how much text is read at once, and the sublayers of its layers."""
+"""The architectures: from options to modules."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
-from docnmt.core.models.build_model import DocumentContext, Vocabularies, encoder_decoder
-from docnmt.core.models.config import TransformerConfig
-from docnmt.core.models.context_config import CondTransformerConfig, HierCondTransformerConfig, HierTransformerConfig
-from docnmt.core.models.encoder_decoder import EncoderDecoder
+import torch
+from torch import Tensor, nn
+from typing_extensions import Unpack
+
+from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
+from docnmt.core.data.tokenizer import BOS, EOS
+from docnmt.core.models.config import CopyTransformerConfig, TransformerConfig
+from docnmt.core.models.context_config import (
+    DEFAULT_TARGET_TOP_T,
+    CondTransformerConfig,
+    ContextOptions,
+    HierCondTransformerConfig,
+    HierTransformerConfig,
+)
+from docnmt.core.models.decoder_state import DecoderState, Memory
+from docnmt.core.models.encoder_decoder import Decoder, Encoder, EncoderDecoder, initialise
 from docnmt.core.models.sequence_config import ConcatConfig, JoinedConfig, ScaleformerConfig
 from docnmt.core.reading import ReadingPlan
-from docnmt.modules.context_attention import ConditionalAttention, SummaryAttention
+from docnmt.functional.loss import CopiedFeatures
+from docnmt.layout import DocumentLayout
+from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention, SummaryEncoder
+from docnmt.modules.context_sublayers import DecoderContext, EarlierContext, EncoderContext
+from docnmt.modules.embedding import Embedding, WordDropout
+from docnmt.modules.fusion import build_fusion
+from docnmt.modules.layers import FeedForward, Layer, Residual
+from docnmt.modules.pointer import CopyKeys, Earlier, Pointer
+from docnmt.modules.positions import (
+    AttentionPosition,
+    Position,
+    RelativeKeys,
+    build_position,
+    check_fusion,
+    check_linear,
+)
+from docnmt.modules.sentence_summary import build_merge
+from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
+from docnmt.modules.sublayer import Sublayer
+from docnmt.modules.target_attention import EarlierSentences, EarlierSummaries
+from docnmt.registry.registry import FUSIONS, POSITIONS
+from docnmt.runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from docnmt.modules.linear_attention import LinearSelfAttention
+
+
+# Build the modules of an encoder-decoder from a configuration.
+
+
+class Vocabularies(Protocol):
+    """The properties of a translation task that determine a model's size."""
+
+    @property
+    def source_vocabulary_size(self) -> int:
+        """The number of rows of the source embedding."""
+
+    @property
+    def target_vocabulary_size(self) -> int:
+        """The number of rows of the target embedding and of the output layer."""
+
+    @property
+    def joined(self) -> bool:
+        """True if both languages share one vocabulary."""
+
+
+class Parts(TypedDict):
+    """The arguments of an `EncoderDecoder`."""
+
+    encoder: Encoder
+    decoder: Decoder
+    output: nn.Linear
+    reading: ReadingPlan
+
+
+@dataclass(frozen=True)
+class DocumentContext:
+    """The context attention of an architecture: how its words read their document.
+
+    Attributes:
+        attention: builds a layer's context attention from `d_model`, `heads`, `d_head` and `equal_start`.
+        merge: the Merge function of a tree of summaries, or None for no tree.
+    """
+
+    config: HierTransformerConfig
+    attention: Callable[..., ContextAttention]
+    merge: str | None = None
+
+    def beside(self, sublayer: str) -> list[tuple[str, ...]]:
+        """Return the blocks of a sublayer and the context attention: after it, beside it, or alone with all heads."""
+        if self.config.context_placement == "block":
+            return [(sublayer,), ("context",)]
+        return [(sublayer, "context")] if self.config.heads_beside_context else [("context",)]
+
+    def make_attention(self) -> ContextAttention:
+        """Build one layer's context attention."""
+        width = self.config.embed_dim
+        sizes = {"d_model": width, "heads": self.config.heads_of_context, "d_head": width // self.config.heads}
+        return self.attention(**sizes, equal_start=self.config.equal_start)
+
+    def make_summaries(self) -> SummaryEncoder:
+        """Build the encoder of the sentences' source2token summaries, with the tree over them."""
+        sizes = {"d_model": self.config.embed_dim, "heads": self.config.heads}
+        return SummaryEncoder(**sizes, merge=None if self.merge is None else build_merge(self.merge, **sizes))
+
+    def make_earlier(self) -> ContextAttention:
+        """Build the attention of a decoder layer to earlier target sentences."""
+        c = self.config
+        sizes = {"d_model": c.embed_dim, "heads": c.heads, "d_head": c.embed_dim // c.heads}
+        if c.target_context == "summaries":
+            return EarlierSummaries(**sizes, equal_start=c.equal_start)
+        return EarlierSentences(**sizes, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T, equal_start=c.equal_start)
+
+    def make_hide(self) -> nn.Module:
+        """Build the module that hides words from those that read them as context."""
+        return WordDropout(self.config.context_word_dropout)
+
+
+def embeddings(
+    config: TransformerConfig, task: Vocabularies, position: Position, of_target: Position | None = None
+) -> tuple[Embedding, Embedding, nn.Linear]:
+    """Build the source and target embeddings and the output layer; the configuration says which matrices are shared.
+
+    Args:
+        position: of the source and, unless `of_target` is another, of the target.
+
+    Raises:
+        UsageError: shared embeddings were requested and the vocabularies differ, or there is nothing to fuse.
+    """
+    width = config.embed_dim
+    check_fusion(config.position, position, config.position_fusion)
+    if config.share_embeddings and not task.joined:
+        raise UsageError(
+            "--share-embeddings needs one vocabulary for both languages, and the data was preprocessed with "
+            "two (--no-joined-dictionary); give --no-share-embeddings"
+        )
+    source = nn.Embedding(task.source_vocabulary_size, width)
+    target = source if config.share_embeddings else nn.Embedding(task.target_vocabulary_size, width)
+    for matrix in dict.fromkeys((source, target)):  # in this order, or initial weights would depend on addresses
+        nn.init.normal_(matrix.weight, std=width**-0.5)
+    output = nn.Linear(width, task.target_vocabulary_size, bias=False)
+    if config.tie_output:
+        output.weight = target.weight
+    else:
+        nn.init.normal_(output.weight, std=width**-0.5)
+    if config.output_bias:
+        output.bias = nn.Parameter(torch.zeros(task.target_vocabulary_size))
+
+    def embedding(tokens: nn.Embedding, position: Position) -> Embedding:
+        """Build the embedding of one side, with its positions and a fusion and norm of its own."""
+        own = FUSIONS.options(config.position_fusion, config)
+        fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
+        norm = nn.LayerNorm(width) if config.norm_embeddings else None
+        scale = None if config.scale_embeddings else 1.0
+        return Embedding(
+            tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout, scale=scale, norm=norm
+        )
+
+    return embedding(source, position), embedding(target, of_target or position), output
+
+
+def encoder_decoder(
+    config: TransformerConfig,
+    task: Vocabularies,
+    *,
+    reading: ReadingPlan | None = None,
+    context: DocumentContext | None = None,
+    **position_settings: int | float | bool,
+) -> Parts:
+    """Build the parts of an `EncoderDecoder`. Models with a context read whole documents, sentence by sentence."""
+    if context is not None:
+        reading, position_settings = context.config.reading, context.config.position_settings
+    assert reading is not None
+
+    def build() -> Position:
+        return build_position(
+            config.position, config.embed_dim, options=POSITIONS.options(config.position, config),
+            sinusoids=config.sinusoids, max_distance=config.horizon or 16, max_positions=config.max_positions,
+            **position_settings,
+        )  # fmt: skip
+
+    position = build()
+    of_target = position if config.share_positions else build()
+    source, target, output = embeddings(config, task, position, of_target)
+    in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
+    in_decoder = context if context is not None and context.config.context_sides != "encoder" else None
+    own_text = context if reading.own_text else None
+    summaries_once = in_encoder is not None and in_encoder.config.summary_input == "embeddings"
+    encoder = Encoder(
+        embedding=source,
+        layers=[_encoder_layer(config, position, in_encoder) for _ in range(config.encoder_layers)],
+        norm=_final_norm(config),
+        summarise=in_encoder.make_summaries() if in_encoder is not None and summaries_once else None,
+        hide=None if in_encoder is None else in_encoder.make_hide(),
+        checkpoint_activations=config.checkpoint_activations,
+    )
+    decoder = Decoder(
+        embedding=target,
+        layers=[_decoder_layer(config, position, in_decoder, own_text) for _ in range(config.decoder_layers)],
+        norm=_final_norm(config),
+        summarise=None if in_decoder is None else in_decoder.make_summaries(),
+        summarise_target=None if own_text is None else SummaryEncoder(d_model=config.embed_dim, heads=config.heads),
+        hide=None if context is None else context.make_hide(),
+        checkpoint_activations=config.checkpoint_activations,
+    )
+    return {"encoder": encoder, "decoder": decoder, "output": output, "reading": reading}
+
+
+def _encoder_layer(config: TransformerConfig, position: Position, context: DocumentContext | None) -> Layer:
+    heads = config.heads if context is None else context.config.heads_beside_context
+    sublayers: dict[str, Sublayer] = {}
+    if heads:
+        sublayers["attention"] = _self_attention(config, position, causal=False, heads=heads)
+    sublayers["feed_forward"] = _feed_forward(config)
+    if context is None:
+        return _layer(config, sublayers, [("attention",), ("feed_forward",)])
+    attention = context.make_attention()
+    summarise = context.make_summaries() if context.config.summary_input == "layer" else None
+    sublayers["context"] = EncoderContext(attention, summarise=summarise, hide=context.make_hide())
+    return _layer(config, sublayers, [*context.beside("attention"), ("feed_forward",)])
+
+
+def _decoder_layer(
+    config: TransformerConfig, position: Position, context: DocumentContext | None, own_text: DocumentContext | None
+) -> Layer:
+    heads = config.heads if context is None else context.config.heads_beside_context
+    sublayers: dict[str, Sublayer] = {"attention": _self_attention(config, position, causal=True, heads=config.heads)}
+    if heads:
+        sublayers["cross"] = _cross_attention(config, heads)
+    sublayers["feed_forward"] = _feed_forward(config)
+    blocks: list[tuple[str, ...]] = [("attention",), ("cross",)]
+    if context is not None:
+        sublayers["context"] = DecoderContext(context.make_attention())
+        blocks = [("attention",), *context.beside("cross")]
+    if own_text is not None:
+        sublayers["target"] = EarlierContext(own_text.make_earlier())
+        blocks.append(("target",))
+    return _layer(config, sublayers, [*blocks, ("feed_forward",)])
+
+
+def _layer(config: TransformerConfig, sublayers: dict[str, Sublayer], blocks: list[tuple[str, ...]]) -> Layer:
+    own = config.context_norm if isinstance(config, ContextOptions) and config.norm == "post" else config.norm
+    return Layer(sublayers, blocks, residual=_residual(config, config.norm), document_residual=_residual(config, own))
+
+
+def _self_attention(config: TransformerConfig, position: Position, *, causal: bool, heads: int) -> Sublayer:
+    d_head = config.embed_dim // config.heads
+    inside: AttentionPosition | None = None
+    if position.attention is not None:
+        inside = position.attention(heads, d_head)
+    elif config.horizon:
+        inside = RelativeKeys(d_head, config.horizon)
+    kind: type[SelfAttention] | type[LinearSelfAttention] = SelfAttention
+    if config.attention == "linear":
+        from docnmt.modules import linear_attention
+
+        check_linear(config.position, inside)
+        kind = linear_attention.LinearSelfAttention
+    return kind(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
+
+
+def _cross_attention(config: TransformerConfig, heads: int) -> Sublayer:
+    width, d_head = config.embed_dim, config.embed_dim // config.heads
+    if config.attention == "softmax":
+        return CrossAttention(d_model=width, heads=heads, d_head=d_head)
+    from docnmt.modules.linear_attention import LinearCrossAttention
+
+    relative = RelativeKeys(d_head, config.horizon) if config.horizon and config.cross_relative else None
+    return LinearCrossAttention(d_model=width, heads=heads, d_head=d_head, position=relative)
+
+
+def _feed_forward(config: TransformerConfig) -> FeedForward:
+    return FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation)
+
+
+def _residual(config: TransformerConfig, norm: str) -> Callable[[], Residual]:
+    return lambda: Residual(d_model=config.embed_dim, dropout=config.dropout, norm=norm)
+
+
+def _final_norm(config: TransformerConfig) -> nn.Module:
+    return nn.LayerNorm(config.embed_dim) if config.norm == "pre" else nn.Identity()
+
+
+# The translation architectures: each defines how much text is read at once, and the sublayers of its layers.
 
 
 class Transformer(EncoderDecoder):
@@ -135,3 +411,74 @@ class HierCondTransformer(EncoderDecoder):
             by_blocks=config.merge is None,
         )
         return cls(**encoder_decoder(config, task, context=DocumentContext(config, attention, merge=config.merge)))
+
+
+# A sentence model that copies from human translations of its document.
+
+
+class CopyTransformer(EncoderDecoder):
+    """The Transformer, sentence by sentence, with a `Pointer` to the given translations of its document.
+
+    Training reads the references before each sentence. Decoding reads given translations, never the model's own text,
+    whose errors the pointer would trust like a reference. Without given translations, or with the pointer closed, it is
+    the sentence model.
+    """
+
+    Config = CopyTransformerConfig
+
+    def __init__(self, *, pointer: Pointer, **parts: Unpack[Parts]) -> None:
+        super().__init__(**parts)
+        self.pointer = pointer
+        initialise(pointer)
+
+    @classmethod
+    def build(cls, config: CopyTransformerConfig, task: Vocabularies) -> Self:
+        """The model with random weights."""
+        parts = encoder_decoder(config, task, reading=ReadingPlan(written=None, given_text=True), levels=1)
+        return cls(pointer=Pointer(d_model=config.embed_dim, window=config.copy_window), **parts)
+
+    def forward(self, batch: TranslationBatch) -> CopiedFeatures:  # type: ignore[override]  # a criterion knows both
+        """Return the features (T, d) and the probabilities of copying the labels."""
+        features = super().forward(batch)
+        return CopiedFeatures(features, self.pointer(features, _followed(batch), batch.target.layout))
+
+    def encode(self, source: PackedText) -> Memory:
+        """Encode packed documents; the states are kept because `remember` reads them."""
+        states = self.encoder(source)
+        return replace(Memory.of(source, self.decoder.remember(source, states)), states=states)
+
+    def begin(  # type: ignore[override]  # what is kept of a written sentence is this model's own
+        self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[CopyKeys]] = ()
+    ) -> DecoderState:
+        """Return a state whose slots can copy from `earlier`."""
+        state = super().begin(memory, sentences, beam)
+        state.layers.append({"pointer": Earlier(earlier or [[] for _ in sentences], self.pointer.window)})
+        return state
+
+    def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> CopyKeys:  # type: ignore[override]
+        """Return the decoder's states of a finished translation, computed in one more pass over it."""
+        assert memory.states is not None
+        begin, end = memory.source.layout.sentences.host[sentence : sentence + 2].tolist()
+        device = memory.states.device
+        text = torch.tensor([BOS, *tokens, EOS], device=device)
+        layout = DocumentLayout.from_lengths([[len(text) - 1]]).to(device)
+        target = PackedText(text[:-1], layout, memory.positions(sentence, len(text) - 1))
+        source = DocumentLayout.from_lengths([[end - begin]]).to(device)
+        features = self.decoder(target, memory.states[begin:end], source)
+        return self.pointer.remember(features, text[1:])
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """Read one token (R,) in every row; return the log-probabilities of the next one (R, V)."""
+        features = self.advance(tokens, state)
+        earlier = state.layers[-1]["pointer"]
+        assert isinstance(earlier, Earlier)
+        return self.pointer.step(features, self.output(features), earlier)
+
+
+def _followed(batch: TranslationBatch) -> Tensor:
+    """Return the token (T,) that follows each target token, also in sentences without labels, which are only read;
+    `IGNORE` in sentences without a translation, whose target is the first token alone."""
+    tokens, offsets = batch.target.tokens, batch.target.layout.sentence_offsets
+    following = tokens.roll(-1).index_fill(0, offsets[1:] - 1, EOS) if len(tokens) else tokens
+    alone = (offsets.diff() == 1).index_select(0, batch.target.layout.sentence_of_token)
+    return torch.where(batch.labels >= 0, batch.labels, following.masked_fill(alone, IGNORE))
