@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, TypedDict
 
 from docnmt.cli.command import Choice, Command, Given
-from docnmt.core.models.model_options import PARTS, chosen_parts, model_config
+from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.optim.config import OptimizationConfig
 from docnmt.core.training.config import RunConfig, TrainingConfig
 from docnmt.registry import builtin  # noqa: F401  (registers every component)

@@ -91,37 +91,37 @@ _TRANSLATION = (
         "hier_transformer",
         "core.models.architectures:HierTransformer",
         "attention over source2token summaries of the document's sentences",
-        "core.models.context_config:HierTransformerConfig",
+        "core.models.config:HierTransformerConfig",
     ),
     (
         "cond_transformer",
         "core.models.architectures:CondTransformer",
         "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)",
-        "core.models.context_config:CondTransformerConfig",
+        "core.models.config:CondTransformerConfig",
     ),
     (
         "hier_cond_transformer",
         "core.models.architectures:HierCondTransformer",
         "the same; in long documents the top t are found through blocks of sentences, or (--merge) a tree",
-        "core.models.context_config:HierCondTransformerConfig",
+        "core.models.config:HierCondTransformerConfig",
     ),
     (
         "concat_transformer",
         "core.models.architectures:ConcatTransformer",
         "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k",
-        "core.models.sequence_config:ConcatConfig",
+        "core.models.config:ConcatConfig",
     ),
     (
         "doc_transformer",
         "core.models.architectures:DocTransformer",
         "the whole document as one sequence with break tokens",
-        "core.models.sequence_config:JoinedConfig",
+        "core.models.config:JoinedConfig",
     ),
     (
         "scaleformer",
         "core.models.architectures:Scaleformer",
         "the whole document as one sequence, with linear attention and relative positions",
-        "core.models.sequence_config:ScaleformerConfig",
+        "core.models.config:ScaleformerConfig",
     ),
 )
 _CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"

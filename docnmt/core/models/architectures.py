@@ -13,17 +13,20 @@ from typing_extensions import Unpack
 
 from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.core.data.tokenizer import BOS, EOS
-from docnmt.core.models.config import CopyTransformerConfig, TransformerConfig
-from docnmt.core.models.context_config import (
+from docnmt.core.models.config import (
     DEFAULT_TARGET_TOP_T,
+    ConcatConfig,
     CondTransformerConfig,
     ContextOptions,
+    CopyTransformerConfig,
     HierCondTransformerConfig,
     HierTransformerConfig,
+    JoinedConfig,
+    ScaleformerConfig,
+    TransformerConfig,
 )
 from docnmt.core.models.decoder_state import DecoderState, Memory
 from docnmt.core.models.encoder_decoder import Decoder, Encoder, EncoderDecoder, initialise
-from docnmt.core.models.sequence_config import ConcatConfig, JoinedConfig, ScaleformerConfig
 from docnmt.core.reading import ReadingPlan
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from docnmt.core.models.config import TransformerConfig
-from docnmt.core.models.context_config import ContextOptions
-from docnmt.core.models.sequence_config import LevelOptions
+from docnmt.core.models.config import ContextOptions, LevelOptions, TransformerConfig
 from docnmt.modules.fusion import Concat
 from docnmt.modules.layers import Layer
 from docnmt.modules.sublayer import DocumentPart

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast  # the header is JSON; registries ho
 import torch
 from torch import nn
 
-from docnmt.core.models.model_options import PARTS, model_config
+from docnmt.core.models.config import PARTS, model_config
 from docnmt.core.scoring.doubts import ModelRecord
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, load_state

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from docnmt.core.models.model_options import chosen_parts, model_config
+from docnmt.core.models.config import chosen_parts, model_config
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.progress_state import TrainingState
 from docnmt.registry.options import flag, settings

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from docnmt.core.models.position_rules import NOTHING_TO_FUSE, position_problems
+from docnmt.core.models.config import NOTHING_TO_FUSE, position_problems
 from docnmt.registry.options import Except, Needs, Open, option, same_file
 from docnmt.registry.registry import FUSIONS, POSITIONS
 
