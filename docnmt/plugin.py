@@ -9,9 +9,16 @@ from docnmt.core.criterions.criterion import Criterion
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.models.architectures import Vocabularies, embeddings, encoder_decoder
 from docnmt.core.models.config import StructuredConfig, TransformerConfig
-from docnmt.core.models.decoder_state import DecoderState, Memory
-from docnmt.core.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
-from docnmt.core.models.translation_model import TranslationModel, TranslationTask, is_translation_model
+from docnmt.core.models.encoder_decoder import (
+    Decoder,
+    DecoderState,
+    Encoder,
+    EncoderDecoder,
+    Memory,
+    TranslationModel,
+    TranslationTask,
+    is_translation_model,
+)
 from docnmt.core.reading import ReadingPlan
 from docnmt.core.scoring.evaluation import Metric
 from docnmt.core.search.beam_search import BeamSearch

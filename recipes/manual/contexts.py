@@ -10,7 +10,7 @@ import torch
 
 from docnmt.core.batch import IGNORE, TranslationBatch, collate, plan_batches, planned_units, unit_sizes
 from docnmt.core.corpus import ParallelCorpus, TextArray, offsets_of, ranges
-from docnmt.core.models.translation_model import AnyTranslationModel
+from docnmt.core.models.encoder_decoder import AnyTranslationModel
 from docnmt.core.units import Units, last_units
 from docnmt.functional.loss import label_log_probs
 from docnmt.runtime.errors import UserError

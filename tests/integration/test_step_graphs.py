@@ -17,10 +17,8 @@ from torch import Tensor, nn
 from docnmt.cli.train import parse
 from docnmt.core.data.tokenizer import EOS
 from docnmt.core.models import step_graphs
-from docnmt.core.models.decoder_state import DecoderState
-from docnmt.core.models.encoder_decoder import EncoderDecoder
+from docnmt.core.models.encoder_decoder import AnyTranslationModel, DecoderState, EncoderDecoder
 from docnmt.core.models.step_graphs import StepGraphs
-from docnmt.core.models.translation_model import AnyTranslationModel
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate_corpus import Translation, translate_corpus
 from docnmt.core.tasks.document_translation import DocumentTranslation

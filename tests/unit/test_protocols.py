@@ -11,7 +11,7 @@ import small_system
 from typing_extensions import get_protocol_members
 
 import docnmt
-from docnmt.core.models.translation_model import TranslationModel, is_translation_model, lacking
+from docnmt.core.models.encoder_decoder import TranslationModel, is_translation_model, lacking
 
 PACKAGE = Path(docnmt.__file__).parent
 

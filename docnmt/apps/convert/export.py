@@ -25,8 +25,7 @@ from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK
 from docnmt.core.models.architectures import ConcatTransformer, Transformer
 from docnmt.core.models.config import TransformerConfig
-from docnmt.core.models.encoder_decoder import Stack
-from docnmt.core.models.translation_model import is_translation_model
+from docnmt.core.models.encoder_decoder import Stack, is_translation_model
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.checkpoint import load_state, save_checkpoint, unique_state
 from docnmt.core.training.load_model import load_model

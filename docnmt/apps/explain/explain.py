@@ -13,7 +13,7 @@ import torch
 
 from docnmt.apps.explain.attention import Attention, Explanation, UnitNotes, Without
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of, renumber
-from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
+from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.search.forced import forced_batches, token_log_probs
 from docnmt.core.search.given_translations import given_tokens
 from docnmt.core.search.translation_memory import TranslationMemory, with_memory

@@ -18,7 +18,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.formality import Form, Formality
 from docnmt.core.lines import half_character, is_blank
-from docnmt.core.models.translation_model import TranslationTask
+from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, same_language
 

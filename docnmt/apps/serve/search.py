@@ -18,7 +18,7 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.formality import Formality
-from docnmt.core.models.translation_model import TranslationTask
+from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.group import Encoding

@@ -25,8 +25,7 @@ from docnmt.core.models.config import (
     ScaleformerConfig,
     TransformerConfig,
 )
-from docnmt.core.models.decoder_state import DecoderState, Memory
-from docnmt.core.models.encoder_decoder import Decoder, Encoder, EncoderDecoder, initialise
+from docnmt.core.models.encoder_decoder import Decoder, DecoderState, Encoder, EncoderDecoder, Memory, initialise
 from docnmt.core.reading import ReadingPlan
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout

@@ -17,8 +17,7 @@ from typing import TypeAlias, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from docnmt.core.models.decoder_state import DecoderState
-from docnmt.core.models.encoder_decoder import EncoderDecoder
+from docnmt.core.models.encoder_decoder import DecoderState, EncoderDecoder
 from docnmt.functional import kernels
 from docnmt.modules.layers import FeedForward
 from docnmt.modules.slot_spans import SlotSpans

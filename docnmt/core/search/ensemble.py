@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from docnmt.core.batch import PackedText
-from docnmt.core.models.translation_model import AnyTranslationModel, RowState
+from docnmt.core.models.encoder_decoder import AnyTranslationModel, RowState
 from docnmt.runtime import graphs
 
 

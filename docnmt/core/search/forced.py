@@ -15,7 +15,7 @@ import torch
 from docnmt.core.batch import TranslationBatch, collate, last_sentence_units, plan_batches, planned_units, unit_sizes
 from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of, ranges
 from docnmt.core.data.tokenizer import tag_of
-from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
+from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.units import Units
 from docnmt.functional.loss import label_log_probs

@@ -12,7 +12,7 @@ import numpy as np
 from docnmt.core.batch import planned_units, searched_texts, source_costs
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import tag_of
-from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
+from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.hypothesis import Hypothesis, Slot

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from docnmt.core.batch import source_costs
-from docnmt.core.models.translation_model import AnyTranslationModel
+from docnmt.core.models.encoder_decoder import AnyTranslationModel
 from docnmt.core.search.job import Job
 from docnmt.modules.context_sublayers import DecoderContext
 from docnmt.modules.layers import FeedForward

@@ -14,7 +14,7 @@ import torch
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.glossary import Glossary
-from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
+from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.given_translations import given_tokens
 from docnmt.core.search.hypothesis import Hypothesis

@@ -10,7 +10,7 @@ import numpy as np
 
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
+from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.translate_corpus import translate_corpus
