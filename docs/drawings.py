@@ -48,7 +48,7 @@ text { font-family: system-ui, sans-serif; font-size: 13px }
 
 #: What happens to a batch in training and to a document in translating: what, where, and what comes out.
 TRAINING = (
-    ("read, check, cut into subwords", "core/data/translation_folder.py", "a folder of arrays"),
+    ("read, check, cut into subwords", "core/preprocess.py", "a folder of arrays"),
     ("map the arrays into memory", "core/corpus.py", "ParallelCorpus"),
     ("what the model reads and writes at once", "core/batch.py", "Units (U,)"),
     ("which units meet in a batch", "core/batch.py", "plan of (seed, epoch)"),

@@ -54,7 +54,7 @@ def main(given: Given) -> None:
         print(printable(model_card(find_checkpoint(path))))
         return
     if (path / "meta.json").is_file():
-        from docnmt.core.data.data_report import describe_folder
+        from docnmt.core.preprocess import describe_folder
 
         print(printable(describe_folder(path)))
         return

@@ -36,7 +36,7 @@ docnmt-preprocess --task text_classification --train train.tsv --valid valid.tsv
 PREPROCESSORS: Registry[Callable[[Any, Callable[[str], None]], None]] = Registry("task to preprocess for")
 PREPROCESSORS.add(
     "document_translation",
-    "docnmt.core.data.translation_folder:preprocess_translation",
+    "docnmt.core.preprocess:preprocess_translation",
     config="docnmt.core.data_options:TranslationPreprocessConfig",
 )
 PREPROCESSORS.add(

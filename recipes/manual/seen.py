@@ -84,7 +84,7 @@ def new_documents(seen: np.ndarray, offsets: Sequence[int]) -> np.ndarray:
 def below_half_by_runs(lines: Sequence[str], offsets: Sequence[int], training: Sequence[str]) -> np.ndarray:
     """(D,) bool: less than half of a document's bytes are lines that stand in training beside the same neighbour.
 
-    That is the rule of docnmt-preprocess (`docnmt.core.data.overlap`), which looks for copied documents and misses
+    That is the rule of docnmt-preprocess (`docnmt.core.preprocess`), which looks for copied documents and misses
     lines that recur one by one.
     """
     single, pairs, half = set(training), set(pairwise(training)), []

@@ -21,8 +21,8 @@ from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train_model
 from docnmt.core.corpus import ParallelCorpus, read_meta
-from docnmt.core.data.stored_vocabulary import stored_tokenizers
 from docnmt.core.data_options import DocumentTranslationConfig
+from docnmt.core.preprocess import stored_tokenizers
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
 from docnmt.core.training.load_model import load_model

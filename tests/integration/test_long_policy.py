@@ -11,7 +11,7 @@ import pytest
 from parallel_text import WORDS, ParallelText, translate
 
 from docnmt.core.corpus import ParallelCorpus, renumber
-from docnmt.core.data.long_policy import split_text
+from docnmt.core.preprocess import split_text
 
 Capture = pytest.CaptureFixture[str]
 LIMIT = 60

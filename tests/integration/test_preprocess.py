@@ -16,12 +16,11 @@ from parallel_text import ParallelText
 
 from docnmt.cli import preprocess
 from docnmt.core.corpus import Document, Facts, ParallelCorpus, Sentence, read_meta, structure_of
-from docnmt.core.data.data_report import describe_folder
-from docnmt.core.data.encode_text import fitting_workers
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formats.corpus_files import Reading, find_split, read_split
 from docnmt.core.lines import TextLines
+from docnmt.core.preprocess import describe_folder, fitting_workers
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.runtime.errors import UserError
 
@@ -66,9 +65,9 @@ def test_a_corpus_comes_back_as_it_was(text: ParallelText) -> None:
 
 
 def test_the_number_of_workers_changes_no_byte(text: ParallelText, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("docnmt.core.data.encode_text.CHUNK", 7)
-    monkeypatch.setattr("docnmt.core.data.encode_text._WORTH", 4)
-    monkeypatch.setattr("docnmt.core.data.encode_text.processors", lambda: 3)
+    monkeypatch.setattr("docnmt.core.preprocess.CHUNK", 7)
+    monkeypatch.setattr("docnmt.core.preprocess._WORTH", 4)
+    monkeypatch.setattr("docnmt.core.preprocess.processors", lambda: 3)
     assert [fitting_workers(lines) for lines in (5, 55, 56, 1000)] == [1, 1, 2, 3]
     assert text.preprocess() == 0  # by itself as many as fit
     for number in ("1", "2"):

@@ -18,7 +18,7 @@ import retrieval
 import seen
 
 from docnmt.core.corpus import TextArray
-from docnmt.core.data.overlap import shares_seen
+from docnmt.core.preprocess import shares_seen
 
 
 def edits(one: list[str], other: list[str]) -> int:

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.core import corpus as store
+from docnmt.core import preprocess as overlap
 from docnmt.core.corpus import RaggedWriter, TextArray, map_array, release_pages
-from docnmt.core.data import overlap
-from docnmt.core.data.data_report import counted, percentiles
-from docnmt.core.data.overlap import shares_seen
+from docnmt.core.preprocess import counted, percentiles, shares_seen
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=200)
 
