@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from docnmt.core.formats.corpus_files import side
 from docnmt.core.lines import TextLines
+from docnmt.core.read_corpus import side
 from docnmt.core.scoring.align_lines import LineLayout, read_layout
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_text

@@ -23,7 +23,7 @@ from measured import keep
 from seen import new_documents, seen_lines
 from translation_memory import Memory, Words
 
-from docnmt.core.formats.corpus_files import side
+from docnmt.core.read_corpus import side
 from docnmt.core.scoring.align_lines import read_layout
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate
 

@@ -30,7 +30,7 @@ try:
 except ImportError:
     sys.exit("translation_memory.py: error: needs rapidfuzz; pip install 'docnmt[study]'")
 
-from docnmt.core.formats.corpus_files import side
+from docnmt.core.read_corpus import side
 from docnmt.core.scoring.align_lines import LineLayout, read_layout
 from docnmt.core.scoring.evaluation import Scores
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate

@@ -25,8 +25,8 @@ from docnmt.cli.train import parse
 from docnmt.core.corpus import Facts, ParallelCorpus, read_meta
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.formats.corpus_files import Reading, SplitFiles, read_split
 from docnmt.core.preprocess import describe_folder, stored_tokenizers
+from docnmt.core.read_corpus import Reading, SplitFiles, read_split
 from docnmt.core.scoring.contrastive import with_contexts
 from docnmt.core.scoring.contrastive_files import read_contrastive
 from docnmt.core.scoring.generative_files import read_questions

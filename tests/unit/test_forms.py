@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from docnmt.core.corpus import Facts, Sentence, Structure, StructureBuilder
-from docnmt.core.formats.corpus_files import Reading, find_split, locate, read_split
-from docnmt.core.formats.plain_text import read_text
 from docnmt.core.lines import TextLines
+from docnmt.core.read_corpus import Reading, find_split, locate, read_split, read_text
 from docnmt.runtime.errors import UserError
 
 

@@ -14,7 +14,7 @@ from parallel_text import documents, translate
 
 from docnmt.core.corpus import Facts, Sentence, Structure, StructureBuilder
 from docnmt.core.data_options import parse_columns
-from docnmt.core.formats.corpus_files import Reading, find_split, locate, read_split
+from docnmt.core.read_corpus import Reading, find_split, locate, read_split
 from docnmt.runtime.errors import UserError
 
 Read = tuple[list[tuple[str, ...]], Structure, list[str], Facts]
