@@ -30,8 +30,7 @@ from typing import Any
 import numpy as np
 import sacrebleu
 
-from docnmt.core.scoring.address import score_address
-from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
+from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency, score_address
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))
 from serve import divided

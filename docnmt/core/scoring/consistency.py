@@ -1,8 +1,4 @@
-"""Lexical consistency (LTCR, Lyu et al. 2021): whether repeated terms of a document are translated in the same way.
-
-It is the share of agreeing translations among all pairs of a term's occurrences in different sentences of a document.
-Word translations are found by IBM model 1 (Brown et al. 1993), trained on the test's source and reference.
-"""
+"""Consistency inside documents: words that are translated alike, forms of address."""
 
 from __future__ import annotations
 
@@ -10,10 +6,219 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+from docnmt.core.formality import ADDRESS_WORDS, AddressRule, Form, address_language, second_person
+from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, interval
+from docnmt.core.scoring.evaluation import Evaluation, sum_documents
+
+# Scores of forms of address: agreement of a translation with its reference, and consistency in a document.
+#
+# A line of address is a sentence whose source has a word of the second person, and which has exactly one form, by
+# the plain rules of `docnmt.core.formality`. Both shares are functions of counts, like all metrics.
+
+
+#: Sentences since the last line of address: 1, 2, 3-4, 5-8, 9 and more.
+_DISTANCES = (1, 2, 3, 5, 9)
+
+
+@dataclass(frozen=True)
+class AddressShare:
+    """The share of equal forms among those compared, in percent, as a metric of counts (same, compared)."""
+
+    language: str
+
+    def _compute_score_from_stats(self, stats: list[float]) -> SimpleNamespace:
+        same, compared = stats
+        return SimpleNamespace(score=100 * same / compared if compared else 0.0)  # no lines score 0, as in BLEU
+
+    def get_signature(self) -> str:
+        """Return everything that the number depends on, in sacreBLEU's manner."""
+        return f"nrefs:1|address:{self.language}"
+
+
+@dataclass(frozen=True, eq=False)
+class Address:
+    """The forms of address in a system's translation.
+
+    Attributes:
+        language: of the translation. lines, reference_lines: lines of address of the system and of the reference.
+        evaluation: counts of `agreement` (of lines where system and reference both have a form, those with the same)
+            and of `consistency` (of lines of address, those with the form of the one before in the document).
+        reference: the reference's `consistency`.
+        distances: (S,) sentences since the system's last line of address; 0: it is its document's first; -1: no such
+            line.
+    """
+
+    language: str
+    lines: int
+    reference_lines: int
+    evaluation: Evaluation
+    reference: Evaluation
+    distances: np.ndarray
+
+    def __str__(self) -> str:
+        rows = [f"forms of address ({self.language}): {self.lines:,} lines, {self.reference_lines:,} of the reference"]
+        for name in ("agreement", "consistency"):
+            said = _percent(self.evaluation, name)
+            if (found := self.intervals.get(name)) is not None:
+                said += f" [{found[0]:.1f}, {found[1]:.1f}]"
+            if name == "consistency":
+                said += f"; reference: {_percent(self.reference, name)}"
+            rows.append(f"{name:<11} = {said}")
+        parts = [part for part in self.by_distance() if part["lines"]]
+        rows += ["\t".join(["distance", "lines", "agreement", "consistency"])] if parts else []
+        for part in parts:
+            shares = (part[name] for name in ("agreement", "consistency"))
+            cells = ("-" if share is None else f"{share:.1f}" for share in shares)
+            rows.append("\t".join([part["distance"], str(part["lines"]), *cells]))
+        return "\n".join(rows)
+
+    @cached_property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """The middle 95 % of each share in samples of documents, if enough documents have such lines."""
+        enough = {
+            name: int((counts[:, 1] > 0).sum()) >= FEW_DOCUMENTS for name, counts in self.evaluation.counts.items()
+        }
+        return {name: interval(self.evaluation, name) for name, there in enough.items() if there}
+
+    def by_distance(self) -> list[dict[str, Any]]:
+        """Return both shares by the distance to the system's last line of address; `first`: there is none before."""
+        counts, found = self.evaluation.sentence_counts, []
+        labels = ["first", *(str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in pairwise(_DISTANCES))]
+        which = np.searchsorted((0, *_DISTANCES), self.distances, side="right") - 1
+        for place, label in enumerate([*labels, f"{_DISTANCES[-1]}-"]):
+            chosen = np.flatnonzero(which == place)
+            sums = {name: counts[name][chosen].sum(axis=0) for name in self.evaluation.counts}
+            shares = {name: _share(each) for name, each in sums.items()}
+            found.append({"distance": label, "lines": len(chosen), **shares})
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types; a share of no lines is None."""
+        content: dict[str, Any] = {
+            "language": self.language,
+            "lines": self.lines,
+            "reference_lines": self.reference_lines,
+        }
+        for name, counts in self.evaluation.counts.items():
+            sums = counts.sum(axis=0)
+            content[name], content[f"{name}_lines"] = _share(sums), int(sums[1])
+            if name in self.intervals:
+                content[f"{name}_interval"] = list(self.intervals[name])
+        content["reference_consistency"] = _share(self.reference.counts["consistency"].sum(axis=0))
+        return {**content, "by_distance": self.by_distance()}
+
+
+def score_address(
+    sources: Sequence[str],
+    hypotheses: Sequence[str],
+    reference: Sequence[str],
+    document_offsets: Sequence[int] | np.ndarray,
+    *,
+    language: str,
+    source_language: str = "en",
+) -> Address:
+    """Compare the forms of address of a translation with a reference's, and with each other.
+
+    Args:
+        sources, hypotheses, reference: S sentences each.
+        document_offsets: (D+1,) sentence index where each document begins.
+
+    Raises:
+        ValueError: unequal numbers of sentences.
+        UserError: a language has no rule.
+    """
+    if not len(sources) == len(hypotheses) == len(reference):
+        raise ValueError(f"{len(sources)} sources, {len(hypotheses)} hypotheses and {len(reference)} references differ")
+    rule, speaks = AddressRule(language), second_person(source_language)
+    asked = [speaks(sentence) for sentence in sources]
+
+    def forms(sentences: Sequence[str]) -> list[Form | None]:
+        return [rule.form(sentence) if there else None for there, sentence in zip(asked, sentences, strict=True)]
+
+    ours, theirs = forms(hypotheses), forms(reference)
+    agreement = np.array(
+        [[a is not None and a == b, a is not None and b is not None] for a, b in zip(ours, theirs, strict=True)],
+        dtype=np.float64,
+    ).reshape(-1, 2)
+    (consistency, distances), (of_reference, _) = (_kept(each, document_offsets) for each in (ours, theirs))
+    return Address(
+        rule.language,
+        sum(each is not None for each in ours),
+        sum(each is not None for each in theirs),
+        _evaluation(rule.language, document_offsets, agreement=agreement, consistency=consistency),
+        _evaluation(rule.language, document_offsets, consistency=of_reference),
+        np.where([each is not None for each in ours], distances, -1),
+    )
+
+
+def address_doubt(
+    sources: Sequence[str], reference: Sequence[str], language: str, source_language: str = "en"
+) -> str | None:
+    """What speaks against `language` being that of the reference, or that nothing is counted.
+
+    The words of another language's rule must stand in at least twice as many of the lines that speak to somebody, and
+    in ten at least. Rules share words (`te`, `tu`), so that they find some in each other's languages.
+    """
+    speaks = second_person(source_language)
+    lines = [text for source, text in zip(sources, reference, strict=True) if speaks(source)]
+    counts = {name: sum(map(AddressRule(name).speaks, lines)) for name in ADDRESS_WORDS}
+    own, likely = counts[address_language(language)], max(counts, key=lambda name: counts[name])
+    if counts[likely] < max(2 * own, 10):
+        return None if own else f"no line has words of address in '{language}' where its source speaks to somebody"
+    return (
+        f"{counts[likely]:,} of {len(lines):,} lines that speak to somebody have words of address in '{likely}', and "
+        f"{own:,} in '{language}'; is the translation in '{likely}'?"
+    )
+
+
+def _kept(forms: Sequence[Form | None], document_offsets: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return, for each line (S, 2), whether it has the form of the line of address before it, and whether there is one;
+    and the distance (S,) to it."""
+    counts, distances = np.zeros((len(forms), 2)), np.zeros(len(forms), dtype=np.int64)
+    for begin, end in pairwise(np.asarray(document_offsets).tolist()):
+        last: int | None = None
+        for number in range(begin, end):
+            if forms[number] is None:
+                continue
+            if last is not None:
+                counts[number] = forms[number] == forms[last], 1
+                distances[number] = number - last
+            last = number
+    return counts, distances
+
+
+def _evaluation(language: str, offsets: Sequence[int] | np.ndarray, **counts: np.ndarray) -> Evaluation:
+    """Return an evaluation of counts (S, 2) of shares, by name."""
+    places = np.asarray(offsets, dtype=np.int64)
+    sums = {name: sum_documents(each, places) for name, each in counts.items()}
+    return Evaluation(sums, dict.fromkeys(counts, AddressShare(language)), places, counts)
+
+
+def _share(counts: np.ndarray) -> float | None:
+    same, compared = counts.tolist()
+    return 100 * same / compared if compared else None
+
+
+def _percent(evaluation: Evaluation, name: str) -> str:
+    """Describe a share with its number of lines."""
+    counts = evaluation.counts[name].sum(axis=0)
+    share = _share(counts)
+    return "no such lines" if share is None else f"{share:.1f} % of {int(counts[1]):,} lines"
+
+
+# Lexical consistency (LTCR, Lyu et al. 2021): whether repeated terms of a document are translated in the same way.
+#
+# It is the share of agreeing translations among all pairs of a term's occurrences in different sentences of a
+# document.
+# Word translations are found by IBM model 1 (Brown et al. 1993), trained on the test's source and reference.
+
 
 #: Number of initial letters by which two words count as forms of one: inflection mostly changes the end of a word.
 STEM = 5

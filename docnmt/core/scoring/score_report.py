@@ -10,12 +10,18 @@ from statistics import fmean
 from typing import Any
 
 from docnmt.core.formality import language_pair
-from docnmt.core.scoring.address import Address, address_doubt, score_address
 from docnmt.core.scoring.align_lines import LineLayout, with_partners
 from docnmt.core.scoring.bootstrap import Comparison, format_comparisons, of_seeds, paired_bootstrap, reservations
 from docnmt.core.scoring.comet import Comet, require_comet
 from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig
-from docnmt.core.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
+from docnmt.core.scoring.consistency import (
+    Address,
+    Consistency,
+    address_doubt,
+    learn_lexicon,
+    lexical_consistency,
+    score_address,
+)
 from docnmt.core.scoring.evaluation import Evaluation, Scores
 from docnmt.core.scoring.metrics import evaluate_systems
 from docnmt.core.scoring.text_parts import PartScores
