@@ -29,7 +29,7 @@ from docnmt.runtime.errors import UsageError
 from docnmt.runtime.launch import place
 
 if TYPE_CHECKING:
-    from docnmt.core.scoring.generative import Question
+    from docnmt.core.scoring.discourse import Question
 
 COMMAND = Command(
     "docnmt-score",
@@ -116,8 +116,7 @@ def _contrastive(given: Given) -> None:
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
     documents = _documents(asked, models, path)
     from docnmt.apps.commands.scoring import scorer
-    from docnmt.core.scoring.contrastive import contrastive_report, with_contexts
-    from docnmt.core.scoring.contrastive_files import read_contrastive
+    from docnmt.core.scoring.discourse import contrastive_report, read_contrastive, with_contexts
 
     groups = read_contrastive(path, documents=documents)
     if hopeless := sum(group.hopeless for group in groups):
@@ -135,8 +134,7 @@ def _answers(given: Given) -> None:
     """Search given translations for expected words."""
     others = _belongs([*TRANSLATION, *QUESTIONS, *SEARCH], "with --generative and --sys")
     config = COMMAND.resolve(given, GENERATIVE, explain=others)
-    from docnmt.core.scoring.generative import GenerativeReport
-    from docnmt.core.scoring.generative_files import read_answers, read_questions
+    from docnmt.core.scoring.discourse import GenerativeReport, read_answers, read_questions
 
     answers = config["answers"]
     questions = read_questions(Path(config["generative"].generative))
@@ -154,8 +152,7 @@ def _generative(given: Given) -> None:
     asked, models, path = config["questions"], config["models"], Path(config["command"].generative)
     documents = _documents(asked, models, path)
     from docnmt.apps.commands.scoring import answers
-    from docnmt.core.scoring.generative import GenerativeReport
-    from docnmt.core.scoring.generative_files import in_contexts, read_questions
+    from docnmt.core.scoring.discourse import GenerativeReport, in_contexts, read_questions
 
     questions = read_questions(path, documents=documents)
     _note_hopeless(questions)

@@ -37,7 +37,7 @@ import torch
 from torch import Tensor
 from tree_recall import Seen, choices, open_model, pieces, questions
 
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_json
 

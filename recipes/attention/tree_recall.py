@@ -39,7 +39,7 @@ from make import SEPARATOR
 from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import last_sentence_units
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import examples_as_documents
 from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.functional import select_and_attend as selective

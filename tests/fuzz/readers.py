@@ -27,9 +27,7 @@ from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.preprocess import describe_folder, stored_tokenizers
 from docnmt.core.read_corpus import Reading, SplitFiles, read_split
-from docnmt.core.scoring.contrastive import with_contexts
-from docnmt.core.scoring.contrastive_files import read_contrastive
-from docnmt.core.scoring.generative_files import read_questions
+from docnmt.core.scoring.discourse import read_contrastive, read_questions, with_contexts
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.describe_run import describe_checkpoint

@@ -17,7 +17,7 @@ from test_joined_units import Numbers, build
 
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus

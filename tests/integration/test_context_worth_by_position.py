@@ -18,7 +18,7 @@ from test_joined_units import build
 
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.cross_entropy import CrossEntropy
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.runtime.errors import UserError

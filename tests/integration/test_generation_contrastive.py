@@ -18,8 +18,7 @@ from docnmt.apps.commands.scoring import answers
 from docnmt.apps.options import ModelsConfig
 from docnmt.cli import score
 from docnmt.core.batch import last_sentence_units
-from docnmt.core.scoring.contrastive import ForcedExample
-from docnmt.core.scoring.generative import Question
+from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import translate_corpus

@@ -24,7 +24,7 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.given_translations import first_of_documents

@@ -15,7 +15,7 @@ import torch
 from docnmt.core.batch import TranslationBatch, collate, planned_units, structure_positions
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import BOS, BRK, EOS
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus

@@ -23,7 +23,7 @@ from toy import assert_same_checkpoint, log
 from docnmt.cli.train import main as train
 from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.core.data.tokenizer import BOS
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus

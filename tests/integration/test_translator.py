@@ -20,7 +20,7 @@ import docnmt
 from docnmt.cli import inspect, train
 from docnmt.core.corpus import ParallelCorpus, StructureBuilder, structure_of
 from docnmt.core.formats.glossary import Glossary
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.model_card import model_card

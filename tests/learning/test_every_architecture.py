@@ -24,7 +24,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.encoder_decoder import TranslationModel
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import translate_corpus

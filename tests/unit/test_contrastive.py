@@ -5,8 +5,13 @@ import random
 
 import pytest
 
-from docnmt.core.scoring.contrastive import ContrastiveGroup, ForcedExample, contrastive_report, with_contexts
-from docnmt.core.scoring.contrastive_files import read_contrastive
+from docnmt.core.scoring.discourse import (
+    ContrastiveGroup,
+    ForcedExample,
+    contrastive_report,
+    read_contrastive,
+    with_contexts,
+)
 from docnmt.runtime.errors import UserError
 
 HEADER = "group\tcorrect\tsrc_context\tsrc\ttgt_context\ttgt\tphenomenon\tdistance"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.core.scoring.generative_files import read_questions
+from docnmt.core.scoring.discourse import read_questions
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "dialogue"))
 

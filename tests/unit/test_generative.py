@@ -10,9 +10,7 @@ import pytest
 from test_scoring import write
 
 from docnmt.cli import score as command
-from docnmt.core.scoring.contrastive import ForcedExample
-from docnmt.core.scoring.generative import Question
-from docnmt.core.scoring.generative_files import in_contexts, read_answers, read_questions
+from docnmt.core.scoring.discourse import ForcedExample, Question, in_contexts, read_answers, read_questions
 from docnmt.runtime.errors import UserError
 
 

@@ -9,8 +9,7 @@ from docnmt.apps.commands.models import load_models
 from docnmt.apps.commands.output import Limited, beginning, progress_of
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.scoring.contrastive import ForcedExample
-from docnmt.core.scoring.generative import Question
+from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import translate_corpus

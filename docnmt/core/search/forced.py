@@ -16,7 +16,7 @@ from docnmt.core.batch import TranslationBatch, collate, last_sentence_units, pl
 from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of, ranges
 from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
-from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.units import Units
 from docnmt.functional.loss import label_log_probs
 from docnmt.runtime import ranks

@@ -1,0 +1,627 @@
+"""Contrastive and generative test sets: their files, contexts and reports."""
+
+from __future__ import annotations
+
+import glob
+import random
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from docnmt.core.formats.table_rows import open_table, text_rows
+from docnmt.core.lines import TextLines
+from docnmt.core.scoring.config import CONTEXT_SEED
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.structured import Count, Name, OpenObject, checked, parse_json
+
+# Contrastive evaluation: the share of questions in which a model prefers the right translation, by context, to others.
+#
+# A group is one source sentence in its context with several translations, exactly one of them right. The model scores
+# each; the group counts as solved when the right one scores strictly best (Sennrich 2017; Müller et al. 2018).
+# `contrastive_files.py` reads the files; `docnmt.core.search.forced` scores.
+
+
+@dataclass(frozen=True)
+class ForcedExample:
+    """A translation to score: log p(target | source, contexts), where the target context is given, not generated.
+
+    Attributes:
+        source_context: the sentences before `source` in its document, in order.
+        target_context: their translations, as many as the source's unless the file has none.
+    """
+
+    source_context: tuple[str, ...]
+    source: str
+    target_context: tuple[str, ...]
+    target: str
+
+    def contexts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return source and target context with as many sentences as the source's has; one if only the target has any.
+
+        Missing target sentences are empty, surplus ones are joined with the first.
+        """
+        source = self.source_context or ("",) * min(1, len(self.target_context))
+        given, surplus = self.target_context, len(self.target_context) - len(source)
+        if surplus <= 0:
+            return source, ("",) * -surplus + given
+        return source, (" ".join(given[: surplus + 1]), *given[surplus + 1 :])
+
+
+@dataclass(frozen=True)
+class ContrastiveGroup:
+    """Several translations of one sentence; `correct` is the index of the right one."""
+
+    variants: tuple[ForcedExample, ...]
+    correct: int
+    labels: dict[str, str]
+
+    @property
+    def hopeless(self) -> bool:
+        """True if a wrong translation equals the right one, so that no scores can tell them apart."""
+        return [variant.target for variant in self.variants].count(self.variants[self.correct].target) > 1
+
+    def solved(self, scores: Sequence[float]) -> bool:
+        """Return True if the right variant has strictly the best of `scores`, one per variant."""
+        return all(scores[self.correct] > s for i, s in enumerate(scores) if i != self.correct)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The number of solved groups among all; `chance` is the accuracy of guessing, in percent."""
+
+    solved: int
+    groups: int
+    chance: float
+
+    @property
+    def percent(self) -> float:
+        """The share of solved groups, in percent."""
+        return 100 * self.solved / self.groups
+
+    def line(self, name: str) -> str:
+        """Return a row of the printed table."""
+        return f"{name:<24} {self.percent:7.1f}% {self.chance:7.1f}% {self.groups:8,}"
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the JSON entry."""
+        return {"accuracy": self.percent, "chance": self.chance, "groups": self.groups}
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastiveReport:
+    """The results of a contrastive test: which groups were solved."""
+
+    groups: Sequence[ContrastiveGroup]
+    solved: Sequence[bool]
+
+    @property
+    def overall(self) -> Accuracy:
+        """The accuracy on all groups."""
+        return self.by()[()]
+
+    def by(self, *names: str) -> dict[tuple[str, ...], Accuracy]:
+        """Return the accuracy for every combination of these labels' values, in natural order."""
+        found = cells([group.labels for group in self.groups], *names)
+        return {key: self._accuracy(indices) for key, indices in found.items()}
+
+    def _accuracy(self, indices: Sequence[int]) -> Accuracy:
+        chance = sum(1 / len(self.groups[i].variants) for i in indices) / len(indices)
+        return Accuracy(sum(self.solved[i] for i in indices), len(indices), 100 * chance)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The labels that all groups have."""
+        return shared_labels([group.labels for group in self.groups])
+
+    def __str__(self) -> str:
+        lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", self.overall.line("all")]
+        for name in self.label_names:
+            lines += ["", *(cell.line(f"{name} {value or '-'}") for (value,), cell in self.by(name).items())]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return accuracies overall and by each label, and for every group whether it was solved."""
+        return {
+            **self.overall.to_dict(),
+            "by": {
+                name: {value: cell.to_dict() for (value,), cell in self.by(name).items()} for name in self.label_names
+            },
+            "solved": [{**group.labels, "solved": done} for group, done in zip(self.groups, self.solved, strict=True)],
+        }
+
+
+def cells(labels: Sequence[Mapping[str, str]], *names: str) -> dict[tuple[str, ...], list[int]]:
+    """Return the questions with each combination of these labels' values, in the values' natural order."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for index, each in enumerate(labels):
+        found.setdefault(tuple(each[name] for name in names), []).append(index)
+    return {key: found[key] for key in sorted(found, key=lambda key: [*map(_natural, key)])}
+
+
+def shared_labels(labels: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the labels that all questions have."""
+    return [name for name in labels[0] if all(name in each for each in labels)]
+
+
+def contrastive_report(
+    groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExample]], list[float]]
+) -> ContrastiveReport:
+    """Score all variants of all groups and report which groups are solved.
+
+    Args:
+        score: returns the log-probabilities of the examples' last target sentences, in order.
+
+    Raises:
+        ValueError: there is no group, or the number of scores differs from that of examples.
+    """
+    if not groups:
+        raise ValueError("there is no contrastive group to judge")
+    examples = [variant for group in groups for variant in group.variants]
+    scores = score(examples)
+    if len(scores) != len(examples):
+        raise ValueError(f"{len(scores)} scores for {len(examples)} examples")
+    rest = iter(scores)
+    return ContrastiveReport(groups, [group.solved([next(rest) for _ in group.variants]) for group in groups])
+
+
+def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = CONTEXT_SEED) -> list[ContrastiveGroup]:
+    """Return the same questions in other contexts, which shows whether the model uses its context.
+
+    Args:
+        kind: `true` (unchanged), `shuffled` (the group's own context sentences in another order), `foreign`
+            (the context of a group with another source sentence), `none`. A group whose context has no two different
+            sentences is not changed by `shuffled`.
+
+    Raises:
+        ValueError: `kind` is none of these.
+        UserError: there is no foreign context, or no context has two different sentences to shuffle.
+    """
+    rng = random.Random(seed)
+    if kind == "true":
+        return list(groups)
+    if kind == "none":
+        return [_in_context(group, (), ()) for group in groups]
+    if kind == "shuffled":
+        if not any(_can_be_shuffled(group) for group in groups):
+            raise UserError("no group has two different context sentences that could be shuffled; use another context")
+        return [_shuffled(group, rng) for group in groups]
+    if kind == "foreign":
+        others = (_asking_otherwise(groups, group.variants[0].source, rng) for group in groups)
+        return [
+            _in_context(group, other.source_context, other.target_context)
+            for group, other in zip(groups, others, strict=True)
+        ]
+    raise ValueError(f"no context '{kind}'; there are true, shuffled, foreign, none")
+
+
+def _in_context(group: ContrastiveGroup, source: tuple[str, ...], target: tuple[str, ...]) -> ContrastiveGroup:
+    variants = (replace(variant, source_context=source, target_context=target) for variant in group.variants)
+    return replace(group, variants=tuple(variants))
+
+
+def _can_be_shuffled(group: ContrastiveGroup) -> bool:
+    return len(set(group.variants[0].source_context)) > 1
+
+
+def _shuffled(group: ContrastiveGroup, rng: random.Random) -> ContrastiveGroup:
+    context = group.variants[0].source_context
+    order = list(range(len(context)))
+    while _can_be_shuffled(group) and tuple(context[i] for i in order) == context:
+        rng.shuffle(order)
+    variants = []
+    for variant in group.variants:
+        source, target = (tuple(side[i] for i in order) for side in variant.contexts())
+        target = target if variant.target_context else ()
+        variants.append(replace(variant, source_context=source, target_context=target))
+    return replace(group, variants=tuple(variants))
+
+
+def _asking_otherwise(groups: Sequence[ContrastiveGroup], source: str, rng: random.Random) -> ForcedExample:
+    """Return an example of a random group with another source sentence."""
+    for _ in range(1000):
+        if (other := groups[rng.randrange(len(groups))].variants[0]).source != source:
+            return other
+    raise UserError(f"no other group's context can replace that of '{source}': all ask about the same sentence")
+
+
+def _natural(value: str) -> tuple[bool, float, str]:
+    """Return a sorting key that puts numbers, by size, before words."""
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value
+
+
+# Reading of contrastive test sets in their known formats.
+#
+# - TSV with a row for every translation: `group correct src_context src tgt_context tgt` and label columns; also
+#   `ctx_en src_en ctx_de tgt_de`, any two languages. Contexts are sentences joined by `<SEP>`.
+# - ContraPro's JSON (Müller et al. 2018), with the OpenSubtitles documents it was made from, or without context.
+# - DiscEvalMT's JSON (Bawden et al. 2018): anaphora and lexical choice.
+
+
+SEPARATOR = "<SEP>"
+#: The sentences of a text, one or more.
+Texts = Annotated[list[str], Meta(min_length=1)]
+COLUMNS = ("src_context", "src", "tgt_context", "tgt")
+#: The keys that `--json` writes for a question besides its labels, which cannot have these names.
+RESULTS = ("solved", "answered")
+
+
+def read_contrastive(path: Path, *, documents: Path | None = None) -> list[ContrastiveGroup]:
+    """Read the groups of a contrastive test set, in the file's order.
+
+    Args:
+        documents: for ContraPro's JSON, the folder of OpenSubtitles documents that its `setup_opensubs.sh` makes.
+
+    Raises:
+        UserError: the file is unreadable or in none of the formats above; the message names the line or entry.
+    """
+    groups = _read_contrastive_json(path, documents) if path.suffix == ".json" else _read_contrastive_tsv(path)
+    if not groups:
+        raise UserError(f"{path}: holds no contrastive group")
+    return groups
+
+
+def read_json(path: Path) -> object:
+    """Read the content of a JSON file.
+
+    Raises:
+        UserError: the file cannot be read, is not JSON in UTF-8, or is nested too deeply.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not valid JSON, which is UTF-8: {error}") from error
+    return parse_json(text, str(path))
+
+
+def _read_contrastive_tsv(path: Path) -> list[ContrastiveGroup]:
+    header, table_rows = read_rows(path)
+    columns = column_names(header)
+    if not {"group", "correct"} <= set(header) or len(columns) < len(COLUMNS):
+        raise UserError(
+            f"{path}:1: expected the columns group, correct, {', '.join(COLUMNS)} "
+            f"(or ctx_en, src_en, ctx_de, tgt_de), got {', '.join(header)[:200]}"
+        )
+    rows: dict[str, list[dict[str, str]]] = {}
+    for _, row in table_rows:
+        rows.setdefault(row["group"], []).append(row)
+    names = [columns[name] for name in COLUMNS]
+    labels = [name for name in header if name not in ("group", "correct", *names)]
+    return [_group_of_rows(path, name, members, names, labels) for name, members in rows.items()]
+
+
+def read_rows(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
+    """Read the columns of a table, and the place and texts of each row; empty lines are left out.
+
+    Raises:
+        UserError: invalid UTF-8 text, two columns of one name, a row with another number of columns, or a value of
+            `correct` other than 0 and 1.
+    """
+    table = open_table(path)
+    if taken := [name for name in RESULTS if name in table.names]:
+        raise UserError(f"{path}:1: rename the column '{taken[0]}', which is the name of what is found")
+    rows = [(place, row) for place, row in text_rows(table, table.names) if any(map(str.strip, row.values()))]
+    for place, row in rows:
+        if row.get("correct", "1") not in ("0", "1"):
+            raise UserError(f"{place}: column 'correct' must be 0 or 1, got '{row['correct']}'")
+    return table.names, rows
+
+
+def column_names(header: Sequence[str]) -> dict[str, str]:
+    """Map the present columns of `COLUMNS` to their names in this header."""
+    found = {name: name for name in COLUMNS if name in header}
+    for language in [name[4:] for name in header if name.startswith("ctx_")]:
+        for side in ("src", "tgt"):
+            if f"{side}_{language}" in header:
+                found |= {f"{side}_context": f"ctx_{language}", side: f"{side}_{language}"}
+    return found
+
+
+def _group_of_rows(
+    path: Path, name: str, rows: Sequence[dict[str, str]], columns: Sequence[str], labels: Sequence[str]
+) -> ContrastiveGroup:
+    right = [i for i, row in enumerate(rows) if row["correct"] == "1"]
+    if len(right) != 1 or len(rows) < 2:
+        raise UserError(
+            f"{path}: group {name} has {len(right)} correct of {len(rows)} rows; expected one of two or more"
+        )
+    source_context, source, target_context, target = columns
+    variants = tuple(
+        ForcedExample(sentences_of(row[source_context]), row[source], sentences_of(row[target_context]), row[target])
+        for row in rows
+    )
+    if len({(variant.source_context, variant.source) for variant in variants}) != 1:
+        raise UserError(f"{path}: the rows of group {name} must be translations of one source sentence in one context")
+    if not variants[0].source.strip():
+        raise UserError(f"{path}: group {name} has no source sentence; expected text in the column {source}")
+    return ContrastiveGroup(variants, right[0], {label: rows[right[0]][label] for label in labels})
+
+
+def sentences_of(context: str) -> tuple[str, ...]:
+    """Return the sentences of a context column."""
+    return tuple(sentence.strip() for sentence in context.split(SEPARATOR)) if context.strip() else ()
+
+
+def _read_contrastive_json(path: Path, documents: Path | None) -> list[ContrastiveGroup]:
+    content = read_json(path)
+    if isinstance(content, list):
+        entries = checked(content, list[ContraProEntry], f"{path}: not ContraPro's JSON form")
+        return [_contrapro(entry, documents) for entry in entries]
+    blocks = checked(content, dict[str, _Block], f"{path}: neither ContraPro's nor DiscEvalMT's JSON form")
+    return [group for number, block in blocks.items() for group in _discevalmt(f"{path}: '{number}'", block)]
+
+
+class _Wrong(OpenObject):
+    contrastive: str
+
+
+class ContraProEntry(OpenObject):
+    """A question of ContraPro's `contrapro.json`."""
+
+    src_segment: str = field(name="src segment")
+    ref_segment: str = field(name="ref segment")
+    src_pronoun: str = field(name="src pronoun")
+    ref_pronoun: str = field(name="ref pronoun")
+    ante_distance: int = field(name="ante distance")
+    errors: list[_Wrong]
+    document_id: Name | None = field(name="document id", default=None)
+    segment_id: Count | None = field(name="segment id", default=None)
+
+
+def _contrapro(entry: ContraProEntry, documents: Path | None) -> ContrastiveGroup:
+    source_context, target_context = _subtitles(entry, documents) if documents else ((), ())
+    targets = [entry.ref_segment, *(error.contrastive for error in entry.errors)]
+    labels = {
+        "pronoun": f"{entry.src_pronoun}:{entry.ref_pronoun}".lower(),
+        "distance": ">3" if entry.ante_distance > 3 else str(entry.ante_distance),  # as in ContraPro's own report
+    }
+    variants = (ForcedExample(source_context, entry.src_segment, target_context, target) for target in targets)
+    return ContrastiveGroup(tuple(variants), 0, labels)
+
+
+def _subtitles(entry: ContraProEntry, documents: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the sentences before this entry's in its document, `FOLDER/NAME.de` and `.en`; entries count from 1."""
+    if entry.document_id is None or not entry.segment_id:
+        raise UserError(f"{documents}: an entry has no 'document id' and 'segment id', so its context is unknown")
+    found = next(documents.glob(f"*/{glob.escape(entry.document_id)}"), None)
+    if found is None:
+        raise UserError(f"{documents}: no document '{entry.document_id}' in any of its folders")
+    before = entry.segment_id - 1
+    source, target = (tuple(islice(TextLines(found.with_suffix(side)), before)) for side in (".en", ".de"))
+    return source, target
+
+
+class _Target(OpenObject):
+    """A right translation (`correct` or `semi-correct`) and a wrong one, each with its context."""
+
+    incorrect: Texts
+    correct: Texts | None = None
+    semi_correct: Texts | None = field(name="semi-correct", default=None)
+    type: str = ""
+
+
+class _Example(OpenObject):
+    src: Texts
+    trg: _Target
+
+
+class _Block(OpenObject):
+    """A block of DiscEvalMT: lexical choice has examples with own sources, anaphora one source with several targets."""
+
+    examples: list[_Example] | None = None
+    src: Texts | None = None
+    trg: list[_Target] | None = None
+    type: str = ""
+
+
+def _discevalmt(where: str, block: _Block) -> Iterator[ContrastiveGroup]:
+    if block.examples is None and (block.src is None or block.trg is None):
+        raise UserError(
+            f"{where}: neither ContraPro's nor DiscEvalMT's JSON form: no 'examples', and no 'src' and 'trg'"
+        )
+    for example in block.examples or ():
+        yield _discevalmt_pair(where, example.src, example.trg, {"type": block.type})
+    for target in block.trg or () if block.examples is None else ():
+        right = "semi-correct" if target.correct is None else "correct"
+        yield _discevalmt_pair(where, block.src or [], target, {"type": target.type, "antecedent": right})
+
+
+def _discevalmt_pair(where: str, source: Sequence[str], target: _Target, labels: dict[str, str]) -> ContrastiveGroup:
+    """Build a group whose target context is the right side's; the wrong side's last sentence gets the same context."""
+    right = target.semi_correct if target.correct is None else target.correct
+    if right is None:
+        raise UserError(f"{where}: expected 'correct' or 'semi-correct' beside 'incorrect'")
+    context, variants = tuple(right[:-1]), (right[-1], target.incorrect[-1])
+    examples = (ForcedExample(tuple(source[:-1]), source[-1], context, variant) for variant in variants)
+    return ContrastiveGroup(tuple(examples), 0, labels)
+
+
+# Generative evaluation of discourse: whether translations have the word forms that depend on context.
+#
+# ctxpro's rule (Wicks and Post 2023, Identifying Context-Dependent Translations for Evaluation Set Production):
+# without
+# case and ASCII punctuation, the expected form occurs between spaces, or at an end. So the form counts anywhere
+# in the sentence, and another right translation does not count: only differences between systems or contexts matter.
+
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A sentence in its context, whose target is a reference or empty, with the form expected in a translation."""
+
+    example: ForcedExample
+    expected: str
+    labels: dict[str, str]
+
+    @property
+    def hopeless(self) -> bool:
+        """True if no translation can have the form, because the rule removes its punctuation."""
+        return self.expected != self.expected.translate(_PUNCTUATION)
+
+    def answered(self, translation: str) -> bool:
+        """Return True if the form occurs in the translation as a word, or as consecutive words."""
+        return f" {self.expected.lower()} " in f" {translation.strip().lower().translate(_PUNCTUATION)} "
+
+
+@dataclass(frozen=True, eq=False)
+class GenerativeReport:
+    """The results of a generative test: which questions were answered, by the system and by the references."""
+
+    questions: Sequence[Question]
+    answered: Sequence[bool]
+
+    @classmethod
+    def of(cls, questions: Sequence[Question], translations: Sequence[str]) -> GenerativeReport:
+        """Check a translation for each question."""
+        return cls(questions, [one.answered(text) for one, text in zip(questions, translations, strict=True)])
+
+    def by(self, *names: str) -> dict[tuple[str, ...], dict[str, float]]:
+        """Return accuracies of system and references in percent, and the number of questions, by these labels."""
+        found = cells([question.labels for question in self.questions], *names)
+        return {key: self._accuracy(indices) for key, indices in found.items()}
+
+    def _accuracy(self, indices: Sequence[int]) -> dict[str, float]:
+        right = sum(self.answered[i] for i in indices)
+        found = {"accuracy": 100 * right / len(indices), "questions": len(indices)}
+        questions = [self.questions[i] for i in indices]
+        if all(question.example.target for question in questions):
+            references = sum(question.answered(question.example.target) for question in questions)
+            found["reference"] = 100 * references / len(indices)
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"{'':<24} {'accuracy':>8} {'reference':>9} {'questions':>9}", _line("all", self.by()[()])]
+        for name in shared_labels([question.labels for question in self.questions]):
+            lines += ["", *(_line(f"{name} {value or '-'}", cell) for (value,), cell in self.by(name).items())]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return accuracies overall and by each label, and for every question whether it was answered."""
+        names = shared_labels([question.labels for question in self.questions])
+        return {
+            **self.by()[()],
+            "by": {name: {value: cell for (value,), cell in self.by(name).items()} for name in names},
+            "answered": [
+                {**question.labels, "expected": question.expected, "answered": done}
+                for question, done in zip(self.questions, self.answered, strict=True)
+            ],
+        }
+
+
+def _line(name: str, cell: dict[str, float]) -> str:
+    reference = f"{cell['reference']:8.1f}%" if "reference" in cell else f"{'-':>9}"
+    return f"{name:<24} {cell['accuracy']:7.1f}% {reference} {cell['questions']:9,}"
+
+
+# Reading of generative test sets, with the form expected in each translation, and of translations.
+#
+# - TSV with a row per question: `expected` (or `pronoun`) and, if known, `src_context src tgt_context tgt` (or
+#   `ctx_en src_en ctx_de tgt_de`), and labels. In a contrastive test set the rows that are `correct` are questions.
+# - ctxpro's JSON (Wicks and Post 2023), which has no contexts; ContraPro's JSON with its documents.
+
+
+def read_questions(path: Path, *, documents: Path | None = None) -> list[Question]:
+    """Read the questions of a file, in order.
+
+    Args:
+        documents: for ContraPro's JSON, the folder of OpenSubtitles documents that its `setup_opensubs.sh` makes.
+
+    Raises:
+        UserError: the file is unreadable or in none of the formats above; the message names the line or entry.
+    """
+    questions = _read_generative_json(path, documents) if path.suffix == ".json" else _read_generative_tsv(path)
+    if not questions:
+        raise UserError(f"{path}: holds no question")
+    return questions
+
+
+def _read_generative_tsv(path: Path) -> list[Question]:
+    header, rows = read_rows(path)
+    columns = column_names(header)
+    expected = next((name for name in ("expected", "pronoun") if name in header), None)
+    if expected is None:
+        raise UserError(f"{path}:1: expected a column 'expected' or 'pronoun', got {', '.join(header)[:200]}")
+    labels = [name for name in header if name not in ("group", "correct", "expected", *columns.values())]
+    questions = []
+    for place, row in rows:
+        if row.get("correct", "1") != "1":
+            continue
+        if not row[expected].strip():
+            raise UserError(f"{place}: nothing in the column '{expected}'; expected what a translation should have")
+        source_context, source, target_context, target = (row.get(columns.get(name, ""), "") for name in COLUMNS)
+        example = ForcedExample(sentences_of(source_context), source, sentences_of(target_context), target)
+        questions.append(Question(example, row[expected].strip(), {name: row[name] for name in labels}))
+    return questions
+
+
+class _CtxproEntry(OpenObject):
+    source: str = field(name="src segment")
+    reference: str = field(name="ref segment")
+    expected: str
+    rule: str
+
+
+def _read_generative_json(path: Path, documents: Path | None) -> list[Question]:
+    content = read_json(path)
+    if isinstance(content, list) and content and isinstance(content[0], dict) and "expected" in content[0]:
+        return [
+            Question(ForcedExample((), entry.source, (), entry.reference), entry.expected, {"rule": entry.rule})
+            for entry in checked(content, list[_CtxproEntry], f"{path}: not ctxpro's JSON form")
+        ]
+    groups = read_contrastive(path, documents=documents)
+    if "pronoun" not in groups[0].labels:
+        raise UserError(f"{path}: neither ctxpro's nor ContraPro's JSON form, which say what is expected")
+    return [
+        Question(group.variants[group.correct], group.labels["pronoun"].rpartition(":")[2], group.labels)
+        for group in groups
+    ]
+
+
+def in_contexts(questions: Sequence[Question], kind: str, *, seed: int) -> list[Question]:
+    """Return the same questions in other contexts (see `docnmt.core.scoring.discourse.with_contexts`).
+
+    Raises:
+        UserError: see there.
+    """
+    groups = [ContrastiveGroup((question.example,), 0, question.labels) for question in questions]
+    changed = with_contexts(groups, kind, seed=seed)
+    return [replace(each, example=group.variants[0]) for each, group in zip(questions, changed, strict=True)]
+
+
+def read_answers(path: Path, number: int, language: str | None) -> list[str]:
+    """Read the translations of `number` questions, one per line.
+
+    Args:
+        language: if given, each line begins with the context's translation, and the answer is its last sentence by
+            ctxpro's rules for this language.
+
+    Raises:
+        UserError: another number of lines, or the package with ctxpro's rules is missing or does not know the language.
+    """
+    lines = list(TextLines(path))
+    if len(lines) != number:
+        raise UserError(f"{path}: {len(lines):,} lines, but there are {number:,} questions; expected a line for each")
+    return lines if language is None else [*map(_last_sentence(language), lines)]
+
+
+def _last_sentence(language: str) -> Callable[[str], str]:
+    try:
+        from sentence_splitter import SentenceSplitter, SentenceSplitterException
+    except ImportError as error:
+        raise UserError("--last-sentence needs sentence-splitter: pip install 'docnmt[ctxpro]'") from error
+    try:
+        split = SentenceSplitter(language=language).split
+    except SentenceSplitterException as error:
+        raise UserError(f"--last-sentence {language}: {' '.join(str(error).split())}") from error
+    return lambda line: [line, *split(text=line.strip())][-1]
