@@ -20,7 +20,7 @@ from docnmt.core.models.encoder_decoder import (
     is_translation_model,
 )
 from docnmt.core.reading import ReadingPlan
-from docnmt.core.scoring.evaluation import Metric
+from docnmt.core.scoring.metrics import Metric
 from docnmt.core.search.beam_search import BeamSearch
 from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.search.generator import Generator

@@ -45,7 +45,7 @@ class MetricKind:
 
     Attributes:
         make: a function, or a reference to it, from the name of sacreBLEU's tokenizer and the references, each a list
-            of lines, to a `docnmt.core.scoring.evaluation.Metric` or a metric of sacreBLEU.
+            of lines, to a `docnmt.core.scoring.metrics.Metric` or a metric of sacreBLEU.
         of: what a line is.
     """
 

@@ -12,11 +12,8 @@ import pytest
 from test_scoring import write
 
 from docnmt.cli import score as command
-from docnmt.core.scoring import agreement
-from docnmt.core.scoring.bootstrap import paired_bootstrap
-from docnmt.core.scoring.comet import Comet, windows
-from docnmt.core.scoring.evaluation import Summed
-from docnmt.core.scoring.metrics import evaluate
+from docnmt.core.scoring import metrics as agreement
+from docnmt.core.scoring.metrics import Comet, Summed, evaluate, paired_bootstrap, windows
 from docnmt.registry import METRICS
 
 MODEL = "model.ckpt"

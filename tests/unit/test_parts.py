@@ -12,8 +12,7 @@ from sacrebleu.metrics import BLEU
 from test_scoring import corpus, write
 
 from docnmt.cli import score as command
-from docnmt.core.scoring.evaluation import Evaluation
-from docnmt.core.scoring.metrics import evaluate
+from docnmt.core.scoring.metrics import Evaluation, evaluate
 from docnmt.core.scoring.text_parts import PartScores, parts
 
 BY = ["position", "document-length", "sentence-length"]

@@ -24,8 +24,7 @@ from docnmt.apps.report.scores import (
     read_test_sets,
 )
 from docnmt.core.scoring.config import DEFAULT
-from docnmt.core.scoring.evaluation import Evaluation
-from docnmt.core.scoring.metrics import evaluate_systems
+from docnmt.core.scoring.metrics import Evaluation, evaluate_systems
 from docnmt.runtime.errors import UsageError, UserError
 
 SIZES = [1, 2, 3, 5, 9, 17, 4]

@@ -13,13 +13,17 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from docnmt.cli import score as command
-from docnmt.core.scoring import bootstrap
+from docnmt.core.scoring import metrics as bootstrap
 from docnmt.core.scoring.align_lines import read_layout
-from docnmt.core.scoring.bootstrap import format_comparisons, paired_bootstrap
 from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
-from docnmt.core.scoring.evaluation import lower_is_better
-from docnmt.core.scoring.metrics import evaluate, evaluate_systems
+from docnmt.core.scoring.metrics import (
+    evaluate,
+    evaluate_systems,
+    format_comparisons,
+    lower_is_better,
+    paired_bootstrap,
+)
 from docnmt.registry import METRICS, register_metric
 from docnmt.runtime.errors import UserError
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import TER
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
-from docnmt.core.scoring import ter
-from docnmt.core.scoring.ter import FastTER, edits
+from docnmt.core.scoring import metrics as ter
+from docnmt.core.scoring.metrics import FastTER, edits
 
 few_words = st.lists(st.sampled_from("abcd"), max_size=14)
 

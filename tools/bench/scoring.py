@@ -26,11 +26,9 @@ import numpy as np
 from sacrebleu.metrics import TER
 
 from docnmt.core.scoring.align_lines import read_layout
-from docnmt.core.scoring.bootstrap import paired_bootstrap
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
-from docnmt.core.scoring.metrics import evaluate_systems
+from docnmt.core.scoring.metrics import FastTER, evaluate_systems, paired_bootstrap
 from docnmt.core.scoring.resegment import divide, mweralign
-from docnmt.core.scoring.ter import FastTER
 
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 T = TypeVar("T")

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from docnmt.core.formality import ADDRESS_WORDS, AddressRule, Form, address_language, second_person
-from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, interval
-from docnmt.core.scoring.evaluation import Evaluation, sum_documents
+from docnmt.core.scoring.metrics import FEW_DOCUMENTS, Evaluation, interval, sum_documents
 
 # Scores of forms of address: agreement of a translation with its reference, and consistency in a document.
 #

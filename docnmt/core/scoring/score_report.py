@@ -11,8 +11,6 @@ from typing import Any
 
 from docnmt.core.formality import language_pair
 from docnmt.core.scoring.align_lines import LineLayout, with_partners
-from docnmt.core.scoring.bootstrap import Comparison, format_comparisons, of_seeds, paired_bootstrap, reservations
-from docnmt.core.scoring.comet import Comet, require_comet
 from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig
 from docnmt.core.scoring.consistency import (
     Address,
@@ -22,8 +20,18 @@ from docnmt.core.scoring.consistency import (
     lexical_consistency,
     score_address,
 )
-from docnmt.core.scoring.evaluation import Evaluation, Scores
-from docnmt.core.scoring.metrics import evaluate_systems
+from docnmt.core.scoring.metrics import (
+    Comet,
+    Comparison,
+    Evaluation,
+    Scores,
+    evaluate_systems,
+    format_comparisons,
+    of_seeds,
+    paired_bootstrap,
+    require_comet,
+    reservations,
+)
 from docnmt.core.scoring.text_parts import PartScores
 from docnmt.runtime.picture import picture_form
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.core.scoring.evaluation import Evaluation
+from docnmt.core.scoring.metrics import Evaluation
 from docnmt.runtime.picture import picture_form, write_picture
 
 #: The first values of parts: 1, 2, 3-4, 5-8 … sentences; 1-5, 6-10 … tokens.

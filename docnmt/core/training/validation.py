@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from docnmt.core.scoring.evaluation import lower_is_better
+from docnmt.core.scoring.metrics import lower_is_better
 from docnmt.core.tasks.task import ContextTask, Dataset, SampleTask
 from docnmt.core.training.check_options import asks_task_metrics
 from docnmt.core.training.interrupts import Interrupts
