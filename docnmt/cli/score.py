@@ -104,7 +104,7 @@ def _translations(given: Given) -> None:
     """Score translations."""
     others = _belongs([*CONTRASTIVE, *GENERATIVE, *SEARCH], "without --contrastive FILE or --generative FILE")
     config = COMMAND.resolve(given, TRANSLATION, explain=others)
-    from docnmt.core.scoring.score_files import score_translation
+    from docnmt.core.scoring.report import score_translation
 
     _show(score_translation(config["translation"], config["report"]), config["translation"].json)
 

@@ -13,7 +13,7 @@ from test_scoring import corpus, write
 
 from docnmt.cli import score as command
 from docnmt.core.scoring.metrics import Evaluation, evaluate
-from docnmt.core.scoring.text_parts import PartScores, parts
+from docnmt.core.scoring.report import PartScores, parts
 
 BY = ["position", "document-length", "sentence-length"]
 

@@ -17,7 +17,7 @@ from typing import Any  # JSON
 import numpy as np
 
 from docnmt.core.scoring.metrics import Comparison, Evaluation, paired_bootstrap
-from docnmt.core.scoring.text_parts import TextPart, parts
+from docnmt.core.scoring.report import TextPart, parts
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.structured import parse_json, read_limited
 

@@ -1,17 +1,21 @@
-"""The report on a translation that `docnmt-score --ref --sys` and `docnmt-generate` print."""
+"""The report that docnmt-score prints, by parts of the text, and as JSON."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
+from docnmt.core.data_options import Columns, parse_columns
 from docnmt.core.formality import language_pair
-from docnmt.core.scoring.align_lines import LineLayout, with_partners
-from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig
+from docnmt.core.scoring.align_lines import LineLayout, read_layout, with_partners
+from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
 from docnmt.core.scoring.consistency import (
     Address,
     Consistency,
@@ -20,6 +24,7 @@ from docnmt.core.scoring.consistency import (
     lexical_consistency,
     score_address,
 )
+from docnmt.core.scoring.doubts import doubts, records_beside, training_doubt
 from docnmt.core.scoring.metrics import (
     Comet,
     Comparison,
@@ -32,8 +37,129 @@ from docnmt.core.scoring.metrics import (
     require_comet,
     reservations,
 )
-from docnmt.core.scoring.text_parts import PartScores
-from docnmt.runtime.picture import picture_form
+from docnmt.core.scoring.resegment import resegment
+from docnmt.registry.options import same_path
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.files import check_new, write_text
+from docnmt.runtime.picture import picture_form, write_picture
+
+# Parts of a text, by place of sentences and by length of sentences or documents, and the scores of each part.
+#
+# Every sentence is in one part, and scores are functions of summed counts, so the parts' counts add up to the text's.
+
+
+#: The first values of parts: 1, 2, 3-4, 5-8 … sentences; 1-5, 6-10 … tokens.
+_DOUBLING = (1, 2, *(2**n + 1 for n in range(1, 40)))
+_TOKENS = (1, 6, 11, 16, 21, 31, 41, 61)
+_COLUMN_OF_LENGTH = 1  # in the counts of s-BLEU: tokens of the reference
+
+
+@dataclass(frozen=True, eq=False)
+class TextPart:
+    """A part of a text: sentences (n,) with a property that `label` names, and the documents that have some of them."""
+
+    label: str
+    sentences: np.ndarray
+    documents: np.ndarray
+
+
+def parts(by: str, evaluation: Evaluation) -> list[TextPart]:
+    """Divide the text into parts that are not empty, in ascending order.
+
+    Args:
+        by: `position` in the document, from 1; `document-length` in sentences; `sentence-length` in the tokens that
+            BLEU sees in the reference (of several, in the one nearest in length).
+    """
+    offsets = evaluation.document_offsets
+    lengths = np.diff(offsets)  # (D,)
+    document = np.repeat(np.arange(len(lengths)), lengths)  # (S,)
+    begins = _TOKENS if by == "sentence-length" else _DOUBLING
+    if by == "position":
+        values = np.arange(offsets[-1]) - offsets[document] + 1
+    elif by == "document-length":
+        values = lengths[document]
+    else:
+        values = evaluation.sentence_counts["s-BLEU"][:, _COLUMN_OF_LENGTH]
+    which = np.maximum(np.searchsorted(begins, values, side="right") - 1, 0)  # a line without a token is in the first
+    chosen = [(part, np.flatnonzero(which == part)) for part in np.unique(which).tolist()]
+    labels = [f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in pairwise(begins)] + [f"{begins[-1]}-"]
+    return [TextPart(labels[part], sentences, np.unique(document[sentences])) for part, sentences in chosen]
+
+
+@dataclass(frozen=True, eq=False)
+class PartScores:
+    """The scores of every part: `scores[system][part]` by metric; the systems' names are for display."""
+
+    by: str
+    parts: Sequence[TextPart]
+    scores: dict[str, list[dict[str, float]]]
+
+    @classmethod
+    def of(cls, by: str, systems: dict[str, Evaluation]) -> PartScores:
+        """Score the parts for systems that were evaluated on the same sentences."""
+        found, whole = parts(by, next(iter(systems.values()))), by == "document-length"
+        return cls(
+            by,
+            found,
+            {
+                name: [each.of_part(part.sentences, part.documents if whole else None) for part in found]
+                for name, each in systems.items()
+            },
+        )
+
+    def __str__(self) -> str:
+        names = [f"{metric}{suffix}" for metric in self._metrics for suffix in self._suffixes]
+        rows = ["\t".join([self.by, "sentences", "documents", *names])]
+        for number, part in enumerate(self.parts):
+            values = (rows[number][metric] for metric in self._metrics for rows in self.scores.values())
+            counts = (str(len(part.sentences)), str(len(part.documents)))
+            rows.append("\t".join([part.label, *counts, *(f"{value:.2f}" for value in values)]))
+        return "\n".join(rows)
+
+    @property
+    def _metrics(self) -> list[str]:
+        return list(next(iter(self.scores.values()))[0])
+
+    @property
+    def _suffixes(self) -> list[str]:
+        return ["", *(f" ({name})" for name in list(self.scores)[1:])]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "by": self.by,
+            "parts": [
+                {
+                    "part": part.label,
+                    "sentences": len(part.sentences),
+                    "documents": len(part.documents),
+                    **{name: rows[number] for name, rows in self.scores.items()},
+                }
+                for number, part in enumerate(self.parts)
+            ],
+        }
+
+    def draw(self, path: Path) -> None:
+        """Draw a picture with a panel per metric and a line per system.
+
+        Raises:
+            UserError: matplotlib is not installed or cannot write this kind of file.
+        """
+        form = picture_form("--plot", path)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.2 * len(self._metrics), 3.4), layout="constrained")
+        for axis, metric in zip(figure.subplots(1, len(self._metrics), squeeze=False)[0], self._metrics, strict=True):
+            for name, rows in self.scores.items():
+                axis.plot([part.label for part in self.parts], [row[metric] for row in rows], marker="o", label=name)
+            axis.set(title=metric, xlabel=self.by.replace("-", " "))
+            axis.tick_params(axis="x", rotation=40)
+            axis.grid(alpha=0.3)
+        figure.axes[0].legend()
+        write_picture(figure, path, form)
+
+
+# The report on a translation that `docnmt-score --ref --sys` and `docnmt-generate` print.
 
 
 @dataclass(frozen=True)
@@ -269,3 +395,72 @@ def _of_sentences(system: Evaluation) -> list[dict[str, float]]:
     names = [name for name in system.sentence_counts if not name.startswith("s-BLEU")]
     columns = [system.of_sentences(name) for name in names]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+# The command `docnmt-score --ref --sys`: read the files, align the sentences, score.
+
+
+#: Number of notes on documents of unusual length that are printed.
+MOST_NOTES = 5
+
+
+def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationReport:
+    """Read the files and score.
+
+    Raises:
+        UsageError: an option needs another one.
+        UserError: a file cannot be read or is not a translation of the others, line by line.
+    """
+    given = {} if wanted.paired or wanted.foreign else {"--samples": config.samples, "--seed": config.seed}
+    problems = [
+        f"{name} has no effect without --paired or --foreign" for name, value in given.items() if value is not None
+    ]
+    problems += problems_of_seeds(len(config.sys), wanted)
+    if wanted.comet_model is not None and config.src is None:
+        problems.append(f"{'--comet' if wanted.comet else '--metrics COMET'} reads the source too: give --src FILE")
+    if wanted.address is not None and config.src is None:
+        problems.append("--address counts lines whose source speaks to somebody: give --src FILE")
+    if problems:
+        raise UsageError(problems)
+    if same_path(config.resegmented, wanted.plot):
+        raise UsageError(f"--resegmented and --plot are both {wanted.plot}; give one of them another name")
+    for name in filter(None, (config.resegmented, wanted.plot)):
+        check_new(Path(name), overwrite=config.overwrite)
+    check_wanted(wanted)
+    columns, _ = parse_columns(config.columns)
+    layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
+    references = [layout.align(Path(path), columns, "target") for path in config.ref]
+    for doubt in doubts(references[0], config.sacrebleu_tokenize):
+        print(f"warning: {config.ref[0]}: {doubt}", file=sys.stderr)
+
+    def read(path: str) -> list[str]:
+        if config.resegment:
+            return _resegmented(Path(path), layout, references[0], columns)
+        return layout.align(Path(path), columns)
+
+    systems = [read(path) for path in config.sys]
+    if config.resegmented is not None:
+        write_text(Path(config.resegmented), layout.written(systems[0]))
+    return report_on(
+        layout,
+        systems,
+        references,
+        [read(path) for path in wanted.paired],
+        [read(path) for path in wanted.foreign],
+        tokenize=config.sacrebleu_tokenize,
+        wanted=wanted,
+        consistency=config.src is not None and len(systems) == 1,
+        samples=SAMPLES if config.samples is None else config.samples,
+        seed=SEED if config.seed is None else config.seed,
+        doubt=training_doubt(records_beside(config.sys), records_beside(wanted.paired)),
+    )
+
+
+def _resegmented(path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns) -> list[str]:
+    """Divide the file's text into the reference's sentences; notes go to stderr."""
+    found = resegment(path, layout, reference, columns)
+    for note in found.notes[:MOST_NOTES]:
+        print(f"note: {note}; it is scored as it is", file=sys.stderr)
+    if (more := len(found.notes) - MOST_NOTES) > 0:
+        print(f"note: {path}: {more:,} more documents are empty or of unusual length", file=sys.stderr)
+    return found.sentences
