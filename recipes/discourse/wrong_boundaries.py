@@ -29,7 +29,7 @@ from pathlib import Path
 
 from docnmt.core.lines import TextLines
 from docnmt.core.read_corpus import side
-from docnmt.core.scoring.align_lines import read_layout
+from docnmt.core.scoring.text_files import read_layout
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_text
 

@@ -24,8 +24,8 @@ from seen import new_documents, seen_lines
 from translation_memory import Memory, Words
 
 from docnmt.core.read_corpus import side
-from docnmt.core.scoring.align_lines import read_layout
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate
+from docnmt.core.scoring.text_files import read_layout
 
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 #: Below this similarity a match is of no use.

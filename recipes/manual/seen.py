@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from measured import keep
 
 from docnmt.cli import command as cli
-from docnmt.core.scoring.align_lines import read_layout
+from docnmt.core.scoring.text_files import read_layout
 from docnmt.runtime.errors import UserError
 
 try:

@@ -31,8 +31,8 @@ except ImportError:
     sys.exit("translation_memory.py: error: needs rapidfuzz; pip install 'docnmt[study]'")
 
 from docnmt.core.read_corpus import side
-from docnmt.core.scoring.align_lines import LineLayout, read_layout
 from docnmt.core.scoring.metrics import Scores, bleu_tokenizer, evaluate
+from docnmt.core.scoring.text_files import LineLayout, read_layout
 from docnmt.core.search.given_translations import first_of_documents
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_text

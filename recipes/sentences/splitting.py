@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from docnmt.core.formats.split_sentences import splitter
-from docnmt.core.scoring.align_lines import read_layout
+from docnmt.core.scoring.text_files import read_layout
 
 Split = Callable[[str], Sequence[str]]
 

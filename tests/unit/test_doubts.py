@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docnmt.core.scoring.doubts import doubts
+from docnmt.core.scoring.text_files import doubts
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import foreign_documents as tool
 
-from docnmt.core.scoring.align_lines import read_layout
+from docnmt.core.scoring.text_files import read_layout
 
 
 def test_the_same_sentences_in_pairs_in_documents_of_the_same_lengths(tmp_path: Path) -> None:

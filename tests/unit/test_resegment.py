@@ -12,8 +12,7 @@ import pytest
 from test_scoring import corpus, write
 
 from docnmt.cli import score as command
-from docnmt.core.scoring.align_lines import read_layout
-from docnmt.core.scoring.resegment import divide, read_documents, resegment
+from docnmt.core.scoring.text_files import divide, read_documents, read_layout, resegment
 from docnmt.runtime.errors import UserError
 
 pytest.importorskip("mweralign")

@@ -14,7 +14,6 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from docnmt.cli import score as command
 from docnmt.core.scoring import metrics as bootstrap
-from docnmt.core.scoring.align_lines import read_layout
 from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
 from docnmt.core.scoring.metrics import (
@@ -24,6 +23,7 @@ from docnmt.core.scoring.metrics import (
     lower_is_better,
     paired_bootstrap,
 )
+from docnmt.core.scoring.text_files import read_layout
 from docnmt.registry import METRICS, register_metric
 from docnmt.runtime.errors import UserError
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "discourse"))
 
 import wrong_boundaries as tool
 
-from docnmt.core.scoring.align_lines import read_layout
+from docnmt.core.scoring.text_files import read_layout
 
 DOCUMENTS = [[[f"w{d}.{s}.{n}" for n in range(2 + (s * 5 + d) % 7)] for s in range(9)] for d in range(12)]
 

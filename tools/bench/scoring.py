@@ -8,7 +8,7 @@ REFERENCE has a sentence a line and empty lines between documents. Systems are F
 words a share replaced, dropped or followed by another, and blocks of words moved. `speed` prints processor time in
 seconds; sacreBLEU's own TER is measured beside ours and must give the same counts. `consistency` is the lexical
 consistency of one system. `resegment` joins the lines of every document (or of all of them, as one), has
-`docnmt.core.scoring.resegment` divide them, and compares the scores with those of the true lines.
+`docnmt.core.scoring.text_files` divide them, and compares the scores with those of the true lines.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from typing import TypeVar
 import numpy as np
 from sacrebleu.metrics import TER
 
-from docnmt.core.scoring.align_lines import read_layout
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
 from docnmt.core.scoring.metrics import FastTER, evaluate_systems, paired_bootstrap
-from docnmt.core.scoring.resegment import divide, mweralign
+from docnmt.core.scoring.text_files import divide, mweralign, read_layout
 
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 T = TypeVar("T")

@@ -31,11 +31,10 @@ from docnmt.apps.commands.output import (
 )
 from docnmt.apps.options import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus, TextArray
-from docnmt.core.scoring.align_lines import LineLayout
 from docnmt.core.scoring.config import ReportConfig
-from docnmt.core.scoring.doubts import HYPOTHESES, SCORES, records_beside, training_doubt
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.scoring.report import TranslationReport, check_wanted, problems_of_seeds, report_on
+from docnmt.core.scoring.text_files import HYPOTHESES, SCORES, LineLayout, records_beside, training_doubt
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.given_translations import first_of_documents
 from docnmt.core.search.translate_corpus import translate_corpus

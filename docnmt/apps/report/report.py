@@ -12,10 +12,10 @@ from docnmt.apps.pages import SHARED, beginning, self_contained, template
 from docnmt.apps.report import scores as charts
 from docnmt.apps.report.scores import Bootstrap, divisions, names_of, read_test_sets
 from docnmt.core.data_options import parse_columns
-from docnmt.core.scoring.align_lines import read_layout, with_partners
 from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
 from docnmt.core.scoring.metrics import FEW_DOCUMENTS, Evaluation, evaluate_systems, lower_is_better, reservations
+from docnmt.core.scoring.text_files import read_layout, with_partners
 from docnmt.registry.registry import METRICS
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import check_writable, write_text

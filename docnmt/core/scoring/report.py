@@ -14,7 +14,6 @@ import numpy as np
 
 from docnmt.core.data_options import Columns, parse_columns
 from docnmt.core.formality import language_pair
-from docnmt.core.scoring.align_lines import LineLayout, read_layout, with_partners
 from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
 from docnmt.core.scoring.consistency import (
     Address,
@@ -24,7 +23,6 @@ from docnmt.core.scoring.consistency import (
     lexical_consistency,
     score_address,
 )
-from docnmt.core.scoring.doubts import doubts, records_beside, training_doubt
 from docnmt.core.scoring.metrics import (
     Comet,
     Comparison,
@@ -37,7 +35,15 @@ from docnmt.core.scoring.metrics import (
     require_comet,
     reservations,
 )
-from docnmt.core.scoring.resegment import resegment
+from docnmt.core.scoring.text_files import (
+    LineLayout,
+    doubts,
+    read_layout,
+    records_beside,
+    resegment,
+    training_doubt,
+    with_partners,
+)
 from docnmt.registry.options import same_path
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_new, write_text

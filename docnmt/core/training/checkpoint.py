@@ -21,7 +21,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from docnmt.core.scoring.doubts import ModelRecord
+from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.registry.migrate import CONFIG_VERSION, migrate, migrate_tensor
 from docnmt.runtime.checksums import KIND, Seal, checksum
 from docnmt.runtime.errors import UserError

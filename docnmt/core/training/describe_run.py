@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from docnmt.core.scoring.doubts import ModelRecord
+from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.journal import format_values
 from docnmt.core.training.probe import largest_batches, probe

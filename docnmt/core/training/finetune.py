@@ -22,7 +22,7 @@ from docnmt.core.models.equal_start import (
     start_as_sentence_model,
     start_problems,
 )
-from docnmt.core.scoring.doubts import ModelRecord
+from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, unique_state

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from docnmt.core.models.config import PARTS, model_config
-from docnmt.core.scoring.doubts import ModelRecord
+from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, load_state
 from docnmt.registry import builtin  # noqa: F401  (registers every component)

@@ -1,0 +1,492 @@
+"""Lines of a translation beside those of a reference: aligned, named, resegmented, doubted."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sys
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise, product
+from pathlib import Path
+
+from docnmt.core.corpus import DocumentStart
+from docnmt.core.data_options import Columns
+from docnmt.core.formats.corpus_side import side_lines
+from docnmt.core.formats.running_text import BREAK
+from docnmt.core.scoring.metrics import scored_sentences
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import CJK, SOUTHEAST
+from docnmt.runtime.structured import OpenObject, read_json
+
+# Matching of the documents of two tables by their names.
+
+
+#: The names of documents; None for one without a name.
+DocumentNames = Sequence[str | None]
+
+
+def places_by_name(path: Path, names: DocumentNames, wanted_path: Path, wanted: DocumentNames) -> list[int]:
+    """Return for each document of `wanted_path` its place in `path`, by the names that both give; if they have no name
+    in common, in the order of the file.
+
+    Raises:
+        UserError: a file lacks documents of the other, or has two of one name in another order.
+    """
+    as_they_stand = list(range(len(names)))
+    if list(names) == list(wanted) or None in names or None in wanted or not set(names) & set(wanted):
+        return as_they_stand
+    for one, there, other, here in ((path, names, wanted_path, wanted), (wanted_path, wanted, path, names)):
+        if twice := [name for name, count in Counter(there).items() if count > 1]:
+            raise UserError(
+                f"{one}: document '{twice[0]}' stands in two places, and {other} has its documents in another order; "
+                "put the rows of each document together"
+            )
+        known = set(here)
+        if surplus := [name for name in there if name not in known]:
+            raise UserError(
+                f"{one}: document '{surplus[0]}' is not in {other} ({len(surplus):,} such documents); both must have "
+                "the same documents, in any order; a missing translation is a row without text"
+            )
+    place = {name: number for number, name in enumerate(names)}
+    return [place[name] for name in wanted]
+
+
+# Alignment of the lines of hypotheses with those of references, and the documents that they form.
+#
+# An empty line in a file of hypotheses is a document break or a missing translation; only the reference (or the
+# source),
+# which has no empty sentence, tells which. So its lines determine the meaning of the others. Lines that are only `<d>`
+# or
+# `<p>` mark documents and paragraphs as in the text of a corpus, and need not be in the other files. Tables that name
+# their documents need no such rules: each row is a sentence, also one without text.
+
+
+DOCUMENT, PARAGRAPH = "<d>", "<p>"
+#: Columns found by the names that known tables have.
+ANY = Columns()
+
+
+@dataclass(frozen=True)
+class LineLayout:
+    """The lines of a file that are sentences, and the documents that they form.
+
+    Attributes:
+        path: the file. rows: its lines without marks; an empty one separates documents.
+        document_offsets: (D+1) the sentence where each document begins, and their number.
+        lines: for every line, marks included, True if it is a sentence.
+        names: of the documents of a table that marks where they begin; then every row is a sentence, also an empty one.
+    """
+
+    path: Path
+    rows: tuple[str, ...]
+    document_offsets: tuple[int, ...]
+    lines: tuple[bool, ...]
+    names: tuple[str | None, ...] = ()
+
+    @property
+    def sentences(self) -> list[str]:
+        """The lines that are sentences, in order."""
+        return [row for row in self.rows if row or self.names]
+
+    def only(self, kept: Sequence[int]) -> LineLayout:
+        """Return the layout of some of its sentences, in order; documents that keep none are left out."""
+        sentences = self.sentences
+        offsets = sorted({bisect_left(kept, offset) for offset in self.document_offsets})
+        names = tuple(self.names[number] for number in self.documents_with(kept)) if self.names else ()
+        return LineLayout(self.path, tuple(sentences[i] for i in kept), tuple(offsets), (True,) * len(kept), names)
+
+    def documents_with(self, kept: Sequence[int]) -> list[int]:
+        """Return the documents that have some of these sentences, which must be in ascending order."""
+        return [
+            number
+            for number, (begin, end) in enumerate(pairwise(self.document_offsets))
+            if bisect_left(kept, begin) < bisect_left(kept, end)
+        ]
+
+    def written(self, sentences: Sequence[str]) -> str:
+        """Return a text with one line for each line of this file, from sentences that translate its own."""
+        rest = iter(sentences)
+        places = self._between() if self.names else [row != "" for row in self.rows]
+        return "".join(f"{next(rest) if place else ''}\n" for place in places)
+
+    def align(self, path: Path, columns: Columns = ANY, role: str = "hypothesis") -> list[str]:
+        """Return the sentences of another file, one for each of this one's; an empty one is a missing translation.
+
+        `columns` and `role` are as in `read_layout`.
+
+        Documents that both files name are matched by name. Line by line, a text is empty where this one is (with
+        or without lines for marks), or has one empty line between the documents. Or it has as many sentences, with
+        the same documents (two empty lines for one, empty lines at the end) or with no break at all. Rows that are
+        empty in this table may be missing there.
+
+        Raises:
+            UserError: it has another number of sentences, or other documents.
+        """
+        other = read_layout(path, columns, role, may_be_empty=True)
+        if other.names and None not in other.names:
+            other = other.in_order(places_by_name(path, other.names, self.path, self.names))
+        for places in [] if other.names else self._places():
+            if len(other.rows) == len(places) and not any(
+                row for place, row in zip(places, other.rows, strict=True) if not place
+            ):
+                return [row for place, row in zip(places, other.rows, strict=True) if place]
+        one_document = len(other.document_offsets) <= 2
+        if len(other.sentences) == len(self.sentences):
+            if one_document or other.document_offsets == self.document_offsets:
+                return other.sentences
+            pairs = zip(other.document_offsets, self.document_offsets, strict=False)
+            where = next(min(pair) for pair in pairs if pair[0] != pair[1])
+            raise UserError(f"{path}: its documents are not those of {self.path}; they part after sentence {where}")
+        asked = [number for number, sentence in enumerate(self.sentences) if sentence]
+        if len(asked) < len(self.sentences):  # rows that are empty here may have no line there
+            found = dict(zip(asked, self.only(asked).align(path, columns, role), strict=True))
+            return [found.get(number, "") for number in range(len(self.sentences))]
+        hint = " (an empty line is a break between documents, unless --src has a sentence there)"
+        raise UserError(
+            f"{path}: {len(other.sentences):,} sentences in {len(other.rows):,} lines, but {self.path} has "
+            f"{len(self.sentences):,} in {len(self.rows):,}; there must be one line for each of its lines"
+            f"{hint if len(other.rows) == len(self.rows) else ''}"
+        )
+
+    def in_order(self, documents: Sequence[int]) -> LineLayout:
+        """Return the layout with its documents in another order; it must be a table with names."""
+        spans = [range(*span) for span in pairwise(self.document_offsets)]
+        offsets = [0]
+        for number in documents:
+            offsets.append(offsets[-1] + len(spans[number]))
+        rows = tuple(self.rows[i] for number in documents for i in spans[number])
+        return replace(self, rows=rows, document_offsets=tuple(offsets))
+
+    def _places(self) -> Iterator[Sequence[bool]]:
+        """Yield the possible positions of sentences in files that translate this one line by line."""
+        if not self.names:
+            yield [row != "" for row in self.rows]
+        yield self.lines
+        yield self._between()
+
+    def _between(self) -> list[bool]:
+        """Return for each line of a text with one empty line between documents whether it is a sentence."""
+        between: list[bool] = []
+        for begin, end in pairwise(self.document_offsets):
+            between += [False] * (begin > 0) + [True] * (end - begin)
+        return between
+
+
+def read_layout(path: Path, columns: Columns = ANY, role: str = "target", *, may_be_empty: bool = False) -> LineLayout:
+    """Read the sentences and documents of a text file, or of a table's column `role`; `may_be_empty` permits no text.
+
+    Raises:
+        UserError: the file cannot be read, is not valid UTF-8 text, or has no sentence.
+    """
+    rows: list[str] = []
+    lines: list[bool] = []
+    names: list[str | None] = []
+    offsets = [0]
+    sentences = 0
+    for item in side_lines(path, columns, role):
+        line = DOCUMENT if isinstance(item, DocumentStart) else item.strip()
+        if isinstance(item, DocumentStart):
+            names.append(item.name)
+            sentence = False
+        else:
+            sentence = bool(names) or line not in ("", DOCUMENT, PARAGRAPH)
+        if not sentence and line != PARAGRAPH and offsets[-1] != sentences:
+            offsets.append(sentences)
+        lines.append(sentence)
+        if sentence or line == "":
+            rows.append(line)
+            sentences += sentence
+    if not any(rows) and not may_be_empty:
+        raise UserError(f"{path}: holds no sentence")
+    if offsets[-1] != sentences:
+        offsets.append(sentences)
+    return LineLayout(path, tuple(rows), tuple(offsets), tuple(lines), tuple(names))
+
+
+def with_partners(
+    layout: LineLayout, references: Sequence[Sequence[str]], systems: Sequence[Sequence[str]]
+) -> tuple[list[int], LineLayout, Sequence[Sequence[str]], Sequence[Sequence[str]]]:
+    """Leave out sentences that the layout's own file or a reference lacks; return the numbers of the others, too.
+
+    Raises:
+        UserError: nothing is left.
+    """
+    kept = scored_sentences([layout.sentences, *references])
+    if not kept:
+        raise UserError(f"{layout.path}: no sentence has a reference, expected one a line")
+    if len(kept) == len(layout.sentences):
+        return kept, layout, references, systems
+    references, systems = ([[each[i] for i in kept] for each in texts] for texts in (references, systems))
+    return kept, layout.only(kept), references, systems
+
+
+# Warnings about scores that would mean little: of tags that count as words, of text without spaces between words, and
+# of systems that differ in how long they were trained.
+
+
+_TAG = re.compile(r"\s*</?(?:refset|srcset|tstset|doc|hl|p|seg)\b[^<>]*>", re.IGNORECASE)
+_NO_SPACES = re.compile(f"[{CJK}{SOUTHEAST}]")
+_LETTER = re.compile(r"[^\W\d_]")
+#: Number of lines that are examined.
+_MOST = 1000
+#: The translations of a results folder, and the file beside them that has the models' records under "models".
+HYPOTHESES, SCORES = "hypotheses.txt", "scores.json"
+
+
+class ModelRecord(OpenObject, omit_defaults=True):
+    """What is recorded about a model, in a results folder and in the checkpoints of models that start from it.
+
+    Attributes:
+        update: number of its updates, those of its start not counted. weights: checksum of its weights. data:
+            fingerprint of its training data. loss: the last validation loss. averaged: number of checkpoints of which
+            it is the mean. start: the model of `--finetune-from-model`.
+    """
+
+    checkpoint: str
+    arch: str
+    update: int
+    weights: str
+    data: str
+    loss: float | None = None
+    averaged: int = 0
+    start: ModelRecord | None = None
+
+    def __str__(self) -> str:
+        facts = f"{self.arch}, {f'mean of {self.averaged} up to ' if self.averaged else ''}update {self.update:,}, "
+        facts += "not validated" if self.loss is None else f"validation loss {self.loss:.4f}"
+        return f"{self.checkpoint}: {facts}" + (f"; started from {self.start}" if self.start else "")
+
+    @property
+    def lineage(self) -> list[ModelRecord]:
+        """This model, its start, the start of that, and so on."""
+        return [self, *(self.start.lineage if self.start else ())]
+
+    @property
+    def updates(self) -> int:
+        """The number of all updates, those of its starts included."""
+        return sum(each.update for each in self.lineage)
+
+
+class _Results(OpenObject):
+    """A results folder's scores.json, as far as it is read here."""
+
+    models: tuple[ModelRecord, ...] = ()
+
+
+def records_beside(paths: Iterable[str]) -> list[ModelRecord]:
+    """Return the records of the models that wrote these files, as far as they lie in results folders that have them."""
+    found: list[ModelRecord] = []
+    for path in map(Path, paths):
+        if path.name == HYPOTHESES and (path.parent / SCORES).is_file():
+            with contextlib.suppress(UserError):  # another's file
+                found += read_json(path.parent / SCORES, _Results).models
+    return found
+
+
+def training_doubt(system: Sequence[ModelRecord], other: Sequence[ModelRecord]) -> str | None:
+    """Return one line if one system was started from the other, or had other updates; None also if this is unknown."""
+    names = {"the system": system, "the other": other}
+    for (longer, models), (shorter, starts) in (pair := list(names.items())), pair[::-1]:
+        for model, start in product(models, starts):
+            weights = [each.weights for each in model.lineage]
+            if start.weights in weights[1:]:
+                more = sum(each.update for each in model.lineage[: weights.index(start.weights)])
+                return (
+                    f"{longer} was started from {shorter} ({start.checkpoint}, --finetune-from-model) and has {more:,} "
+                    f"updates more, which the difference holds, too: compare with {start.checkpoint} trained "
+                    f"{more:,} updates further"
+                )
+    updates = [sorted({each.updates for each in models}) for models in names.values()]
+    if all(updates) and updates[0] != updates[1]:
+        shown = (f"{name} {' and '.join(f'{each:,}' for each in of)}" for name, of in zip(names, updates, strict=True))
+        return f"they had other numbers of updates, those of their starts included: {', '.join(shown)}"
+    return None
+
+
+def doubts(references: Sequence[str], tokenize: str) -> Iterator[str]:
+    """Yield warnings, one line each, about a reference to be scored with this tokenizer."""
+    lines = [line for line in references if line.strip()][:_MOST]
+    tagged = sum(_TAG.match(line) is not None for line in lines)
+    if lines and 2 * tagged > len(lines):
+        yield (
+            f"{tagged:,} of {len(lines):,} lines begin with tags of SGML, which are scored as words; "
+            "give the sentences alone, a line each"
+        )
+    letters = "".join(_LETTER.findall("".join(lines)))
+    if tokenize == "13a" and 2 * len(_NO_SPACES.findall(letters)) > len(letters):
+        yield (
+            "the text has no spaces between words, and the tokenizer 13a takes whole sentences for words; "
+            "give --sacrebleu-tokenize zh, ja-mecab or char"
+        )
+
+
+# Resegmentation: a translation with other sentences is divided into the reference's, document by document.
+#
+# The division minimises the word error rate (Matusov et al. 2005; Post and Hoang 2025), by the package
+# `mweralign`. Words are compared without case and apart from the punctuation around them; Chinese and Japanese,
+# character
+# by character. Nothing but white space between sentences is lost or added, and no word is cut.
+
+
+#: A document is reported if its length, as a share of its reference's, is outside of this range.
+USUAL = 0.5, 2.0
+_CJK = "\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+_TOKEN = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+(?:[^\w\s{_CJK}]+[^\W{_CJK}]+)*|[^\w\s]")
+_IS_CJK = re.compile(rf"[{_CJK}]")
+_BEGIN = "<begin>"  # equals no token: mweralign always puts the first one into the first sentence
+_OPENING = frozenset("\"'([{<“„‘‚«‹»›¿¡–—-*「『（《〈【")
+
+#: A function of the reference's sentences, one per line, and a text; it returns the text in as many lines. Tokens are
+#: separated by spaces.
+Align = Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
+class Resegmented:
+    """A translation divided into the reference's sentences, with a note for each document of unusual length."""
+
+    sentences: list[str]
+    notes: list[str]
+
+
+def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns = ANY) -> Resegmented:
+    """Divide the documents of a file into the reference's sentences.
+
+    Args:
+        layout: the documents of the reference. reference: its sentences.
+        columns: of a table, whose rows are the lines.
+
+    Raises:
+        UserError: mweralign is not installed, or the file has another number of documents.
+    """
+    align = mweralign()
+    spans = list(pairwise(layout.document_offsets))
+    documents = read_documents(path, columns, number=len(spans))
+    names, texts = [name for name, _ in documents], [text for _, text in documents]
+    texts = [texts[number] for number in places_by_name(path, names, layout.path, layout.names)]
+    if len(texts) != len(spans):
+        raise UserError(
+            f"{path}: {len(texts):,} documents, but {layout.path} has {len(spans):,}; separate them by empty lines, or "
+            f"begin each with a line {DOCUMENT}, after which nothing stands where a translation is missing"
+        )
+    sentences, notes = [], []
+    for number, (text, (begin, end)) in enumerate(zip(texts, spans, strict=True), 1):
+        sentences += divide(text, reference[begin:end], align)
+        share = len(text) / max(1, len(" ".join(reference[begin:end])))
+        if not USUAL[0] <= share <= USUAL[1]:
+            what = f"has {100 * share:.0f} % of its reference's characters" if text else "is empty"
+            notes.append(f"{path}: document {number:,} {what}")
+    return Resegmented(sentences, notes)
+
+
+def read_documents(path: Path, columns: Columns = ANY, *, number: int | None = None) -> list[tuple[str | None, str]]:
+    """Read the name, if a table gives it, and the text of every document of a file, its lines joined by spaces.
+
+    Empty lines, one or more, separate documents. Or each document begins with a line `<d>`, or is named by a table:
+    then empty lines mean nothing, and a document may be empty. Without an empty line, if there are `number` lines, the
+    expected number of documents, then each is one, as `docnmt-translate --input-format lines` writes.
+
+    Raises:
+        UserError: the file cannot be read or is not valid UTF-8 text.
+    """
+    items = list(side_lines(path, columns, "hypothesis"))
+    lines = [line.strip() for line in items if isinstance(line, str)]
+    may_be_empty = len(lines) < len(items)
+    if not may_be_empty:  # a text, or a table without documents
+        may_be_empty = DOCUMENT in lines
+        opening = DOCUMENT if may_be_empty else ""
+        items = [DocumentStart() if line == opening else line for line in lines if line != PARAGRAPH]
+    documents: list[tuple[str | None, list[str]]] = [(None, [])]
+    for item in items:
+        if isinstance(item, DocumentStart):
+            documents.append((item.name, []))
+        elif item:
+            documents[-1][1].append(item)
+    texts = [(name, " ".join(lines)) for name, lines in documents]
+    if may_be_empty:
+        return texts[0 if texts[0][1] else 1 :]
+    found = [each for each in texts if each[1]]
+    if len(lines) == number and "" not in lines:
+        return [(None, line.replace(BREAK, " ")) for line in lines]
+    return found
+
+
+def divide(text: str, reference: Sequence[str], align: Align) -> list[str]:
+    """Divide one document's text into as many pieces as the reference has sentences.
+
+    Pieces may be empty, and are if their reference is; the first has everything if there is nothing to compare.
+    """
+    tokens, known = list(_TOKEN.finditer(text)), [sentence for sentence in reference if sentence]
+    if not tokens or not known:
+        return [text, *[""] * (len(reference) - 1)]
+    found = align(f"{_BEGIN} " + "\n".join(map(_tokenised, known)), f"{_BEGIN} {_tokenised(text)}").split("\n")
+    if len(found) != len(known):
+        raise RuntimeError(f"mweralign gave {len(found)} lines for {len(known)} sentences")
+    ends = [_clean_cut(end - 1, tokens) for end in accumulate(len(line.split()) for line in found)]
+    places = [0, *(tokens[end].start() if end < len(tokens) else len(text) for end in ends)]
+    pieces = iter([text[begin:end].strip() for begin, end in pairwise(places)])
+    return [next(pieces) if sentence else "" for sentence in reference]
+
+
+def _tokenised(text: str) -> str:
+    return " ".join(token.lower() for token in _TOKEN.findall(text))
+
+
+def _clean_cut(end: int, tokens: Sequence[re.Match[str]]) -> int:
+    """Move a cut before token `end` to where words and their punctuation stay together."""
+
+    def attached() -> bool:
+        return 0 < end < len(tokens) and tokens[end - 1].end() == tokens[end].start()
+
+    while attached() and tokens[end - 1][0] in _OPENING:
+        end -= 1
+    while attached() and not (_begins(tokens[end][0]) and _IS_CJK.search(tokens[end - 1][0] + tokens[end][0])):
+        end += 1
+    return end
+
+
+def _begins(token: str) -> bool:
+    """Return True if a sentence can begin with the token."""
+    return token[0].isalnum() or token in _OPENING
+
+
+def mweralign() -> Align:
+    """Return the package's function, with its output suppressed.
+
+    Raises:
+        UserError: the package is not installed.
+    """
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        from mweralign import align_texts
+    except ImportError as error:
+        raise UserError("--resegment needs mweralign: pip install 'docnmt[evaluation]'") from error
+    finally:
+        root.handlers[:] = handlers  # the package changes the process's logging
+        root.setLevel(level)
+
+    def align(reference: str, text: str) -> str:
+        with _without_stderr():
+            return str(align_texts(reference, text))
+
+    return align
+
+
+@contextlib.contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Suppress all output on the process's stderr, that of C++ included."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
