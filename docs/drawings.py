@@ -66,7 +66,7 @@ TRANSLATING = (
     ("encode once a document", "core/models/encoder_decoder.py", "Memory"),
     ("a slot for each text that is ready", "core/search/scheduler.py", "DecoderState"),
     ("one token a step, every row", "core/models/encoder_decoder.py", "logits (R, V)"),
-    ("the best hypotheses of each slot", "core/search/beam_search.py", "tokens, scores"),
+    ("the best hypotheses of each slot", "core/search/generators.py", "tokens, scores"),
     ("text, in the order of the input", "core/search/translate_corpus.py", "translations"),
 )
 

@@ -200,11 +200,11 @@ _add(
 )  # fmt: skip
 _add(
     GENERATORS, "docnmt",
-    ("beam_search", "core.search.beam_search:BeamSearch", "the --beam best hypotheses at every step", "core.search.config:BeamSearchConfig"),
-    ("greedy", "core.search.beam_search:Greedy", "the best token at every step", "core.search.config:GreedyConfig"),
-    ("sampling", "core.search.sampling:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
+    ("beam_search", "core.search.generators:BeamSearch", "the --beam best hypotheses at every step", "core.search.config:BeamSearchConfig"),
+    ("greedy", "core.search.generators:Greedy", "the best token at every step", "core.search.config:GreedyConfig"),
+    ("sampling", "core.search.generators:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
      "core.search.config:SamplingConfig"),
-    ("diverse_beam_search", "core.search.diverse:DiverseBeamSearch",
+    ("diverse_beam_search", "core.search.generators:DiverseBeamSearch",
      "beam search in --diverse-beam-groups that avoid each other's words: up to --nbest translations that differ more",
      "core.search.config:DiverseBeamSearchConfig"),
 )  # fmt: skip

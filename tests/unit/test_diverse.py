@@ -13,7 +13,7 @@ from test_generation_search import A, B, PrefixState, random_model, search, step
 from docnmt.core.data.tokenizer import BRK, EOS, UNK
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GenerationConfig
-from docnmt.core.search.diverse import DiverseBeamSearch
+from docnmt.core.search.generators import DiverseBeamSearch
 from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.core.search.terms import asked_terms
 from docnmt.registry.options import contradictions

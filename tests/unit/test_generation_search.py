@@ -13,7 +13,6 @@ from decoding import run
 from torch import Tensor
 
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.core.search.beam_search import BeamSearch, Greedy, best_continuations
 from docnmt.core.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
@@ -21,9 +20,8 @@ from docnmt.core.search.config import (
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.core.search.diverse import DiverseBeamSearch
+from docnmt.core.search.generators import BeamSearch, DiverseBeamSearch, Greedy, Sampling, best_continuations, truncate
 from docnmt.core.search.hypothesis import Hypothesis, Slot
-from docnmt.core.search.sampling import Sampling, truncate
 from docnmt.core.search.terms import Terms
 
 A, B, VOCABULARY = 5, 6, 7

@@ -15,8 +15,8 @@ from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.ensemble import Ensemble
+from docnmt.core.search.generators import ranking
 from docnmt.core.search.hypothesis import Hypothesis, Slot
-from docnmt.core.search.mbr import ranking
 from docnmt.core.search.target_history import OwnText
 from docnmt.core.search.terms import CorpusTerms
 from docnmt.core.units import Units

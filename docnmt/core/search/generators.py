@@ -1,0 +1,409 @@
+"""How a translation grows: beam search, diverse beam search, sampling, minimum Bayes risk."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.core.data.tokenizer import EOS, Tokenizer
+from docnmt.core.search.config import (
+    BeamSearchConfig,
+    DiverseBeamSearchConfig,
+    GreedyConfig,
+    SamplingConfig,
+    SearchConfig,
+)
+from docnmt.core.search.generator import Advance, Generator
+from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.terms import TermRows
+from docnmt.runtime.transfer import to_lists
+
+# Beam search, and greedy search, which is a beam of one.
+
+
+#: Tokens of a run of the vocabulary, of which the largest score is taken first.
+_RUN = 64
+
+
+class BeamSearch(Generator):
+    """Beam search: the `beam` best unfinished hypotheses of every slot are kept at each step.
+
+    Among the 2 * beam best continuations, those of the first `beam` that end are finished, and the `beam` best others
+    live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, or earlier when `nbest` are and no live
+    one can still beat them: a sum of log-probabilities only falls, so a live hypothesis can reach at most
+    sum / limit ** lenpen. Given tokens count nowhere: sum and limit are over the tokens that the search chooses.
+
+    Args:
+        parts: the beam is divided into this many parts of equal size; each is a beam of its own, with its own end.
+    """
+
+    Config: ClassVar[type] = BeamSearchConfig
+    takes_terms: ClassVar[bool] = True
+
+    def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu", *, parts: int = 1) -> None:
+        super().__init__(config.beam, config, device, parts=parts)
+        self.config = config
+        self._terms = TermRows(config.beam)
+
+    def admit(self, slots: Sequence[Slot]) -> None:
+        """Add slots behind the others; in each part the first row is alive and the others are dead."""
+        self._enter(slots, ([0.0] + [-torch.inf] * (self.part - 1)) * self.parts)
+        self._terms.admit(slots)
+
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """Remove slots, given by their places, together with their remaining terms."""
+        self._terms.keep(sorted(set(range(len(self.slots))) - set(slots)))
+        return super().leave(slots)
+
+    def advance(self, logits: Tensor) -> Advance:
+        """Choose one token for every hypothesis from the model's logits (R, V).
+
+        Raises:
+            ValueError: the model's scores are NaN.
+        """
+        live: tuple[list[Any], ...] = [], [], [], []  # rows, tokens, log-probabilities and sums of what lives on
+        for part in zip(*to_lists(self._candidates(logits)), strict=True):
+            ends, others = divided(part[1], part[3], self.part)
+            for place in ends:
+                self._finish(part[0][place], part[2][place], part[3][place])
+            for kept, column in zip(live, part, strict=True):
+                kept += [column[place] for place in others]
+        rows = live[0]
+        self.extend(*live)
+        self._terms.advance(rows, live[1])
+        done = self._done()
+        if not done and rows == list(range(len(rows))):
+            return Advance(None, [])
+        finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
+        parents = self._there(rows)
+        return Advance(parents[self.leave(done)] if done else parents, finished)
+
+    def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return parent row, token, log-probability and sum of the 2 * part best continuations, each (N * parts, k)."""
+        allowed = self.allowed(logits)
+        if self._terms:
+            self._terms.forbid(allowed, self.room)
+        totals = self.totals
+        table = best_continuations(allowed, totals, self.part)
+        if self._terms:
+            self._terms.choose(table, allowed, totals)
+        return table
+
+    def _demanded(self, number: int) -> Collection[int]:
+        """Return the tokens of the terms that a row lacks."""
+        return self._terms.steps(number)
+
+    def _done(self) -> list[int]:
+        """Return the slots that are done."""
+        done = []
+        for n, slot in enumerate(self.slots):
+            unfinished = (part for part in self._parts(n) if len(self._finished[part]) < self.part)
+            rows = chain.from_iterable(self.rows[part * self.part : (part + 1) * self.part] for part in unfinished)
+            live = max((row.total for row in rows), default=-torch.inf)
+            reachable = live / slot.longest**self.config.lenpen
+            if live == -torch.inf or self._reached(n, reachable):
+                done.append(n)
+        return done
+
+    def _reached(self, n: int, score: float) -> bool:
+        """Return True if slot n has `nbest` hypotheses that are at least as good as `score`."""
+        if sum(len(self._finished[part]) for part in self._parts(n)) < self.config.nbest:
+            return False
+        best = self._best(n)
+        return len(best) >= self.config.nbest and score <= best[self.config.nbest - 1].score
+
+
+class Greedy(BeamSearch):
+    """Greedy search, which is beam search with a beam of one: follow the most probable token until it is `</s>`."""
+
+    Config: ClassVar[type] = GreedyConfig
+
+    def __init__(self, config: GreedyConfig, device: torch.device | str = "cpu") -> None:
+        super().__init__(BeamSearchConfig(**asdict(config), beam=1, nbest=1), device)
+
+
+def divided(tokens: Sequence[int], totals: Sequence[float], count: int) -> tuple[list[int], list[int]]:
+    """Return the places of a part's candidates, best first, that end among the first `count`, and of the first `count`
+    others."""
+    if EOS not in tokens:
+        return [], list(range(count))
+    ends = [token == EOS and total > -torch.inf for token, total in zip(tokens, totals, strict=True)]
+    return [place for place in range(count) if ends[place]], [place for place, end in enumerate(ends) if not end][
+        :count
+    ]
+
+
+def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the 2 * width best continuations of each group of `width` rows, best first.
+
+    The best of a group are among the runs of `_RUN` tokens with the largest maxima, so only these runs are sorted.
+
+    Args:
+        log_probs: (R, V). totals: (R,) sums so far.
+
+    Returns:
+        Row, token, log-probability and sum of each continuation, (R // width, k).
+
+    Raises:
+        ValueError: a score is NaN.
+    """
+    parts, vocabulary, whole = len(totals) // width, log_probs.shape[1], log_probs.shape[1] // _RUN * _RUN
+    most, places = min(2 * width, width * vocabulary), _places(width, vocabulary, log_probs.device)
+    sums, scores = totals.view(parts, width), log_probs.view(parts, width * vocabulary)
+    largest = (log_probs[:, :whole].view(parts, width, -1, _RUN).amax(3) + sums[:, :, None]).flatten(1)
+    best = largest.topk(min(most, largest.shape[1]), dim=1).indices  # (P, runs)
+    chosen = places.runs[best].flatten(1)  # (P, c), in rows × vocabulary
+    if len(places.rest):
+        chosen = torch.cat([chosen, places.rest.expand(parts, -1)], dim=1)
+    total, which = (sums.gather(1, chosen // vocabulary) + scores.gather(1, chosen)).topk(most, dim=1)
+    if math.isnan(float(total.sum())):  # no sum is +inf
+        raise ValueError("the model's scores are NaN; its weights or its input are not finite")
+    place = chosen.gather(1, which)
+    rows = place // vocabulary + width * torch.arange(parts, device=log_probs.device)[:, None]
+    return rows, place % vocabulary, scores.gather(1, place), total
+
+
+class _Places(NamedTuple):
+    """Places in the rows × vocabulary of a group: those of all whole runs (n, _RUN), and the others (m,)."""
+
+    runs: Tensor
+    rest: Tensor
+
+
+@lru_cache(maxsize=4)  # of beam × vocabulary numbers each
+def _places(width: int, vocabulary: int, device: torch.device) -> _Places:
+    every = torch.arange(width * vocabulary, device=device).view(width, vocabulary)
+    whole = vocabulary // _RUN * _RUN
+    return _Places(every[:, :whole].reshape(-1, _RUN), every[:, whole:].flatten())
+
+
+# Diverse beam search: groups of hypotheses, each of which avoids what the groups before it have written.
+
+
+class DiverseBeamSearch(BeamSearch):
+    """Beam search in groups: each group is a beam search of its own with its own end.
+
+    At every step the groups choose one after the other. A token is worth `strength` less to a group for each hypothesis
+    that an earlier group has just given this token (Vijayakumar et al. 2018, "Diverse Beam Search for Improved
+    Description of Complex Scenes", algorithm 1, with Hamming diversity). This only decides what is chosen at this step:
+    sums and scores are the model's. A given token is not avoided. A text that several groups find is given once.
+    """
+
+    Config: ClassVar[type] = DiverseBeamSearchConfig
+    takes_terms: ClassVar[bool] = False
+
+    def __init__(self, config: DiverseBeamSearchConfig, device: torch.device | str = "cpu") -> None:
+        super().__init__(config, device, parts=config.groups)
+        self._strength = config.diverse_beam_strength
+
+    def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return all groups' candidates as `BeamSearch` does; each group's are ordered by its diminished scores."""
+        allowed, slots = self.allowed(logits), len(self.slots)
+        totals = self._open_totals()
+        rows = torch.arange(len(totals), device=totals.device).view(slots, self.parts, self.part)
+        taken = allowed.new_zeros(slots, allowed.shape[1])  # how many hypotheses have just been given each token
+        found = []
+        for part in range(self.parts):
+            own = rows[:, part].flatten()
+            log_probs = allowed[own]
+            avoided = self._strength * taken.repeat_interleave(self.part, dim=0) * (log_probs < 0)
+            places, tokens, _, _ = best_continuations(log_probs - avoided, totals[own], self.part)
+            parents = own[places]
+            scores = allowed[parents, tokens]
+            total = totals[parents] + scores
+            self._take(taken, tokens, total)
+            found.append((parents, tokens, scores, total))
+        parents, tokens, scores, total = (torch.stack(each, dim=1).flatten(0, 1) for each in zip(*found, strict=True))
+        return parents, tokens, scores, total
+
+    def _open_totals(self) -> Tensor:
+        """Return the rows' sums (R,), -inf in parts that have finished as many hypotheses as they have rows."""
+        totals = self.totals
+        closed = torch.tensor([len(found) >= self.part for found in self._finished], device=totals.device)
+        return totals.masked_fill(closed.repeat_interleave(self.part), -torch.inf)
+
+    def _take(self, taken: Tensor, tokens: Tensor, total: Tensor) -> None:
+        """Add to `taken` (N, V) the tokens that a part chooses among its candidates (N, k), ending or not."""
+        found: list[tuple[int, int]] = []  # slot and token
+        for n, (own, sums) in enumerate(zip(tokens.tolist(), total.tolist(), strict=True)):
+            ends, others = divided(own, sums, self.part)
+            found += [(n, own[place]) for place in (*ends, *others) if sums[place] > -torch.inf]
+        places = torch.tensor(found, dtype=torch.int64, device=taken.device).view(-1, 2)
+        taken.index_put_((places[:, 0], places[:, 1]), taken.new_ones(()), accumulate=True)
+
+    def _best(self, n: int) -> list[Hypothesis]:
+        """Return the finished hypotheses of slot n, best first, each text once."""
+        found: dict[tuple[int, ...], Hypothesis] = {}
+        for hypothesis in super()._best(n):
+            found.setdefault(hypothesis.tokens, hypothesis)
+        return list(found.values())
+
+
+# Minimum Bayes risk decoding: among samples of a sentence, choose the one that is most like the others.
+
+
+#: A function from the hypotheses of a sentence to those that are returned, best first.
+Ranking = Callable[[list[Hypothesis]], list[Hypothesis]]
+
+
+def ranking(search: SearchConfig, tokenizer: Tokenizer) -> Ranking:
+    """Return the ranking that the search options demand: `--mbr`, or the generator's own order.
+
+    `--mbr` takes the sample of highest mean utility, where all samples represent the model's distribution (Eikema and
+    Aziz 2020, "Is MAP Decoding All You Need?"; 2022, "Sampling-Based Approximations to Minimum Bayes Risk Decoding for
+    Neural Machine Translation"). Utility is sacreBLEU's sentence chrF. Equally useful samples keep their order.
+    """
+    if not isinstance(search, SamplingConfig) or search.mbr is None:
+        return lambda hypotheses: hypotheses
+    nbest = search.nbest
+
+    def _by_utility(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        utilities = mean_utilities([hypothesis.text(tokenizer) for hypothesis in hypotheses])
+        order = sorted(range(len(hypotheses)), key=lambda n: -utilities[n])
+        return [hypotheses[n] for n in order[:nbest]]
+
+    return _by_utility
+
+
+def mean_utilities(texts: Sequence[str]) -> list[float]:
+    """Return each text's mean chrF, in [0, 100], against the n - 1 others as references (n >= 2).
+
+    A text that occurs twice counts twice. Sums are rounded once, so the order of the texts changes nothing.
+    """
+    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    places = [distinct[text] for text in texts]
+    scores = chrf_of_pairs(list(distinct))[np.ix_(places, places)]
+    np.fill_diagonal(scores, 0.0)
+    return [math.fsum(row) / (len(texts) - 1) for row in scores.tolist()]
+
+
+def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
+    """Return sacreBLEU's sentence chrF (n, n) of text i with text j as its reference, equal to the last bit.
+
+    N-grams are counted once per text. The number of matches, a sum of min(count, count), is the intersection of two
+    sets in which an n-gram's k-th occurrence is a member of its own: a product of matrices of 0 and 1.
+    """
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.helpers import extract_all_char_ngrams
+
+    grams = [extract_all_char_ngrams(text, CHRF.CHAR_ORDER) for text in texts]
+    precisions = np.zeros((len(texts), len(texts)))
+    recalls, orders = precisions.copy(), precisions.copy()
+    for of_order in zip(*grams, strict=True):
+        matches, totals = _matches(of_order)
+        counted = (totals[:, None] > 0) & (totals > 0)
+        precisions += np.divide(matches, totals[:, None], out=np.zeros_like(matches), where=counted)
+        recalls += np.divide(matches, totals, out=np.zeros_like(matches), where=counted)
+        orders += counted
+    precisions /= np.maximum(orders, 1)
+    recalls /= np.maximum(orders, 1)
+    factor = CHRF.BETA**2
+    above, below = (1 + factor) * precisions * recalls, factor * precisions + recalls
+    scores: np.ndarray = 100 * np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    return scores
+
+
+def _matches(counts: Sequence[Counter[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of n-grams that each pair of texts has in common (n, n), and that each text has (n,)."""
+    columns: dict[tuple[str, int], int] = {}
+    rows = [
+        [columns.setdefault((gram, k), len(columns)) for gram, count in each.items() for k in range(count)]
+        for each in counts
+    ]
+    members = np.zeros((len(counts), len(columns)), dtype=np.float32)  # whole numbers below 2^24 are exact
+    for place, own in enumerate(rows):
+        members[place, own] = 1
+    return (members @ members.T).astype(np.float64), members.sum(1, dtype=np.float64)
+
+
+# Sampling: tokens drawn from the model's distribution, from a random stream of each sentence's own.
+
+
+class Sampling(Generator):
+    """Draws `samples` independent samples for every slot.
+
+    A slot's draws come from the stream (seed, slot's `stream`): batch size, order and neighbours change nothing.
+    Scores are the model's own log-probabilities, before temperature, top-k and top-p.
+    """
+
+    Config: ClassVar[type] = SamplingConfig
+
+    def __init__(self, config: SamplingConfig, device: torch.device | str = "cpu") -> None:
+        super().__init__(config.samples, config, device, parts=config.samples)
+        self.config = config
+        self._streams: list[np.random.Generator] = []
+
+    def admit(self, slots: Sequence[Slot]) -> None:
+        """Add slots behind the others; all of their rows are alive."""
+        self._enter(slots, [0.0] * self.width)
+        numbers = [slot.number if slot.stream is None else slot.stream for slot in slots]
+        self._streams += [np.random.default_rng([self.config.seed, number]) for number in numbers]
+
+    def advance(self, logits: Tensor) -> Advance:
+        """Draw one token for every row.
+
+        Raises:
+            ValueError: the model's scores are NaN.
+        """
+        log_probs = self.allowed(logits)
+        if bool(log_probs.isnan().any()):
+            raise ValueError("the model's scores are NaN; its weights or its input are not finite")
+        tokens = self._draw(log_probs)
+        drawn = log_probs.gather(1, tokens[:, None])[:, 0]
+        columns = to_lists([tokens, drawn, self.totals + drawn])
+        totals = []
+        for row, (token, log_prob, total) in enumerate(zip(*columns, strict=True)):
+            ends = token == EOS and total > -torch.inf
+            if ends:
+                self._finish(row, log_prob, total)
+            totals.append(-torch.inf if ends else total)
+        self.extend(range(len(totals)), columns[0], columns[1], totals)
+        done = [n for n in range(len(self.slots)) if all(self._finished[part] for part in self._parts(n))]
+        if not done:
+            return Advance(None, [])
+        finished = [(self.slots[n], self._best(n)) for n in done]
+        return Advance(self.leave(done), finished)
+
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """Remove slots, given by their places, and their random streams."""
+        gone = set(slots)
+        self._streams = [stream for n, stream in enumerate(self._streams) if n not in gone]
+        return super().leave(slots)
+
+    def _draw(self, log_probs: Tensor) -> Tensor:
+        """Draw tokens (R,) by inverting the cumulative distribution; a token of probability 0 is never drawn."""
+        probabilities = truncate(log_probs / self.config.temperature, self.config.top_k, self.config.top_p)
+        cumulative = probabilities.double().cumsum(1)
+        draws = np.concatenate([1.0 - stream.random(self.width) for stream in self._streams])  # in (0, 1]
+        points = torch.from_numpy(draws).to(cumulative.device) * cumulative[:, -1]
+        return torch.searchsorted(cumulative, points[:, None])[:, 0]
+
+
+def truncate(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
+    """Return probabilities (R, V) that sum to 1 over the tokens that may be drawn and are 0 elsewhere.
+
+    Args:
+        log_probs: (R, V), up to a constant per row.
+        top_k: keep only the k most probable tokens; 0 keeps all.
+        top_p: keep only the fewest most probable tokens that hold at least this much probability.
+    """
+    if 0 < top_k < log_probs.shape[1]:
+        best = log_probs.topk(top_k, dim=1)
+        log_probs = torch.full_like(log_probs, -torch.inf).scatter_(1, best.indices, best.values)
+    probabilities = log_probs.softmax(dim=1)
+    if top_p < 1:
+        ordered, tokens = probabilities.sort(dim=1, descending=True, stable=True)
+        before = ordered.cumsum(1) - ordered
+        ordered = ordered.masked_fill(before >= top_p, 0.0)
+        probabilities = torch.zeros_like(probabilities).scatter_(1, tokens, ordered)
+        probabilities = probabilities / probabilities.sum(1, keepdim=True)
+    return probabilities
