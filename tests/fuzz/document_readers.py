@@ -9,7 +9,7 @@ from pathlib import Path
 
 import sample_documents
 
-from docnmt.core.formats.glossary import Glossary
+from docnmt.core.search.glossary import Glossary
 
 #: The parts of packages that hold text; those of ZIP itself are kept by its checksums.
 _PARTS = {

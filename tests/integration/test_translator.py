@@ -19,9 +19,9 @@ from test_generation_commands import SHORT, Run, folder, run  # noqa: F401  (fix
 import docnmt
 from docnmt.cli import inspect, train
 from docnmt.core.corpus import ParallelCorpus, StructureBuilder, structure_of
-from docnmt.core.formats.glossary import Glossary
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import forced_scores
+from docnmt.core.search.glossary import Glossary
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.model_card import model_card
 from docnmt.modules.reduced_precision import multiplies_eight_bits

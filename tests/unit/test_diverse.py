@@ -11,11 +11,10 @@ from decoding import run
 from test_generation_search import A, B, PrefixState, random_model, search, stepper
 
 from docnmt.core.data.tokenizer import BRK, EOS, UNK
-from docnmt.core.formats.glossary import Glossary
 from docnmt.core.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GenerationConfig
 from docnmt.core.search.generators import DiverseBeamSearch
+from docnmt.core.search.glossary import Glossary, asked_terms
 from docnmt.core.search.hypothesis import Hypothesis, Slot
-from docnmt.core.search.terms import asked_terms
 from docnmt.registry.options import contradictions
 from docnmt.runtime.errors import UsageError
 

@@ -21,8 +21,8 @@ from docnmt.core.search.config import (
     SearchConfig,
 )
 from docnmt.core.search.generators import BeamSearch, DiverseBeamSearch, Greedy, Sampling, best_continuations, truncate
+from docnmt.core.search.glossary import Terms
 from docnmt.core.search.hypothesis import Hypothesis, Slot
-from docnmt.core.search.terms import Terms
 
 A, B, VOCABULARY = 5, 6, 7
 #: (slot's number, tokens so far) → log-probabilities (VOCABULARY,)

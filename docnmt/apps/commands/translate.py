@@ -49,15 +49,14 @@ from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.core.corpus import ParallelCorpus, Structure, StructureBuilder, UnknownText
 from docnmt.core.data_options import parse_columns
 from docnmt.core.formality import note_formless
-from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
 from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.read_corpus import kind_of_line, note_separators, separator
 from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.glossary import Glossary, opened_glossary
 from docnmt.core.search.job import source_lengths
-from docnmt.core.search.terms import opened_glossary
 from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.registry.options import same_path

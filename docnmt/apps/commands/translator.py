@@ -24,12 +24,12 @@ from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.options import MemoryConfig, Precision, check_memory_window
 from docnmt.core.corpus import Document, ParallelCorpus, TokenArray
 from docnmt.core.formality import Formality
-from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.parallel_table import one_line, text_of
 from docnmt.core.formats.split_sentences import splitter as sentence_splitter
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import sentence_score, token_log_probs
+from docnmt.core.search.glossary import Glossary
 from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.registry.options import Section, build

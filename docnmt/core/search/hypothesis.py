@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from docnmt.core.data.tokenizer import BRK, Tokenizer
 
 if TYPE_CHECKING:
-    from docnmt.core.search.terms import Terms
+    from docnmt.core.search.glossary import Terms
 
 
 @dataclass(frozen=True)
