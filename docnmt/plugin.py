@@ -22,8 +22,8 @@ from docnmt.core.models.encoder_decoder import (
 from docnmt.core.reading import ReadingPlan
 from docnmt.core.scoring.metrics import Metric
 from docnmt.core.search.config import BeamSearchConfig
-from docnmt.core.search.generator import Generator
 from docnmt.core.search.generators import BeamSearch
+from docnmt.core.search.rows import Generator
 from docnmt.core.tasks.task import Batch, Dataset, Task, TaskState
 from docnmt.functional import packed_attention
 from docnmt.functional.row_lists import RowLists, attend_listed

@@ -19,8 +19,8 @@ from docnmt.core.search.config import GenerationConfig, GreedyConfig
 from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.forced import token_log_probs
 from docnmt.core.search.given_translations import given_tokens
-from docnmt.core.search.hypothesis import Hypothesis
 from docnmt.core.search.job import Job
+from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Scheduler
 from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus, translation
 

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from docnmt.core.search.generator import Generator
-from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.rows import Generator, Hypothesis, Slot
 
 
 @torch.inference_mode()

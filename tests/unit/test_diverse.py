@@ -14,7 +14,7 @@ from docnmt.core.data.tokenizer import BRK, EOS, UNK
 from docnmt.core.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GenerationConfig
 from docnmt.core.search.generators import DiverseBeamSearch
 from docnmt.core.search.glossary import Glossary, asked_terms
-from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.registry.options import contradictions
 from docnmt.runtime.errors import UsageError
 

@@ -22,7 +22,7 @@ from docnmt.core.search.config import (
 )
 from docnmt.core.search.generators import BeamSearch, DiverseBeamSearch, Greedy, Sampling, best_continuations, truncate
 from docnmt.core.search.glossary import Terms
-from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.rows import Hypothesis, Slot
 
 A, B, VOCABULARY = 5, 6, 7
 #: (slot's number, tokens so far) → log-probabilities (VOCABULARY,)

@@ -15,7 +15,7 @@ from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.generators import BeamSearch
 from docnmt.core.search.glossary import Glossary, TermFinder, TermProgress, Terms, asked_terms
-from docnmt.core.search.hypothesis import Slot
+from docnmt.core.search.rows import Slot
 from docnmt.runtime.errors import UserError
 
 WORDS = 12

@@ -22,9 +22,8 @@ from docnmt.core.search.config import (
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.core.search.generator import Advance, Generator
 from docnmt.core.search.glossary import TermRows
-from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.rows import Advance, Generator, Hypothesis, Slot
 from docnmt.runtime.transfer import to_lists
 
 # Beam search, and greedy search, which is a beam of one.

@@ -15,8 +15,8 @@ from docnmt.core.data.tokenizer import BRK, EOS
 from docnmt.core.search.config import SearchConfig
 from docnmt.core.search.ensemble import EnsembleState
 from docnmt.core.search.glossary import CorpusTerms
-from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.core.search.job import Job
+from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.core.search.target_history import GivenText
 from docnmt.runtime.tuning import INVARIANT_ROWS
 

@@ -17,7 +17,7 @@ from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.generators import ranking
 from docnmt.core.search.glossary import CorpusTerms
-from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.core.search.target_history import OwnText
 from docnmt.core.units import Units
 from docnmt.runtime.errors import UserError

@@ -1,10 +1,107 @@
-"""The rows of a generator: the tokens written so far, as chains whose beginnings rows share."""
+"""Rows and hypotheses: what every generator keeps of an unfinished translation."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from docnmt.core.data.tokenizer import BOS, BRK
+import torch
+from torch import Tensor
+
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
+from docnmt.core.search.config import SearchConfig
+from docnmt.runtime.transfer import to_device
+
+if TYPE_CHECKING:
+    from docnmt.core.search.glossary import Terms
+
+
+# Hypotheses, which are finished target texts, and slots, which are texts to be written.
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished target text with its score.
+
+    Attributes:
+        tokens: token ids, `</s>` at the end included, `<s>` not.
+        score: sum of `token_scores` / (number of tokens that the search chose) ** lenpen.
+        token_scores: natural log-probability of each token, given those before it; 0 where the token was given.
+        limited: True if it ends at the length limit.
+    """
+
+    tokens: tuple[int, ...]
+    score: float
+    token_scores: tuple[float, ...]
+    limited: bool = False
+
+    def sentences(self, lenpen: float, tag: int = -1) -> list[Hypothesis]:
+        """Split the hypothesis of a joined unit into one per sentence; each ends in its `<brk>`, the last in `</s>`.
+
+        Args:
+            tag: as in `Slot`. It is certain, and no token of the mean that a sentence's score is.
+        """
+        ends = [place + 1 for place, token in enumerate(self.tokens) if token == BRK]
+        if not ends and (tag < 0 or self.tokens[0] != tag):
+            return [self]
+        cuts = zip([0, *ends], [*ends, len(self.tokens)], strict=True)
+        return [
+            Hypothesis(
+                self.tokens[a:b],
+                sum(self.token_scores[a:b]) / (b - a - (self.tokens[a] == tag)) ** lenpen,
+                self.token_scores[a:b],
+            )
+            for a, b in cuts
+        ]
+
+    def text(self, tokenizer: Tokenizer) -> str:
+        """Return the detokenised text without `</s>` and surrounding spaces."""
+        return tokenizer.decode(self.tokens[:-1]).strip()
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One unit of text to be written.
+
+    Attributes:
+        number: the unit's number, which is that of its first kept sentence; results are ordered by it.
+        limits: for each sentence of the unit, the most tokens it may have; its end (`<brk>` between
+            sentences, `</s>` after the last) is counted.
+        before: number of the unit's sentences before those that are kept.
+        wanted: False for a copy whose result is not used (see `Scheduler`).
+        given: tokens, with the end, of the sentences that are not searched, by their place in the unit, in order.
+        terms: target terms that its sentences must have, if a glossary demands any.
+        group: the name of its group, in a search that several jobs share.
+        stream: the number of its random stream, for sampling; None: `number`.
+        tag: the token that each of its sentences begins with; -1: none is prescribed.
+    """
+
+    number: int
+    limits: tuple[int, ...]
+    before: int = 0
+    wanted: bool = True
+    given: Mapping[int, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    terms: Terms | None = field(default=None, hash=False)
+    group: int = 0
+    stream: int | None = None
+    tag: int = -1
+
+    @cached_property
+    def given_tokens(self) -> int:
+        """The number of tokens that are given."""
+        return sum(map(len, self.given.values()))
+
+    @cached_property
+    def longest(self) -> int:
+        """The most tokens that the search can choose."""
+        return sum(limit for place, limit in enumerate(self.limits) if place not in self.given)
+
+
+# The rows of a generator: the tokens written so far, as chains whose beginnings rows share.
 
 
 class Row(NamedTuple):
@@ -49,3 +146,198 @@ class Row(NamedTuple):
             log_probs.append(row.log_prob)
             row = row.before
         return tokens[::-1], log_probs[::-1]
+
+
+# The base class of all generators: slots and their rows, the tokens that may follow, and finished hypotheses.
+
+
+@dataclass(frozen=True, eq=False)
+class Advance:
+    """The changes of one step.
+
+    Attributes:
+        rows: (R',) the previous numbers of the rows that live on; None if all stay in their order.
+        finished: the slots that ended, each with its hypotheses, best first.
+    """
+
+    rows: Tensor | None
+    finished: list[tuple[Slot, list[Hypothesis]]]
+
+
+class Generator(ABC):
+    """A running search. It owns slots and rows and works on log-probabilities; it has no model.
+
+    There are R = N * width rows, slot by slot. A row that has ended, or has not begun, is dead: its total is -inf.
+    Subclasses choose: `admit` says how new rows begin, `advance` which token each row takes.
+
+    Args:
+        width: rows of a slot. parts: number of equal parts of a slot's rows, each with its own finished hypotheses.
+
+    Attributes:
+        slots: the current slots, in the order of their rows. rows: their rows. part: number of rows of one part.
+    """
+
+    #: True if slots may have `terms`, which translations must contain.
+    takes_terms: ClassVar[bool] = False
+
+    def __init__(self, width: int, config: SearchConfig, device: torch.device | str = "cpu", *, parts: int = 1) -> None:
+        self.width, self.parts, self.part = width, parts, width // parts
+        self._config, self._device = config, device
+        self.slots: list[Slot] = []
+        self.rows: list[Row] = []
+        self._finished: list[list[Hypothesis]] = []
+        self._never = torch.tensor([BOS, MASK, BRK], device=device)
+
+    @abstractmethod
+    def admit(self, slots: Sequence[Slot]) -> None:
+        """Add slots behind the others."""
+
+    @abstractmethod
+    def advance(self, logits: Tensor) -> Advance:
+        """Choose one token for every row from the model's logits (R, V)."""
+
+    @property
+    def tokens(self) -> Tensor:
+        """The tokens (R,) that the model reads next."""
+        return self._there([row.token for row in self.rows])
+
+    @property
+    def totals(self) -> Tensor:
+        """The rows' sums of log-probabilities (R,)."""
+        return self._there([row.total for row in self.rows], torch.float32)
+
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """Remove slots, given by their places, without a result; return the old numbers (R',) of the rows that stay."""
+        stay = sorted(set(range(len(self.slots))) - set(slots))
+        self._finished = [self._finished[part] for n in stay for part in self._parts(n)]
+        self.slots = [self.slots[n] for n in stay]
+        rows = [row for n in stay for row in range(n * self.width, (n + 1) * self.width)]
+        self.rows = [self.rows[row] for row in rows]
+        return self._there(rows)
+
+    def _there(self, numbers: Sequence[float], dtype: torch.dtype = torch.int64) -> Tensor:
+        """Return numbers on the model's device, to which they go without waiting."""
+        return to_device([torch.tensor(numbers, dtype=dtype)], self._device)[0]
+
+    def _enter(self, slots: Sequence[Slot], totals: Sequence[float]) -> None:
+        """Append slots; `totals` (width,) has the initial totals of a slot's rows: 0, or -inf for a dead row."""
+        self.rows += [Row(total) for total in totals] * len(slots)
+        self.slots = [*self.slots, *slots]
+        self._finished += [[] for _ in range(self.parts * len(slots))]
+
+    def _place(self, number: int) -> tuple[Slot, int, int]:
+        """Return a row's slot, the place in its unit of the sentence that it writes, and how long that is."""
+        slot, row = self.slots[number // self.width], self.rows[number]
+        return slot, min(row.place, len(slot.limits) - 1), row.length - row.begin  # a dead row may hold anything
+
+    def room(self, number: int) -> int:
+        """Return the number of tokens that a row's sentence may still have before its end."""
+        slot, place, written = self._place(number)
+        return slot.limits[place] - 1 - written
+
+    def allowed(self, logits: Tensor) -> Tensor:
+        """Return log-probabilities (R, V), -inf for tokens that may not follow: each sentence must end exactly once.
+
+        `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens but always at the
+        sentence's limit; `<s>` and `<mask>` are never written. In a given sentence only the next token may
+        follow, with probability 1; likewise for the tag that a sentence begins with. Repeated tokens are scored as
+        `--repetition-penalty` and `--no-repeat-ngram-size` demand.
+        """
+        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        if self._config.unkpen:
+            log_probs[:, UNK] -= self._config.unkpen
+        breaks = any(len(slot.limits) > 1 for slot in self.slots)
+        log_probs.index_fill_(1, self._never[:-1] if breaks else self._never, -torch.inf)
+        bound = [n for n, slot in enumerate(self.slots) if breaks or not self._anywhere(slot, n * self.width)]
+        if bound:
+            self._bind(log_probs, [row for n in bound for row in range(n * self.width, (n + 1) * self.width)])
+        if self._config.repetition_penalty != 1 or self._config.no_repeat_ngram_size:
+            self._score_repeated(log_probs)
+        return log_probs
+
+    def _score_repeated(self, log_probs: Tensor) -> None:
+        """Penalise and refuse (R, V) what a row's sentence has written already, but no end, no given token, and no
+        token that a glossary demands. Where all else is refused, too, nothing is."""
+        size, penalty, most = log_probs.shape[1], self._config.repetition_penalty, self._config.no_repeat_ngram_size
+        penalised: list[int] = []  # places in rows × vocabulary
+        refused: list[int] = []
+        for number, row in enumerate(self.rows):
+            slot, place, _ = self._place(number)
+            if row.total > -torch.inf and place not in slot.given:
+                sentence = row.sentence()
+                penalised += [number * size + token for token in set(sentence)]
+                repeating = continuations(sentence, most) - set(self._demanded(number)) if most else ()
+                refused += [number * size + token for token in repeating]
+        scores = log_probs.view(-1)
+        again, never = self._there(penalised), self._there(refused)
+        scores.index_copy_(0, again, scores.index_select(0, again) * penalty)
+        before = scores.index_select(0, never)
+        scores.index_fill_(0, never, -torch.inf)
+        nothing_left = (log_probs.amax(1) == -torch.inf).index_select(0, never // size)
+        scores.index_copy_(0, never, before.where(nothing_left, -torch.inf))
+
+    def _demanded(self, number: int) -> Collection[int]:
+        """Return the tokens that may repeat an n-gram in a row, because a glossary demands them."""
+        return ()
+
+    def _anywhere(self, slot: Slot, row: int) -> bool:
+        """True if the slot's one sentence may go on and may end at the next token; its rows are equally long."""
+        first = max(self._config.min_len, slot.tag >= 0)
+        return first <= self.rows[row].length < slot.limits[0] - 1 and not slot.given
+
+    def _bind(self, log_probs: Tensor, rows: Sequence[int]) -> None:
+        """Set scores (R, V) of these rows as limits, ends of sentences, given tokens and tags demand."""
+        size = log_probs.shape[1]
+        found: tuple[list[int], ...] = ([], [], [])  # places in rows × vocabulary
+        refused, ends, certain = found
+        for row in rows:
+            slot, place, written = self._place(row)
+            end, other = (EOS, BRK) if place == len(slot.limits) - 1 else (BRK, EOS)
+            given = slot.given.get(place)
+            if given is not None:
+                certain.append(row * size + given[min(written, len(given) - 1)])
+            elif written + 1 >= slot.limits[place]:
+                ends.append(row * size + end)
+            elif written == 0 and slot.tag >= 0:
+                certain.append(row * size + slot.tag)
+            else:
+                refused.append(row * size + other)
+                if written < self._config.min_len:
+                    refused.append(row * size + end)
+        never, must, sure = map(self._there, found)
+        scores = log_probs.view(-1)
+        scores.index_fill_(0, never, -torch.inf)
+        kept = scores.index_select(0, must)
+        log_probs.index_fill_(0, torch.cat([must, sure]) // size, -torch.inf)
+        scores.index_copy_(0, must, kept).index_fill_(0, sure, 0.0)
+
+    def extend(
+        self, parents: Sequence[int], tokens: Sequence[int], log_probs: Sequence[float], totals: Sequence[float]
+    ) -> None:
+        """Replace row r by row `parents[r]` with one more token; `totals` are the new sums."""
+        old, new = self.rows, zip(parents, tokens, log_probs, totals, strict=True)
+        self.rows = [old[parent].after(token, log_prob, total) for parent, token, log_prob, total in new]
+
+    def _finish(self, parent: int, log_prob: float, total: float) -> None:
+        """Record row `parent` as finished, with the log-probability of `</s>` and the sum."""
+        tokens, log_probs = self.rows[parent].written()
+        chosen = len(tokens) + 1 - self.slots[parent // self.width].given_tokens
+        found = Hypothesis((*tokens, EOS), total / chosen**self._config.lenpen, (*log_probs, log_prob))
+        self._finished[parent // self.part].append(found)
+
+    def _best(self, n: int) -> list[Hypothesis]:
+        """Return the finished hypotheses of slot n, best first; among equal scores the one found first comes first."""
+        found = chain.from_iterable(self._finished[part] for part in self._parts(n))
+        return sorted(found, key=lambda hypothesis: -hypothesis.score)
+
+    def _parts(self, n: int) -> range:
+        """Return the numbers of the parts of slot n."""
+        return range(n * self.parts, (n + 1) * self.parts)
+
+
+def continuations(tokens: Sequence[int], size: int) -> set[int]:
+    """Return the tokens after which the last `size` tokens would occur a second time."""
+    last = tokens[len(tokens) - size + 1 :]
+    return {
+        tokens[place + size - 1] for place in range(len(tokens) - size + 1) if tokens[place : place + size - 1] == last
+    }

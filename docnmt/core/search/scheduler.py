@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.ensemble import Ensemble, EnsembleState
-from docnmt.core.search.generator import Generator
 from docnmt.core.search.group import Group, begin, encode
-from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.core.search.job import Job
+from docnmt.core.search.rows import Generator, Hypothesis, Slot
 from docnmt.registry.registry import GENERATORS
 from docnmt.runtime.tuning import INVARIANT_ROWS
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from docnmt.core.search.hypothesis import Slot
+from docnmt.core.search.rows import Slot
 from docnmt.core.units import Units
 
 
