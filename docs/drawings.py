@@ -62,7 +62,7 @@ TRANSLATING = (
     ("sentences and their structure", "core/lines.py", "documents"),
     ("the same corpus, from lines", "core/corpus.py", "ParallelCorpus"),
     ("what the model reads and writes at once", "core/batch.py", "Units (U,)"),
-    ("units by the model's plan, packed", "core/search/job.py", "Job"),
+    ("units by the model's plan, packed", "core/search/scheduler.py", "Job"),
     ("encode once a document", "core/models/encoder_decoder.py", "Memory"),
     ("a slot for each text that is ready", "core/search/scheduler.py", "DecoderState"),
     ("one token a step, every row", "core/models/encoder_decoder.py", "logits (R, V)"),

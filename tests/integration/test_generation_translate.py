@@ -27,9 +27,8 @@ from docnmt.core.search.config import (
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.generators import chrf_of_pairs
-from docnmt.core.search.job import groups
+from docnmt.core.search.scheduler import Ensemble, groups
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
 from docnmt.modules.reduced_precision import (
     BFloat16Linear,

@@ -27,7 +27,7 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.given_translations import first_of_documents
+from docnmt.core.search.scheduler import first_of_documents
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
 from docnmt.core.tasks.document_translation import DocumentTranslation
 

@@ -15,7 +15,7 @@ from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
-from docnmt.core.search.job import source_lengths
+from docnmt.core.search.scheduler import source_lengths
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory, with_memory
 from docnmt.core.tasks.document_translation import DocumentTranslation

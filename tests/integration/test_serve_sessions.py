@@ -23,9 +23,9 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.serve import routes as sessions
 from docnmt.apps.serve.kept import OpenSessions, SessionSegment
 from docnmt.apps.serve.search import Models
-from docnmt.core.search import group
+from docnmt.core.search import scheduler as group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.ensemble import Ensemble
+from docnmt.core.search.scheduler import Ensemble
 from docnmt.core.search.translate_corpus import translate_corpus
 
 SOURCE = ["the cat.", "a dog sees it.", "it walks.", "the old tree.", "he sleeps."]

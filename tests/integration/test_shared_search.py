@@ -18,11 +18,8 @@ from docnmt.core.search.config import (
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.core.search.ensemble import Ensemble
-from docnmt.core.search.given_translations import given_tokens
-from docnmt.core.search.job import Job
 from docnmt.core.search.rows import Hypothesis
-from docnmt.core.search.scheduler import Scheduler
+from docnmt.core.search.scheduler import Ensemble, Job, Scheduler, given_tokens
 from docnmt.core.search.translate_corpus import translate_corpus, translation
 from docnmt.runtime.tuning import INVARIANT_ROWS
 

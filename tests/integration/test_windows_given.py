@@ -16,12 +16,9 @@ from across_batches import NEAR
 
 from docnmt.apps.explain.explain import explain_translations
 from docnmt.core.search.config import GenerationConfig, GreedyConfig
-from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.forced import token_log_probs
-from docnmt.core.search.given_translations import given_tokens
-from docnmt.core.search.job import Job
 from docnmt.core.search.rows import Hypothesis
-from docnmt.core.search.scheduler import Scheduler
+from docnmt.core.search.scheduler import Ensemble, Job, Scheduler, given_tokens
 from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus, translation
 
 DOCUMENTS = [small_system.text(1, 9, seed=seed)[0] for seed in (3, 8, 13)]

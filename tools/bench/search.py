@@ -28,10 +28,8 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import EOS
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.ensemble import Ensemble
-from docnmt.core.search.job import Job
 from docnmt.core.search.rows import Hypothesis
-from docnmt.core.search.scheduler import Scheduler
+from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
 from docnmt.core.search.translate_corpus import translate_corpus, translation
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.load_model import load_model

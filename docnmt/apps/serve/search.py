@@ -20,12 +20,9 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.formality import Formality
 from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.glossary import TermFinder, asked_terms
-from docnmt.core.search.group import Encoding
-from docnmt.core.search.job import Job
 from docnmt.core.search.rows import Hypothesis
-from docnmt.core.search.scheduler import Scheduler
+from docnmt.core.search.scheduler import Encoding, Ensemble, Job, Scheduler
 from docnmt.core.search.translate_corpus import Translation, job_of, translation
 from docnmt.core.search.translation_memory import TranslationMemory
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from docnmt.core.batch import source_costs
 from docnmt.core.models.encoder_decoder import AnyTranslationModel
-from docnmt.core.search.job import Job
+from docnmt.core.search.scheduler import Job
 from docnmt.modules.context_sublayers import DecoderContext
 from docnmt.modules.layers import FeedForward
 from docnmt.modules.softmax_attention import CrossAttention, SelfAttention

@@ -15,12 +15,10 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.core.search.given_translations import given_tokens
 from docnmt.core.search.glossary import Glossary, TermFinder, asked_terms
-from docnmt.core.search.job import Job
 from docnmt.core.search.memory_check import check_memory
 from docnmt.core.search.rows import Hypothesis
-from docnmt.core.search.scheduler import Scheduler
+from docnmt.core.search.scheduler import Job, Scheduler, given_tokens
 from docnmt.core.search.translation_memory import TranslationMemory, streams_of, with_memory
 from docnmt.registry.registry import GENERATORS
 from docnmt.runtime import ranks
