@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from docnmt.apps.commands.translator import load as load
     from docnmt.cli.train import train as train
     from docnmt.core.corpus import Document as Document
-    from docnmt.core.search.translate_corpus import Translation as Translation
+    from docnmt.core.search.translate import Translation as Translation
     from docnmt.registry.user_dir import import_plugins as import_plugins
 
 #: What needs torch, or much else, is imported when it is first used.
 _HOMES = {
     "Document": "core.corpus",
-    "Translation": "core.search.translate_corpus",
+    "Translation": "core.search.translate",
     "Translator": "apps.translator",
     "import_plugins": "registry.user_dir",
     "load": "apps.translator",

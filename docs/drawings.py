@@ -67,7 +67,7 @@ TRANSLATING = (
     ("a slot for each text that is ready", "core/search/scheduler.py", "DecoderState"),
     ("one token a step, every row", "core/models/encoder_decoder.py", "logits (R, V)"),
     ("the best hypotheses of each slot", "core/search/generators.py", "tokens, scores"),
-    ("text, in the order of the input", "core/search/translate_corpus.py", "translations"),
+    ("text, in the order of the input", "core/search/translate.py", "translations"),
 )
 
 

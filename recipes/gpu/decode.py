@@ -21,7 +21,7 @@ from torch import nn
 from docnmt.cli.train import parse
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import Run
 

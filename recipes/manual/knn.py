@@ -25,7 +25,7 @@ from torch import Tensor
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.load_model import load_model
 from docnmt.functional.row_lists import RowLists, products
 from docnmt.runtime.files import write_text

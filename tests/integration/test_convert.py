@@ -28,7 +28,7 @@ from docnmt.core.batch import (
 from docnmt.core.corpus import ParallelCorpus  # noqa: E402
 from docnmt.core.data.tokenizer import BOS, BRK, MASK  # noqa: E402
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402
-from docnmt.core.search.translate_corpus import translate_corpus  # noqa: E402
+from docnmt.core.search.translate import translate_corpus  # noqa: E402
 from docnmt.core.training.checkpoint import load_checkpoint, unique_state  # noqa: E402
 from docnmt.core.training.load_model import LoadedModel, load_model  # noqa: E402
 

@@ -19,7 +19,7 @@ from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.load_model import load_model
 from docnmt.registry import MODELS
 

@@ -23,7 +23,7 @@ from docnmt.cli.train import main as train
 from docnmt.core.batch import TranslationBatch, collate, planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.checkpoint import load_checkpoint, save_checkpoint
 from docnmt.core.training.config import TrainingConfig
 from docnmt.core.training.finetune import start_from

@@ -26,7 +26,7 @@ from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, ToldForms, in_form, in_given_form, tag_numbers, target_forms
 from docnmt.core.search.config import GenerationConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.runtime.errors import UsageError, UserError
 

@@ -21,7 +21,7 @@ from docnmt.cli import generate, preprocess, score, train, translate
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import GenerationConfig, SamplingConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.validation_bleu import corpus_bleu
 from docnmt.runtime.errors import UserError

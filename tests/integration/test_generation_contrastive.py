@@ -21,7 +21,7 @@ from docnmt.core.batch import last_sentence_units
 from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 
 ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
 DOCUMENTS = small_system.text(3, 4)

@@ -29,7 +29,7 @@ from docnmt.core.search.config import (
 )
 from docnmt.core.search.generators import chrf_of_pairs
 from docnmt.core.search.scheduler import Ensemble, groups
-from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.modules.reduced_precision import (
     BFloat16Linear,
     EightBitLinear,

@@ -28,7 +28,7 @@ from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.scheduler import first_of_documents
-from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tasks.document_translation import DocumentTranslation
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]

@@ -18,7 +18,7 @@ from docnmt.core.data.tokenizer import BOS, BRK, EOS
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.units import Units, window_units
 from docnmt.registry import MODELS
 from docnmt.registry.options import contradictions, from_dict

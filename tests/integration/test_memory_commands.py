@@ -16,7 +16,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.scheduler import source_lengths
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory, with_memory
 from docnmt.core.tasks.document_translation import DocumentTranslation
 

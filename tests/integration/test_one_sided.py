@@ -27,7 +27,7 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.scoring.metrics import evaluate
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.scheduler import first_of_documents
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.core.tasks.validation_bleu import corpus_bleu

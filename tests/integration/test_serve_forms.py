@@ -32,7 +32,7 @@ from docnmt.cli.translate import main as translate_command
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.runtime.languages import unspaced
 

@@ -26,7 +26,7 @@ from docnmt.apps.serve.search import Models
 from docnmt.core.search import scheduler as group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.scheduler import Ensemble
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 
 SOURCE = ["the cat.", "a dog sees it.", "it walks.", "the old tree.", "he sleeps."]
 

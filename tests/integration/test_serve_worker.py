@@ -21,7 +21,7 @@ from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.serve.search import Models, Order, Worker
 from docnmt.core.corpus import TextArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.runtime.errors import UserError
 
@@ -91,7 +91,7 @@ def test_a_request_that_cannot_begin_anew_ends_and_others_go_on(
     worker.call(ready.wait)
     for client in clients:
         worker.submit(client.order)
-    monkeypatch.setattr("docnmt.core.search.translate_corpus.check_memory", mock.Mock(side_effect=UserError("no room")))
+    monkeypatch.setattr("docnmt.core.search.translate.check_memory", mock.Mock(side_effect=UserError("no room")))
     ready.set()
     assert [client.end()[0] for client in clients] == ["failed", "failed"]
     monkeypatch.undo()

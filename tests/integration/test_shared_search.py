@@ -20,7 +20,7 @@ from docnmt.core.search.config import (
 )
 from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Ensemble, Job, Scheduler, given_tokens
-from docnmt.core.search.translate_corpus import translate_corpus, translation
+from docnmt.core.search.translate import translate_corpus, translation
 from docnmt.runtime.tuning import INVARIANT_ROWS
 
 ARCHITECTURES = [

@@ -20,7 +20,7 @@ from docnmt.core.models import step_graphs
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, DecoderState, EncoderDecoder
 from docnmt.core.models.step_graphs import StepGraphs
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.translate_corpus import Translation, translate_corpus
+from docnmt.core.search.translate import Translation, translate_corpus
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.prepare_run import prepare
 

@@ -26,7 +26,7 @@ from docnmt.core.data.tokenizer import BOS
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.layout import DocumentLayout
 from docnmt.modules.target_attention import attend_earlier
 from docnmt.registry import MODELS

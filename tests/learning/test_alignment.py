@@ -16,7 +16,7 @@ from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus, TokenArray
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.registry import MODELS
 
 

@@ -27,7 +27,7 @@ from docnmt.core.models.encoder_decoder import TranslationModel
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.registry import MODELS
 from docnmt.registry.options import contradictions, settings
 

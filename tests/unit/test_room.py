@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import small_system
 
-from docnmt.core.search import memory_check as room
+from docnmt.core.search import translate as room
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
-from docnmt.core.search.memory_check import least_memory
-from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.search.translate import SentenceResult, least_memory, translate_corpus
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.launch import obtainable_memory
 

@@ -6,7 +6,7 @@ from docnmt.apps.commands.output import aligned_lines, pharaoh
 from docnmt.apps.documents.projection import project
 from docnmt.apps.documents.segments import Mark
 from docnmt.apps.explain.attention import AlignedPiece, word_pairs
-from docnmt.core.search.translate_corpus import SentenceResult, Translation
+from docnmt.core.search.translate import SentenceResult, Translation
 
 
 def test_words_stand_between_white_space() -> None:

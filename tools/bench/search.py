@@ -30,7 +30,7 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
-from docnmt.core.search.translate_corpus import translate_corpus, translation
+from docnmt.core.search.translate import translate_corpus, translation
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.load_model import load_model
 from docnmt.registry import (

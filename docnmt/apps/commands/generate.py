@@ -37,7 +37,7 @@ from docnmt.core.scoring.report import TranslationReport, check_wanted, problems
 from docnmt.core.scoring.text_files import HYPOTHESES, SCORES, LineLayout, records_beside, training_doubt
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.scheduler import first_of_documents
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.registry.options import to_dict
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError

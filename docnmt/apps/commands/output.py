@@ -16,7 +16,7 @@ import numpy as np
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.scheduler import source_lengths
-from docnmt.core.search.translate_corpus import SentenceResult, Translation
+from docnmt.core.search.translate import SentenceResult, Translation
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.runtime.errors import printable
 from docnmt.runtime.files import check_new

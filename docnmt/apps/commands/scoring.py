@@ -12,7 +12,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.progress import Progress
 

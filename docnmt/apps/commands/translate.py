@@ -57,7 +57,7 @@ from docnmt.core.read_corpus import kind_of_line, note_separators, separator
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.glossary import Glossary, opened_glossary
 from docnmt.core.search.scheduler import source_lengths
-from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus
+from docnmt.core.search.translate import SentenceResult, Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.registry.options import same_path
 from docnmt.runtime.errors import UsageError, UserError

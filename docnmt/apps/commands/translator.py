@@ -30,7 +30,7 @@ from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import sentence_score, token_log_probs
 from docnmt.core.search.glossary import Glossary
-from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus
+from docnmt.core.search.translate import SentenceResult, Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.registry.options import Section, build
 from docnmt.registry.options.keywords import named_options, unknown_options

@@ -51,7 +51,7 @@ from docnmt.apps.serve.service import (
     translate,
     translations,
 )
-from docnmt.core.search.translate_corpus import Translation
+from docnmt.core.search.translate import Translation
 from docnmt.runtime.languages import base, seam
 
 # DeepL's API for its clients (source: its reference, version 2): texts, documents, languages, glossaries.

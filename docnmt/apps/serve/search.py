@@ -23,7 +23,7 @@ from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.glossary import TermFinder, asked_terms
 from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Encoding, Ensemble, Job, Scheduler
-from docnmt.core.search.translate_corpus import Translation, job_of, translation
+from docnmt.core.search.translate import Translation, job_of, translation
 from docnmt.core.search.translation_memory import TranslationMemory
 
 # Orders: requests on their way from the service to the search's thread, and the events that come back.

@@ -42,7 +42,7 @@ from docnmt.apps.serve.search import NO_WISHES, Models, Order, RequestEvent, Wis
 from docnmt.core.corpus import ParallelCorpus, UnknownText
 from docnmt.core.lines import half_character, is_blank
 from docnmt.core.models.encoder_decoder import TranslationTask
-from docnmt.core.search.translate_corpus import Translation
+from docnmt.core.search.translate import Translation
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import joined, one_line
 

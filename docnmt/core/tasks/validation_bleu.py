@@ -13,7 +13,7 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
-from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import Progress
