@@ -27,7 +27,7 @@ from shown_text import pages, plain
 from docnmt.apps.documents.kinds import ENDINGS, read
 from docnmt.apps.documents.segments import DocumentFile, Segment, Translated
 from docnmt.apps.documents.sentences import SegmentSentence, translated
-from docnmt.core.formats.split_sentences import split_sentences
+from docnmt.core.split_sentences import split_sentences
 from docnmt.runtime.errors import UserError
 
 COLUMNS = ("files", "refused", "segments", "not byte for byte", "damaged by swapped", "by reversed", "by Ja", "damaged")

@@ -17,8 +17,8 @@ from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from docnmt.core.formats.split_sentences import splitter
 from docnmt.core.scoring.text_files import read_layout
+from docnmt.core.split_sentences import splitter
 
 Split = Callable[[str], Sequence[str]]
 

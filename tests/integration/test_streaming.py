@@ -19,8 +19,8 @@ from docnmt.apps.commands import translate as stream
 from docnmt.apps.commands.translate import Arriving, Gathered
 from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.core.corpus import Document
-from docnmt.core.formats.running_text import RunningText
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig, SearchConfig
+from docnmt.core.split_sentences import RunningText
 from docnmt.runtime.errors import UserError
 
 SEARCH = BeamSearchConfig(beam=2, max_len_a=1, max_len_b=2)
@@ -169,8 +169,8 @@ def test_an_endless_input_takes_constant_memory() -> None:
             return b"the dog sees a cat.\n\n" if self.left else b""
 
     arriving = Arriving(Endless(), name="stdin", idle=gathered.idle)
-    from docnmt.core.formats.running_text import of_sentences
     from docnmt.core.lines import TextLines
+    from docnmt.core.split_sentences import of_sentences
 
     for each in of_sentences(TextLines(arriving.blocks(), name="stdin")):
         gathered.add(each)

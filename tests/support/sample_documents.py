@@ -12,7 +12,7 @@ from sample_packages import PACKAGES, package
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence, translated
-from docnmt.core.formats.split_sentences import split_sentences
+from docnmt.core.split_sentences import split_sentences
 
 TXT = "The dog sees %s. The cat walks.\tA tab.\n\n  See http://a.b/c, then {name}.\n42\n"
 MD = """---

@@ -10,8 +10,8 @@ from translate.lang import data
 
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.serve.requests import same
-from docnmt.core.formats.split_sentences import splitter
 from docnmt.core.scoring.metrics import bleu_tokenizer
+from docnmt.core.split_sentences import splitter
 from docnmt.runtime import languages
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import (

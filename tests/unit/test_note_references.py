@@ -11,7 +11,7 @@ from sample_documents import Model, content, document, translate
 
 from docnmt.apps.documents.segments import is_reference
 from docnmt.apps.documents.sentences import translated
-from docnmt.core.formats.split_sentences import split_sentences
+from docnmt.core.split_sentences import split_sentences
 
 #: A sentence that ends with a reference, one that has one behind a word, and what follows: as text, and in each kind.
 PLAIN = ["They had two rivers.", "It was small and old.", "The end."]

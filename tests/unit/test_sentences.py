@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docnmt.core.formats import split_sentences as split_sentences_module
-from docnmt.core.formats.split_sentences import cut_long, split_sentences, splitter, whole_lines
+from docnmt.core import split_sentences as split_sentences_module
+from docnmt.core.split_sentences import cut_long, split_sentences, splitter, whole_lines
 from docnmt.runtime.languages import joined
 
 #: Each case: language and the sentences that must come back from them joined by a space.

@@ -14,9 +14,9 @@ from docnmt.apps.align.align import AlignedSide, Bead, align, word_evidence
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
 from docnmt.apps.options import AlignConfig, ModelsConfig
 from docnmt.core.corpus import Facts, Sentence
-from docnmt.core.formats.split_sentences import splitter
 from docnmt.core.lines import TextLines
 from docnmt.core.read_corpus import read_text
+from docnmt.core.split_sentences import splitter
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_new, check_readable, write_text
 from docnmt.runtime.languages import joined

@@ -49,8 +49,6 @@ from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.core.corpus import ParallelCorpus, Structure, StructureBuilder, UnknownText
 from docnmt.core.data_options import parse_columns
 from docnmt.core.formality import note_formless
-from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
-from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.read_corpus import kind_of_line, note_separators, separator
@@ -59,6 +57,7 @@ from docnmt.core.search.glossary import Glossary, opened_glossary
 from docnmt.core.search.scheduler import source_lengths
 from docnmt.core.search.translate import SentenceResult, Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.core.split_sentences import RunningText, of_documents, of_sentences, of_table, splitter, whole_lines
 from docnmt.registry.options import same_path
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_new, check_readable, replacing

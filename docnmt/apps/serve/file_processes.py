@@ -29,7 +29,7 @@ from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence, changing_text, translated
 from docnmt.apps.documents.text import PlainText
-from docnmt.core.formats.split_sentences import splitter, whole_lines
+from docnmt.core.split_sentences import splitter, whole_lines
 from docnmt.runtime.errors import UserError
 
 #: A process that has so many bytes in memory ends after its document, so that idle ones stay small.
