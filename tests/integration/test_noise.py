@@ -32,10 +32,10 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
 from docnmt.core.data.preparation import Preparation
-from docnmt.core.data.random_draws import uniform
 from docnmt.core.data.tokenizer import BRK, EOS, MASK, Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, in_form
+from docnmt.core.subword_sampling import uniform
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset
 from docnmt.modules.embedding import WordDropout

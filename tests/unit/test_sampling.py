@@ -13,8 +13,8 @@ import pytest
 import sentencepiece
 from test_tokenizer import LINES as ALL_LINES
 
-from docnmt.core.data.subword_sampling import SubwordSampler
 from docnmt.core.data.tokenizer import SPECIAL, UNK, Tokenizer
+from docnmt.core.subword_sampling import SubwordSampler
 from docnmt.runtime.errors import UserError
 
 LINES = ALL_LINES[::5]
@@ -138,8 +138,8 @@ def test_a_line_is_drawn_alike_whatever_is_drawn_with_it(tokenizer: Tokenizer, m
     whole = rows(tokenizer, LINES, 0.2)
     firsts = range(0, len(LINES), 37)
     assert [row for a in firsts for row in rows(tokenizer, LINES[a : a + 37], 0.2, first=a)] == whole
-    monkeypatch.setattr("docnmt.core.data.unigram._MOST_CHOICES", 50)
-    monkeypatch.setattr("docnmt.core.data.bpe._MOST_STEPS", 50)
+    monkeypatch.setattr("docnmt.core.subword_sampling._MOST_CHOICES", 50)
+    monkeypatch.setattr("docnmt.core.subword_sampling._MOST_STEPS", 50)
     sampler = SubwordSampler(tokenizer, 0.2)
     assert [sampler.draw([line], n, [1])[0].tolist() for n, line in enumerate(LINES)] == whole
 
