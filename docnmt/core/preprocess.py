@@ -52,8 +52,8 @@ from docnmt.core.data.preparation import Preparation, detokenizer
 from docnmt.core.data.subword_process import train_in_process
 from docnmt.core.data.tokenizer import UNK, Tokenizer
 from docnmt.core.data_options import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
-from docnmt.core.formats.table_rows import KINDS
 from docnmt.core.read_corpus import Reading, SplitFiles, find_splits, locate, places_of, read_split
+from docnmt.core.tables import KINDS
 from docnmt.core.units import cut_units, document_units
 from docnmt.registry.options import to_dict
 from docnmt.runtime.checksums import Seal

@@ -17,9 +17,8 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from docnmt.core.corpus import Blank, CorpusEnd, DocumentStart, Event, Facts, Sentence
 from docnmt.core.data_options import Columns
-from docnmt.core.formats.parallel_table import read_tables
-from docnmt.core.formats.table_rows import KINDS, kind_of_table
 from docnmt.core.lines import ENDINGS, TextLines, blocks, is_blank
+from docnmt.core.tables import KINDS, kind_of_table, read_tables
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, joined
 

@@ -15,10 +15,9 @@ from itertools import pairwise
 
 from docnmt.core.corpus import Blank, Document, Facts, Sentence
 from docnmt.core.data_options import Columns
-from docnmt.core.formats.parallel_table import BREAKS, choose_columns, is_header, label_of, text_of
-from docnmt.core.formats.table_rows import JsonlTable, TsvTable
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.read_corpus import read_text
+from docnmt.core.tables import BREAKS, JsonlTable, TsvTable, choose_columns, is_header, label_of, text_of
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import CJK, base, joined
 

@@ -10,7 +10,7 @@ import pytest
 from docnmt.cli import score
 from docnmt.core.corpus import DocumentStart
 from docnmt.core.data_options import Columns
-from docnmt.core.formats.corpus_side import side_lines
+from docnmt.core.tables import side_lines
 from docnmt.runtime.errors import UserError
 
 ROWS = [

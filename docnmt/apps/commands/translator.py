@@ -24,7 +24,6 @@ from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.options import MemoryConfig, Precision, check_memory_window
 from docnmt.core.corpus import Document, ParallelCorpus, TokenArray
 from docnmt.core.formality import Formality
-from docnmt.core.formats.parallel_table import one_line, text_of
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import sentence_score, token_log_probs
@@ -32,6 +31,7 @@ from docnmt.core.search.glossary import Glossary
 from docnmt.core.search.translate import SentenceResult, Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.split_sentences import splitter as sentence_splitter
+from docnmt.core.tables import one_line, text_of
 from docnmt.registry.options import Section, build
 from docnmt.registry.options.keywords import named_options, unknown_options
 from docnmt.registry.registry import GENERATORS

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from docnmt.core.formats.table_rows import open_table, text_rows
 from docnmt.core.lines import TextLines
 from docnmt.core.scoring.config import CONTEXT_SEED
+from docnmt.core.tables import open_table, text_rows
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.structured import Count, Name, OpenObject, checked, parse_json
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from docnmt.core.corpus import DocumentStart
 from docnmt.core.data_options import Columns
-from docnmt.core.formats.corpus_side import side_lines
 from docnmt.core.scoring.metrics import scored_sentences
 from docnmt.core.split_sentences import BREAK
+from docnmt.core.tables import side_lines
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import CJK, SOUTHEAST
 from docnmt.runtime.structured import OpenObject, read_json

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from docnmt.core.formats.table_rows import open_table, text_rows
 from docnmt.core.lines import TextLines, half_character, is_blank
+from docnmt.core.tables import open_table, text_rows
 from docnmt.runtime.errors import UserError
 
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from docnmt.core.formats.table_rows import kind_of_table, open_table, text_rows
+from docnmt.core.tables import kind_of_table, open_table, text_rows
 from docnmt.runtime.errors import UserError
 
 #: The classes of natural language inference, in the order of the model's outputs.
