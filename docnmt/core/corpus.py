@@ -23,8 +23,8 @@ import xxhash
 from msgspec import Meta
 from msgspec import field as struct_field
 
-from docnmt.core.data.tokenizer import SPECIAL, UNK, Tokenizer
 from docnmt.core.lines import blocks
+from docnmt.core.tokenizer import SPECIAL, UNK, Tokenizer
 from docnmt.runtime.checksums import KIND, checking, checksum, file_checksum
 from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.files import write_json

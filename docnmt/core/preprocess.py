@@ -47,13 +47,10 @@ from docnmt.core.corpus import (
     token_dtype,
     write_meta,
 )
-from docnmt.core.data.directions import directed
-from docnmt.core.data.preparation import Preparation, detokenizer
-from docnmt.core.data.subword_process import train_in_process
-from docnmt.core.data.tokenizer import UNK, Tokenizer
 from docnmt.core.data_options import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
 from docnmt.core.read_corpus import Reading, SplitFiles, find_splits, locate, places_of, read_split
 from docnmt.core.tables import KINDS
+from docnmt.core.tokenizer import UNK, Preparation, Tokenizer, detokenizer, directed, train_in_process
 from docnmt.core.units import cut_units, document_units
 from docnmt.registry.options import to_dict
 from docnmt.runtime.checksums import Seal

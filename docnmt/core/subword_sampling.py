@@ -12,8 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from docnmt.core.corpus import TokenArray, offsets_of, token_dtype
-from docnmt.core.data.sentencepiece_model import BPE, BYTE, NORMAL, UNIGRAM, USER_DEFINED, VocabularyPiece, read_model
-from docnmt.core.data.tokenizer import UNK, Tokenizer
+from docnmt.core.tokenizer import BPE, BYTE, NORMAL, UNIGRAM, UNK, USER_DEFINED, Tokenizer, VocabularyPiece, read_model
 from docnmt.runtime.errors import UserError
 
 # Random numbers that depend only on their seeds and on the numbers they are drawn for.

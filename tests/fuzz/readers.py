@@ -23,12 +23,12 @@ from docnmt.apps.report.scores import read_test_sets
 from docnmt.cli.command import Given
 from docnmt.cli.train import parse
 from docnmt.core.corpus import Facts, ParallelCorpus, read_meta
-from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.preprocess import describe_folder, stored_tokenizers
 from docnmt.core.read_corpus import Reading, SplitFiles, read_split
 from docnmt.core.scoring.discourse import read_contrastive, read_questions, with_contexts
 from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.describe_run import describe_checkpoint
 from docnmt.core.training.journal import Journal

@@ -26,9 +26,9 @@ from docnmt.core.batch import (
     planned_units,  # noqa: E402
 )
 from docnmt.core.corpus import ParallelCorpus  # noqa: E402
-from docnmt.core.data.tokenizer import BOS, BRK, MASK  # noqa: E402
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402
 from docnmt.core.search.translate import translate_corpus  # noqa: E402
+from docnmt.core.tokenizer import BOS, BRK, MASK  # noqa: E402
 from docnmt.core.training.checkpoint import load_checkpoint, unique_state  # noqa: E402
 from docnmt.core.training.load_model import LoadedModel, load_model  # noqa: E402
 

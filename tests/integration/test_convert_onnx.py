@@ -16,9 +16,9 @@ import torch
 from docnmt.cli.convert import main as convert
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK
 from docnmt.core.search.config import GenerationConfig, GreedyConfig
 from docnmt.core.search.translate import translate_corpus
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK
 from docnmt.core.training.load_model import load_model
 
 for needed in ("onnxruntime", "onnx", "onnxscript"):

@@ -18,7 +18,6 @@ from sacrebleu.metrics.chrf import CHRF
 from docnmt.apps.commands.models import in_half_precision, load_models, open_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import collate_source, planned_units
-from docnmt.core.data.tokenizer import EOS
 from docnmt.core.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
@@ -30,6 +29,7 @@ from docnmt.core.search.config import (
 from docnmt.core.search.generators import chrf_of_pairs
 from docnmt.core.search.scheduler import Ensemble, groups
 from docnmt.core.search.translate import SentenceResult, translate_corpus
+from docnmt.core.tokenizer import EOS
 from docnmt.modules.reduced_precision import (
     BFloat16Linear,
     EightBitLinear,

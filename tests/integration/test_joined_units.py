@@ -14,11 +14,11 @@ import torch
 
 from docnmt.core.batch import TranslationBatch, collate, planned_units, structure_positions
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.data.tokenizer import BOS, BRK, EOS
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import SentenceResult, translate_corpus
+from docnmt.core.tokenizer import BOS, BRK, EOS
 from docnmt.core.units import Units, window_units
 from docnmt.registry import MODELS
 from docnmt.registry.options import contradictions, from_dict

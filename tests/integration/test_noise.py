@@ -31,13 +31,12 @@ from docnmt.core.batch import (
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
-from docnmt.core.data.preparation import Preparation
-from docnmt.core.data.tokenizer import BRK, EOS, MASK, Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, in_form
 from docnmt.core.subword_sampling import uniform
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset
+from docnmt.core.tokenizer import BRK, EOS, MASK, Preparation, Tokenizer
 from docnmt.modules.embedding import WordDropout
 from docnmt.registry.options import contradictions
 

@@ -16,12 +16,12 @@ from parallel_text import ParallelText
 
 from docnmt.cli import preprocess
 from docnmt.core.corpus import Document, Facts, ParallelCorpus, Sentence, read_meta, structure_of
-from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.lines import TextLines
 from docnmt.core.preprocess import describe_folder, fitting_workers
 from docnmt.core.read_corpus import Reading, find_split, read_split
 from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.tokenizer import Tokenizer
 from docnmt.runtime.errors import UserError
 
 Capture = pytest.CaptureFixture[str]

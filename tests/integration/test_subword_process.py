@@ -12,8 +12,7 @@ import pytest
 import small_system
 from parallel_text import ParallelText
 
-from docnmt.core.data.subword_process import LONGEST_LINE, pieces, train_in_process
-from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.tokenizer import LONGEST_LINE, Tokenizer, pieces, train_in_process
 from docnmt.runtime.errors import UserError
 
 LINES = [line for document in small_system.text(40, 8, seed=9) for line in document]

@@ -22,11 +22,11 @@ from toy import assert_same_checkpoint, log
 
 from docnmt.cli.train import main as train
 from docnmt.core.batch import PackedText, TranslationBatch
-from docnmt.core.data.tokenizer import BOS
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import SentenceResult, translate_corpus
+from docnmt.core.tokenizer import BOS
 from docnmt.layout import DocumentLayout
 from docnmt.modules.target_attention import attend_earlier
 from docnmt.registry import MODELS

@@ -10,11 +10,11 @@ import torch
 from decoding import run
 from test_generation_search import A, B, PrefixState, random_model, search, stepper
 
-from docnmt.core.data.tokenizer import BRK, EOS, UNK
 from docnmt.core.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GenerationConfig
 from docnmt.core.search.generators import DiverseBeamSearch
 from docnmt.core.search.glossary import Glossary, asked_terms
 from docnmt.core.search.rows import Hypothesis, Slot
+from docnmt.core.tokenizer import BRK, EOS, UNK
 from docnmt.registry.options import contradictions
 from docnmt.runtime.errors import UsageError
 

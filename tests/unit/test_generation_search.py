@@ -12,7 +12,6 @@ import torch
 from decoding import run
 from torch import Tensor
 
-from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
@@ -23,6 +22,7 @@ from docnmt.core.search.config import (
 from docnmt.core.search.generators import BeamSearch, DiverseBeamSearch, Greedy, Sampling, best_continuations, truncate
 from docnmt.core.search.glossary import Terms
 from docnmt.core.search.rows import Hypothesis, Slot
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 
 A, B, VOCABULARY = 5, 6, 7
 #: (slot's number, tokens so far) → log-probabilities (VOCABULARY,)

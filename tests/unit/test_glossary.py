@@ -11,11 +11,11 @@ from decoding import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.generators import BeamSearch
 from docnmt.core.search.glossary import Glossary, TermFinder, TermProgress, Terms, asked_terms
 from docnmt.core.search.rows import Slot
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.runtime.errors import UserError
 
 WORDS = 12

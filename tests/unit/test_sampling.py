@@ -13,8 +13,8 @@ import pytest
 import sentencepiece
 from test_tokenizer import LINES as ALL_LINES
 
-from docnmt.core.data.tokenizer import SPECIAL, UNK, Tokenizer
 from docnmt.core.subword_sampling import SubwordSampler
+from docnmt.core.tokenizer import SPECIAL, UNK, Tokenizer
 from docnmt.runtime.errors import UserError
 
 LINES = ALL_LINES[::5]

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from docnmt.core.data import tokenizer as tokenizer_module
-from docnmt.core.data.preparation import normalizer
-from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
+from docnmt.core import tokenizer as tokenizer_module
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer, normalizer
 from docnmt.runtime.errors import UserError
 
 TEXT = """letter bicycle lamp window garden river station market winter summer question answer teacher doctor carpet

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from trainers import DROPOUT, FULL, HALF, SMOOTHING, Size
 
 from docnmt.core.batch import TranslationBatch
-from docnmt.core.data.tokenizer import BOS
+from docnmt.core.tokenizer import BOS
 
 #: The subwords of the sentences of a source and of its translation, `</s>` included.
 Sentences: TypeAlias = "tuple[list[np.ndarray], list[np.ndarray]]"

@@ -16,11 +16,11 @@ import torch
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece
 
 from docnmt.apps.convert.export import SentenceModel, write_checkpoint
-from docnmt.core.data.tokenizer import SPECIAL, UNK, Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.architectures import Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.tokenizer import SPECIAL, UNK, Tokenizer
 
 #: What one program can be asked to do, by name; each takes plain values and gives plain values.
 Ways: TypeAlias = Mapping[str, Callable[..., Any]]

@@ -28,8 +28,8 @@ from docnmt.apps.convert.transformers_folder import (
 )
 from docnmt.apps.convert.transformers_folder import KINDS as MULTILINGUAL
 from docnmt.apps.options import ConvertConfig
-from docnmt.core.data.tokenizer import BOS, EOS
 from docnmt.core.search.config import BeamSearchConfig
+from docnmt.core.tokenizer import BOS, EOS
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
 from docnmt.core.training.model_card import model_card
 from docnmt.runtime.errors import UsageError, UserError

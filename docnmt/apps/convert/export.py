@@ -20,13 +20,11 @@ from torch import Tensor, nn
 from typing_extensions import TypeIs
 
 from docnmt.apps.convert import weights
-from docnmt.core.data.directions import known_languages
-from docnmt.core.data.preparation import Preparation
-from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK
 from docnmt.core.models.architectures import ConcatTransformer, Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.encoder_decoder import Stack, is_translation_model
 from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Preparation, known_languages
 from docnmt.core.training.checkpoint import load_state, save_checkpoint, unique_state
 from docnmt.core.training.load_model import load_model
 from docnmt.core.training.progress_state import TrainingState

@@ -22,12 +22,10 @@ from torch import Tensor
 from docnmt.apps.convert import weights
 from docnmt.apps.convert.export import PIECES, SentenceModel, built, write_pieces
 from docnmt.apps.options import ConvertConfig
-from docnmt.core.data.directions import directed
-from docnmt.core.data.preparation import Preparation
-from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Preparation, Tokenizer, directed
 from docnmt.core.training.checkpoint import unique_state
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import write_json
@@ -761,7 +759,7 @@ def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
 # Reading of folders of transformers' models of many languages: M2M100, NLLB and mBART-50.
 #
 # A text begins with the tag of its language (`__fr__`, `fra_Latn`, `fr_XX`) on both sides. docnmt's tokenizers put it
-# there (`docnmt.core.data.preparation`), and the search writes it first.
+# there (`docnmt.core.tokenizer`), and the search writes it first.
 
 
 #: `model_type` in config.json → the models.

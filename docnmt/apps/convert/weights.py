@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from docnmt.core.data.tokenizer import SPECIAL
 from docnmt.core.models.config import TransformerConfig
+from docnmt.core.tokenizer import SPECIAL
 from docnmt.modules.positions.position_tables import sinusoids
 from docnmt.runtime.errors import UserError
 

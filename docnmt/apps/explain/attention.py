@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from docnmt.core.batch import TranslationBatch
 from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of
-from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.search.forced import forced_batches
+from docnmt.core.tokenizer import tag_of
 from docnmt.core.units import Units
 from docnmt.modules.record_reads import Note, ReadFunction, recording
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from docnmt.apps.explain.attention import Attention, Explanation
 from docnmt.apps.pages import SHARED, self_contained, template
-from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.search.translate import Translation
+from docnmt.core.tokenizer import Tokenizer
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import write_text
 from docnmt.runtime.progress import how_many

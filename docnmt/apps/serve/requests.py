@@ -15,10 +15,10 @@ from docnmt.apps.explain.attention import Explanation
 from docnmt.apps.serve.http import Refused, too_many
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.formality import Form, Formality
 from docnmt.core.lines import half_character, is_blank
 from docnmt.core.models.encoder_decoder import TranslationTask
+from docnmt.core.tokenizer import UnknownLanguage
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, same_language
 

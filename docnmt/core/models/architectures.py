@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
-from docnmt.core.data.tokenizer import BOS, EOS
 from docnmt.core.models.config import (
     DEFAULT_TARGET_TOP_T,
     ConcatConfig,
@@ -27,6 +26,7 @@ from docnmt.core.models.config import (
 )
 from docnmt.core.models.encoder_decoder import Decoder, DecoderState, Encoder, EncoderDecoder, Memory, initialise
 from docnmt.core.reading import ReadingPlan
+from docnmt.core.tokenizer import BOS, EOS
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention, SummaryEncoder

@@ -14,9 +14,9 @@ import torch
 
 from docnmt.core.batch import TranslationBatch, collate, last_sentence_units, plan_batches, planned_units, unit_sizes
 from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of, ranges
-from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.scoring.discourse import ForcedExample
+from docnmt.core.tokenizer import tag_of
 from docnmt.core.units import Units
 from docnmt.functional.loss import label_log_probs
 from docnmt.runtime import ranks

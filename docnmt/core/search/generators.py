@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.core.data.tokenizer import EOS, Tokenizer
 from docnmt.core.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
@@ -24,6 +23,7 @@ from docnmt.core.search.config import (
 )
 from docnmt.core.search.glossary import TermRows
 from docnmt.core.search.rows import Advance, Generator, Hypothesis, Slot
+from docnmt.core.tokenizer import EOS, Tokenizer
 from docnmt.runtime.transfer import to_lists
 
 # Beam search, and greedy search, which is a beam of one.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
 from docnmt.core.search.config import SearchConfig
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
 from docnmt.runtime.transfer import to_device
 
 if TYPE_CHECKING:

@@ -28,12 +28,12 @@ from docnmt.core.batch import (
     source_costs,
 )
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.data.tokenizer import BRK, EOS, Tokenizer, tag_of
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, RowState, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.generators import ranking
 from docnmt.core.search.glossary import CorpusTerms
 from docnmt.core.search.rows import Generator, Hypothesis, Slot
+from docnmt.core.tokenizer import BRK, EOS, Tokenizer, tag_of
 from docnmt.core.units import Units
 from docnmt.registry.registry import GENERATORS
 from docnmt.runtime import graphs

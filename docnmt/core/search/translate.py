@@ -15,13 +15,13 @@ from torch import nn
 
 from docnmt.core.batch import source_costs
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.glossary import Glossary, TermFinder, asked_terms
 from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Job, Scheduler, given_tokens
 from docnmt.core.search.translation_memory import TranslationMemory, streams_of, with_memory
+from docnmt.core.tokenizer import Tokenizer
 from docnmt.modules.context_sublayers import DecoderContext
 from docnmt.modules.layers import FeedForward
 from docnmt.modules.softmax_attention import CrossAttention, SelfAttention

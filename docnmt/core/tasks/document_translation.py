@@ -13,11 +13,10 @@ import torch
 from torch import nn
 
 from docnmt.core.corpus import META, ParallelCorpus, check_files, read_meta
-from docnmt.core.data.directions import directed
-from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, is_translation_model, lacking
 from docnmt.core.tasks.task import ModelClass, TaskState
+from docnmt.core.tokenizer import Tokenizer, directed
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.structured import read_limited
 

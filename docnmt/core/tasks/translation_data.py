@@ -18,10 +18,10 @@ from docnmt.core.batch import (
     unit_sizes,
 )
 from docnmt.core.corpus import ParallelCorpus, read_meta
-from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import ToldForms, address_language, tag_numbers
 from docnmt.core.reading import ReadingPlan
+from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.units import Units, context_units, cut_units, document_units, resolution_units
 from docnmt.runtime.errors import UsageError, UserError
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.core.corpus import META, file_entry, write_meta
-from docnmt.core.data.subword_process import train_in_process
 from docnmt.core.split_sentences import split_sentences
+from docnmt.core.tokenizer import train_in_process
 from docnmt.other_tasks.classification.config import ClassificationPreprocessConfig
 from docnmt.other_tasks.classification.labelled_table import LabelledTexts, read_labelled
 from docnmt.other_tasks.classification.labelled_texts import TASK, VOCABULARY, LabelledArrays

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.tokenizer import Tokenizer
 
 #: The entry for every word that is not in the vocabulary.
 UNKNOWN = "<unk>"

@@ -1,0 +1,553 @@
+"""SentencePiece: training, special entries, language tags, vocabularies in checkpoints, unknown text."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import difflib
+import functools
+import io
+import json
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+import msgspec
+import sentencepiece
+
+from docnmt.runtime.errors import UsageError, UserError
+
+# Preparation of a text before SentencePiece cuts it: punctuation normalisation and a language tag.
+#
+# It is stored in the SentencePiece model itself, in a field of its own before those of its schema, which SentencePiece
+# skips. So it is part of a vocabulary everywhere, in data folders and checkpoints, and text is prepared in the same
+# way
+# everywhere.
+
+
+def _encoded_varint(number: int) -> bytes:
+    """Encode a whole number as Protocol Buffers do: seven bits a byte, the lowest first."""
+    rest = number >> 7
+    return bytes([number & 0x7F | 0x80]) + _encoded_varint(rest) if rest else bytes([number])
+
+
+#: The beginning of the field: its number (the schema reserves those from 200 on for others) and its type, bytes.
+_TAG = _encoded_varint(1811 << 3 | 2)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The settings of preparing a text.
+
+    Attributes:
+        punctuation: the language by whose rules sacremoses normalises punctuation; "": it is unchanged.
+        tags: for models of several languages, each language's entry of the vocabulary.
+        tag_of: the side whose language the tag names: source or target.
+        tag: the language whose tag precedes each text; "": none.
+    """
+
+    punctuation: str = ""
+    tags: dict[str, str] = field(default_factory=dict)
+    tag_of: Literal["source", "target"] = "source"
+    tag: str = ""
+
+    def __post_init__(self) -> None:
+        if self.tag and self.tag not in self.tags:
+            there = ", ".join(self.tags) or "none"
+            raise UsageError(f"no tag for the language '{self.tag}': this model has {there}")
+
+    @property
+    def cleaned(self) -> Callable[[str], str]:
+        """The function that normalises a text's punctuation."""
+        return normalizer(self.punctuation) if self.punctuation else str
+
+    @classmethod
+    def of(cls, model: bytes) -> Preparation:
+        """Read the preparation stored in a SentencePiece model; models of other toolkits get the default.
+
+        Raises:
+            UserError: the stored preparation is damaged.
+        """
+        try:
+            content = _divided(model)[0]
+            return msgspec.json.decode(content, type=cls) if content else cls()
+        except (msgspec.DecodeError, UnicodeDecodeError, IndexError, UsageError) as error:
+            raise UserError(f"the vocabulary's way to prepare text is damaged: {error}") from error
+
+    def added_to(self, model: bytes) -> bytes:
+        """Return the model with this preparation stored in it, in place of the former one."""
+        bare = _divided(model)[1]
+        if self == Preparation():
+            return bare
+        content = msgspec.json.encode(self, order="deterministic")
+        return _TAG + _encoded_varint(len(content)) + content + bare
+
+
+def _divided(model: bytes) -> tuple[bytes, bytes]:
+    """Return the field's content, empty if it is missing, and the model without the field."""
+    if not model.startswith(_TAG):
+        return b"", model
+    size, place, shift = 0, len(_TAG), 0
+    while True:
+        byte, place = model[place], place + 1
+        size, shift = size | (byte & 0x7F) << shift, shift + 7
+        if byte < 0x80:
+            return model[place : place + size], model[place + size :]
+
+
+@functools.cache
+def normalizer(language: str) -> Callable[[str], str]:
+    """Return a function that normalises punctuation by Moses' rules (sacremoses), as straight quotation marks."""
+    from sacremoses import MosesPunctNormalizer
+
+    normalize: Callable[[str], str] = MosesPunctNormalizer(lang=_base(language)).normalize
+    return normalize
+
+
+@functools.cache
+def detokenizer(language: str) -> Callable[[str], str]:
+    """Return a function that undoes Moses' tokenization of a line, spaces and escapes, by sacremoses."""
+    from sacremoses import MosesDetokenizer
+
+    made = MosesDetokenizer(lang=_base(language))
+
+    def detokenize(line: str) -> str:
+        """Restore a line as it was before it was tokenized."""
+        return str(made.detokenize(line.split()))
+
+    return detokenize
+
+
+def _base(language: str) -> str:
+    """Return `de` for de-AT; sacremoses has rules for such codes, and general ones for all others."""
+    return re.split(r"[-_]", language.lower())[0]
+
+
+# Reading of SentencePiece model files: the kind of model, and the pieces with their scores.
+#
+# The Python package does not give the kind of a model, and reading the file by its own schema needs another package.
+# The
+# file is a Protocol Buffers message; only the few fields needed here are read.
+
+
+#: Values of the schema: kinds of models, and of pieces.
+UNIGRAM, BPE = 1, 2
+NORMAL, CONTROL, USER_DEFINED, BYTE = 1, 3, 4, 6
+
+
+class VocabularyPiece(NamedTuple):
+    """An entry of the vocabulary; `kind` is NORMAL or another constant of the schema."""
+
+    text: str
+    score: float
+    kind: int
+
+
+class SentencePieceModel(NamedTuple):
+    """A SentencePiece model; `kind` is UNIGRAM, BPE or another constant of the schema, `pieces` are in order."""
+
+    kind: int
+    pieces: list[VocabularyPiece]
+
+
+def read_model(data: bytes) -> SentencePieceModel:
+    """Read the content of a model file that SentencePiece has already accepted."""
+    kind, pieces = UNIGRAM, []
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
+            pieces.append(_piece(value))
+        elif number == 2 and isinstance(value, bytes):  # the trainer's settings
+            kind = next((int(number) for name, number in _fields(value) if name == 3), UNIGRAM)
+    return SentencePieceModel(kind, pieces)
+
+
+def _piece(data: bytes) -> VocabularyPiece:
+    text, score, kind = "", 0.0, NORMAL
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
+            text = value.decode()
+        elif number == 2 and isinstance(value, bytes):
+            score = struct.unpack("<f", value)[0]
+        elif number == 3:
+            kind = int(value)
+    return VocabularyPiece(text, score, kind)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the number and value of each field of a message: a whole number, or bytes."""
+    place = 0
+    while place < len(data):
+        tag, place = _varint(data, place)
+        kind = tag & 7
+        if kind == 0:
+            number, place = _varint(data, place)
+            yield tag >> 3, number
+            continue
+        if kind not in (1, 2, 5):
+            raise UserError(f"the SentencePiece model has a field of kind {kind}, which this version cannot read")
+        size = {1: 8, 5: 4}.get(kind, 0)
+        if kind == 2:
+            size, place = _varint(data, place)
+        yield tag >> 3, data[place : place + size]
+        place += size
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """Read a whole number in groups of seven bits, lowest first; return it and the place after it."""
+    number = shift = 0
+    while True:
+        byte = data[place]
+        number, shift, place = number | (byte & 0x7F) << shift, shift + 7, place + 1
+        if byte < 0x80:
+            return number, place
+
+
+# The tokenizer of subwords: a thin, reproducible wrapper of SentencePiece.
+
+
+#: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
+UNK, BOS, EOS, BRK, MASK = 0, 1, 2, 3, 4
+SPECIAL = ("<unk>", "<s>", "</s>", "<brk>", "<mask>")
+
+#: SentencePiece's models depend on its number of training threads; a fixed one makes the same text give the same model.
+_TRAINING_THREADS = 4
+#: Signs between two words that are compared each with each.
+_COMPARED = 64
+
+
+class Tokenizer:
+    """A SentencePiece model whose first five entries are `SPECIAL`.
+
+    Attributes:
+        preparation: how each text is prepared before it is cut.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self._model, self.preparation = model, Preparation.of(model)
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, OSError) as error:
+            raise UserError("this is not a SentencePiece model, or a damaged one") from error
+        found = tuple(self._processor.id_to_piece(i) for i in range(min(len(SPECIAL), self.vocab_size)))
+        if found != SPECIAL:
+            raise UserError(
+                f"the tokenizer's first entries must be {' '.join(SPECIAL)}, these are {' '.join(found)}; "
+                "it was not trained by docnmt-preprocess"
+            )
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        vocab_size: int,
+        *,
+        exact: bool = True,
+        model_type: Literal["unigram", "bpe"] = "unigram",
+        character_coverage: float = 1.0,
+        byte_fallback: bool = False,
+        normalization: str = "nmt_nfkc",
+        user_defined_symbols: Sequence[str] = (),
+    ) -> Tokenizer:
+        """Train a tokenizer on lines of text. The same lines in the same order give the same model, byte for byte.
+
+        Args:
+            vocab_size: entries, the five special ones included.
+            exact: True for exactly this many entries; otherwise at most as many, as the text supports.
+            character_coverage: share of the text's characters to have in the vocabulary.
+            byte_fallback: spell unknown characters in UTF-8 bytes, for 256 entries of the vocabulary.
+            normalization: a SentencePiece rule (`nmt_nfkc`, `nfkc`, `nmt_nfkc_cf`, `nfkc_cf`, `identity`).
+            user_defined_symbols: entries after the special ones that are never cut, wherever a text has them.
+
+        Raises:
+            UserError: the text is too small or too varied for the size; the message names the sizes that work. Or a
+                symbol is one of the special ones.
+        """
+        if taken := set(SPECIAL) & set(user_defined_symbols):
+            raise UserError(f"--user-defined-symbols {' '.join(sorted(taken))}: every vocabulary has it, and no text")
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                vocab_size=vocab_size,
+                hard_vocab_limit=exact,
+                model_type=model_type,
+                character_coverage=character_coverage,
+                byte_fallback=byte_fallback,
+                normalization_rule_name=normalization,
+                num_threads=_TRAINING_THREADS,
+                max_sentence_length=1 << 30,  # the default drops lines of more than 4,192 bytes without a word
+                unk_id=UNK,
+                bos_id=BOS,
+                eos_id=EOS,
+                pad_id=-1,
+                control_symbols=list(SPECIAL[BRK:]),
+                user_defined_symbols=list(user_defined_symbols),
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise UserError(_training_problem(str(error), vocab_size)) from error
+        return cls(model.getvalue())
+
+    @classmethod
+    def from_bytes(cls, model: bytes) -> Tokenizer:
+        """Load a tokenizer from the bytes that `to_bytes` returned.
+
+        Raises:
+            UserError: the bytes are damaged, or no model with `SPECIAL` at its beginning.
+        """
+        return cls(model)
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the SentencePiece model file."""
+        return self._model
+
+    def prepared(self, preparation: Preparation) -> Tokenizer:
+        """Return a tokenizer of the same vocabulary with another preparation of text."""
+        return self if preparation == self.preparation else Tokenizer(preparation.added_to(self._model))
+
+    @functools.cached_property
+    def tag(self) -> int | None:
+        """The number of the entry that precedes each text, or None.
+
+        Raises:
+            UserError: the vocabulary lacks the entry.
+        """
+        name = self.preparation.tags.get(self.preparation.tag)
+        if name is None:
+            return None
+        number: int = self._processor.piece_to_id(name)
+        if number == UNK:
+            raise UserError(f"the vocabulary has no entry '{name}', its tag for '{self.preparation.tag}'")
+        return number
+
+    @functools.cached_property
+    def marks(self) -> tuple[int, ...]:
+        """The numbers of entries that are no words: `<brk>` and other control symbols, tags, user-defined symbols."""
+        tags = {self._processor.piece_to_id(name) for name in self.preparation.tags.values()} - {UNK}
+        kinds = (piece.kind for piece in read_model(self._model).pieces)
+        return tuple(sorted(tags | {number for number, kind in enumerate(kinds) if kind in (CONTROL, USER_DEFINED)}))
+
+    @functools.cached_property
+    def vocab_size(self) -> int:
+        """The number of entries V, special ones included."""
+        return int(self._processor.get_piece_size())
+
+    def vocabulary(self) -> list[str]:
+        """Return every entry, by number."""
+        return [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the subwords of each line, without `<s>` and `</s>`; if it has any, the tag comes before them."""
+        different = list(dict.fromkeys(lines))  # contexts come once for each variant
+        result: list[list[int]] = self._processor.encode(list(map(self._cleaned, different)), num_threads=1)
+        if self.tag is not None:
+            result = [[self.tag, *ids] if ids else ids for ids in result]
+        if len(different) == len(lines):
+            return result
+        tokens = dict(zip(different, result, strict=True))
+        return [tokens[line] for line in lines]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return begin and end in the text of each subword of `encode`, without white space before a word. A tag is at
+        the beginning and has no character."""
+        names = ("encode_as_proto", "encode_as_immutable_proto")  # the second is that of older versions
+        cut = next(getattr(self._processor, name) for name in names if hasattr(self._processor, name))
+        clean = self._cleaned(text)
+        bare = clean.lstrip()  # SentencePiece drops leading white space and then miscounts
+        if bare != clean and self._processor.encode(bare) != self._processor.encode(clean):
+            bare = clean
+        found, begin = [], len(clean) - len(bare)
+        for piece in cut(bare).pieces:
+            end = begin + len(piece.surface)
+            found.append((end - len(piece.surface.lstrip()), end))
+            begin = end
+        if clean != text:
+            places = _places(clean, text)
+            found = [(places[begin], places[end]) for begin, end in found]
+        return [(0, 0), *found] if found and self.tag is not None else found
+
+    def normalize(self, lines: Sequence[str]) -> list[str]:
+        """Return each line as it is cut: normalised, with `▁` for spaces and in front."""
+        return [self._processor.normalize(self._cleaned(line)) for line in lines]
+
+    @functools.cached_property
+    def _cleaned(self) -> Callable[[str], str]:
+        return self.preparation.cleaned
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of subwords; control symbols leave none."""
+        text: str = self._processor.decode([int(i) for i in ids])
+        return text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return the entries with these numbers, as written in the vocabulary."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+def tag_of(tokenizer: Tokenizer) -> int | None:
+    """Return `Tokenizer.tag`, or None for a plug-in's tokenizer without it."""
+    found: int | None = getattr(tokenizer, "tag", None)
+    return found
+
+
+def _places(changed: str, text: str) -> list[int]:
+    """Map each place in a changed text, its end included, to the place in the original text.
+
+    What changes is punctuation and white space: the letters, and most often the digits, are the same on both sides.
+    """
+    signs: list[list[int]] = [[], []]
+    for kept in (str.isalnum, str.isalpha):
+        here, there = ([number for number, sign in enumerate(side) if kept(sign)] for side in (changed, text))
+        if [changed[number] for number in here] == [text[number] for number in there]:
+            signs = [here, there]
+            break
+    places: list[int] = []
+    begin = 0
+    for end, last in zip([*signs[0], len(changed)], [*signs[1], len(text)], strict=True):
+        between, original = changed[len(places) : end], text[begin:last]
+        if between == original:
+            places += range(begin, last)
+        elif max(len(between), len(original)) <= _COMPARED:
+            matcher = difflib.SequenceMatcher(None, between, original, autojunk=False)
+            for kind, left, right, before, behind in matcher.get_opcodes():
+                equal = kind == "equal"
+                places += range(begin + before, begin + behind) if equal else [begin + before] * (right - left)
+        else:
+            same = next((n for n, (one, other) in enumerate(zip(between, original, strict=False)) if one != other), 0)
+            places += [*range(begin, begin + same), *[begin + same] * (len(between) - same)]
+        if end < len(changed):
+            places.append(last)
+        begin = last + 1
+    return [*places, len(text)]
+
+
+def _training_problem(message: str, vocab_size: int) -> str:
+    if match := re.search(r"value <= (\d+)", message):
+        return f"--vocab-size {vocab_size} is more than this text supports: the largest that works is {match[1]}"
+    if match := re.search(r"required_chars\W*(\d+) vs (\d+)", message):
+        return (
+            f"--vocab-size {vocab_size} is too small: the text's characters alone need {match[2]}; "
+            "raise it or lower --character-coverage"
+        )
+    if vocab_size < len(SPECIAL):
+        return f"--vocab-size {vocab_size} is too small: the special entries alone are {len(SPECIAL)}"
+    return f"SentencePiece cannot be trained on this text: {' '.join(message.split())}"
+
+
+# Tokenizers of models for several languages, in which each text begins with the tag of a language.
+
+
+Pair = tuple[Tokenizer, Tokenizer]
+
+
+def known_languages(tokenizers: Pair, side: str) -> list[str]:
+    """Return the languages that tags of the `source` or the `target` can name; none if there is only one."""
+    found = [each.preparation for each in tokenizers if each.preparation.tag_of == side]
+    return next((list(each.tags) for each in found if each.tags), [])
+
+
+class UnknownLanguage(UsageError):
+    """A language that a model does not have.
+
+    Attributes:
+        side: `source` or `target`. wanted: what was asked for. expected: what there is, in words.
+    """
+
+    def __init__(self, side: str, wanted: str, expected: str) -> None:
+        super().__init__(f"--{side}-lang {wanted}: expected {expected}")
+        self.side, self.wanted, self.expected = side, wanted, expected
+
+
+def directed(tokenizers: Pair, own: tuple[str, str], languages: tuple[str, str]) -> Pair:
+    """Return the tokenizers of both sides with the tags of these languages.
+
+    Args:
+        own: the languages of the given tokenizers.
+
+    Raises:
+        UnknownLanguage: the vocabulary has no tag for a language.
+    """
+    for side, before, wanted in zip(("source", "target"), own, languages, strict=True):
+        known = known_languages(tokenizers, side)
+        if wanted != before and wanted not in known:
+            there = f"one of {', '.join(known)}" if known else f"'{before}', the only one that this model has"
+            raise UnknownLanguage(side, wanted, there)
+    named = dict(zip(("source", "target"), languages, strict=True))
+    source, target = (_tagged(each, named) for each in tokenizers)
+    return source, source if tokenizers[0] is tokenizers[1] else target
+
+
+def _tagged(tokenizer: Tokenizer, named: dict[str, str]) -> Tokenizer:
+    own, wanted = tokenizer.preparation, named[tokenizer.preparation.tag_of]
+    return tokenizer.prepared(replace(own, tag=wanted)) if wanted in own.tags else tokenizer
+
+
+# Training of SentencePiece in a process of its own, which can be killed: training ignores signals while it runs.
+#
+# The process reads a line of JSON (the options) and then lines of text from stdin, and writes the model to stdout.
+
+
+#: Longer lines (in characters) are divided for training; SentencePiece takes minutes for one of a million.
+LONGEST_LINE = 10_000
+#: PR_SET_PDEATHSIG of Linux's <sys/prctl.h>: request a signal when the parent ends.
+_PDEATHSIG = 1
+
+
+def train_in_process(lines: Iterable[str], **options: object) -> Tokenizer:
+    """Run `Tokenizer.train(lines, **options)` so that SIGTERM and Ctrl-C end it at once.
+
+    Raises:
+        UserError: see there; or the process was killed.
+    """
+    command = [sys.executable, "-c", f"from {__name__} import main; main()"]
+    with tempfile.TemporaryFile() as model, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=model) as process:
+        try:
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError), io.TextIOWrapper(process.stdin, "utf-8", newline="\n") as text:
+                text.write(json.dumps(options) + "\n")
+                text.writelines(f"{piece}\n" for line in lines for piece in pieces(line))
+            status = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+        model.seek(0)
+        content = model.read()
+    if status == 3:
+        raise UserError(content.decode())
+    if status != 0:
+        raise UserError(f"training the vocabulary ended with status {status} (out of memory?); lower --subword-sample")
+    return Tokenizer.from_bytes(content)
+
+
+def pieces(line: str) -> Iterator[str]:
+    """Divide a line into pieces of at most `LONGEST_LINE` characters, between words if possible."""
+    while len(line) > LONGEST_LINE:
+        place = line.rfind(" ", LONGEST_LINE // 2, LONGEST_LINE)
+        place = LONGEST_LINE if place < 0 else place
+        yield line[:place]
+        line = line[place:]
+    yield line
+
+
+def main() -> None:
+    """Run the training process: it ends with status 0 and a model, or with 3 and an error message."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # a killed parent cannot end it
+    options = json.loads(sys.stdin.buffer.readline())
+    lines = (line.decode().removesuffix("\n") for line in sys.stdin.buffer)
+    try:
+        content, status = Tokenizer.train(lines, **options).to_bytes(), 0
+    except UserError as error:
+        content, status = str(error).encode(), 3
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+    sys.exit(status)
