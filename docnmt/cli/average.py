@@ -48,7 +48,7 @@ def main(given: Given) -> None:
     config = COMMAND.resolve(given, [Section("average", AverageConfig)])["average"]
     output = Path(config.output)
     check_new(output, overwrite=config.overwrite)
-    from docnmt.core.training.averaging import average_checkpoints, last_checkpoints
+    from docnmt.core.training.checkpoint import average_checkpoints, last_checkpoints
 
     inputs = [Path(name) for name in config.inputs] or last_checkpoints(Path(config.save_dir), config.last)
     average_checkpoints(inputs, output)

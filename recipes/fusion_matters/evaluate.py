@@ -14,7 +14,7 @@ import numpy as np
 from gate_values import gate_values
 
 from docnmt.core.corpus import TokenArray
-from docnmt.core.training.load_model import LoadedModel
+from docnmt.core.training.checkpoint import LoadedModel
 from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
 from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
 from docnmt.other_tasks.classification.scores import classification_scores

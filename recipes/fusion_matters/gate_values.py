@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from docnmt.core.batch import plan_batches
-from docnmt.core.training.load_model import LoadedModel
+from docnmt.core.training.checkpoint import LoadedModel
 from docnmt.modules.fusion import Gate, Normed
 from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
 

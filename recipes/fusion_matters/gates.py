@@ -21,7 +21,7 @@ from pyplot import plt
 from tables import markdown
 
 from docnmt.cli import command as cli
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.other_tasks.classification.labelled_texts import LabelledArrays
 from docnmt.runtime.errors import UserError
 

@@ -14,8 +14,7 @@ import torch
 
 from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
-from docnmt.core.training.checkpoint import load_checkpoint, read_header
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header
 from docnmt.registry import migrate
 from docnmt.registry.migrate import CHANGES, CONFIG_VERSION, TensorChange
 from docnmt.runtime.errors import UsageError, UserError

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from toy import ToyModel, train, write_toy_data
 
-from docnmt.core.training import load_model as loading
-from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint, unique_state
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training import checkpoint as loading
+from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header, save_checkpoint, unique_state
 from docnmt.runtime.errors import UserError
 
 

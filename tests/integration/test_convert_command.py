@@ -23,7 +23,7 @@ from docnmt.cli.preprocess import main as preprocess  # noqa: E402
 from docnmt.cli.train import main as train  # noqa: E402
 from docnmt.cli.translate import main as translate  # noqa: E402
 from docnmt.core.corpus import read_meta  # noqa: E402
-from docnmt.core.training.load_model import load_model  # noqa: E402
+from docnmt.core.training.checkpoint import load_model  # noqa: E402
 
 Capture = pytest.CaptureFixture[str]
 

@@ -20,7 +20,7 @@ from docnmt.core.models.config import TransformerConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.registry import MODELS
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")

@@ -19,7 +19,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import GenerationConfig, GreedyConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 
 for needed in ("onnxruntime", "onnx", "onnxscript"):
     pytest.importorskip(needed, reason="needs docnmt[onnx]")

@@ -8,8 +8,7 @@ import pytest
 import torch
 from toy import assert_same_checkpoint, log, train, write_toy_data
 
-from docnmt.core.training.checkpoint import load_checkpoint
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_checkpoint, load_model
 
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
 

@@ -24,10 +24,9 @@ from docnmt.core.batch import TranslationBatch, collate, planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
-from docnmt.core.training.checkpoint import load_checkpoint, save_checkpoint
+from docnmt.core.training.checkpoint import load_checkpoint, load_model, save_checkpoint
 from docnmt.core.training.config import TrainingConfig
 from docnmt.core.training.finetune import start_from
-from docnmt.core.training.load_model import load_model
 from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.registry.options import contradictions, to_dict
 from docnmt.runtime.errors import UserError

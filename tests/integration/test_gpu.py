@@ -20,7 +20,7 @@ from toy import log
 from docnmt.cli import train
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.functional import conditional_attention, kernels, packed_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.select_and_attend import select

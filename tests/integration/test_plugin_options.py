@@ -15,7 +15,7 @@ from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
 from docnmt.core.models.config import model_config
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.positions import AttentionPosition, Position, PositionSettings
 from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position, registry
 from docnmt.registry.options import option

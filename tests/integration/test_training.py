@@ -9,8 +9,7 @@ import torch
 from toy import assert_same_checkpoint, log, train, write_toy_data
 
 from docnmt.cli.train import main
-from docnmt.core.training.checkpoint import load_checkpoint, save_checkpoint
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_checkpoint, load_model, save_checkpoint
 
 
 @pytest.fixture

@@ -335,7 +335,7 @@ def test_options_of_one_name_take_a_value_or_none_do() -> None:
 
 @pytest.mark.gpu
 def test_gpu_training_in_bf16_continues_and_loads_on_the_cpu(data: Path, tmp_path: Path) -> None:
-    from docnmt.core.training.load_model import load_model
+    from docnmt.core.training.checkpoint import load_model
 
     options = ("--device", "cuda", "--bf16")
     assert train(data, tmp_path / "run", *options, "--max-update", "5") == 0

@@ -12,7 +12,7 @@ from toy import assert_same_checkpoint, log
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 
 LAST = "checkpoint_last.safetensors"
 SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"

@@ -23,7 +23,7 @@ from translators import Pieces, Task, ctranslate2, docnmt, marian
 
 from docnmt.apps.convert.convert import convert
 from docnmt.apps.options import ConvertConfig
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.reduced_precision import BFloat16Linear, EightBitLinear, multiplies_bfloat16, multiplies_eight_bits
 from docnmt.runtime.errors import UserError
 

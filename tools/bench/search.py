@@ -32,7 +32,7 @@ from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
 from docnmt.core.search.translate import translate_corpus, translation
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import EOS
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.registry import (
     ARCHITECTURES,
     MODELS,

@@ -14,7 +14,7 @@ from torch import nn
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.reduced_precision import PackedLinear, packs, replace_linear
 from docnmt.runtime.tuning import tune
 

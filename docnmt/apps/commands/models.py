@@ -21,7 +21,7 @@ from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import UnknownLanguage
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.reduced_precision import (
     BFloat16Linear,
     EightBitLinear,

@@ -25,9 +25,8 @@ from docnmt.core.models.equal_start import (
 from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.task import Task, TaskState
-from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, unique_state
+from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, stored_model_config, unique_state
 from docnmt.core.training.config import TrainingConfig
-from docnmt.core.training.load_model import stored_model_config
 from docnmt.registry.registry import ARCHITECTURES
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import find_checkpoint

@@ -18,11 +18,10 @@ from docnmt.core.training.check_options import (
     check_same,
     check_validation,
 )
-from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, load_state
+from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, load_state, say_changed_plugins
 from docnmt.core.training.config import SECTIONS
 from docnmt.core.training.ema import MeanWeights
 from docnmt.core.training.finetune import learning_rate_scales, start_from
-from docnmt.core.training.load_model import say_changed_plugins
 from docnmt.core.training.progress_state import TrainingState
 from docnmt.core.training.restore_run import restore
 from docnmt.core.training.run import Run, seed_everything

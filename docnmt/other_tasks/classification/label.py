@@ -8,7 +8,7 @@ from typing import TextIO
 
 import numpy as np
 
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.other_tasks.classification.classification_folder import label_numbers
 from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
 from docnmt.other_tasks.classification.config import ClassifyConfig

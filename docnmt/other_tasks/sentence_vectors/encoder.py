@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.core.training.load_model import load_model
+from docnmt.core.training.checkpoint import load_model
 from docnmt.layout import Spans
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.other_tasks.sentence_vectors.inferlite import InferLiteEncoder
