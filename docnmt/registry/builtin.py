@@ -189,14 +189,14 @@ for _suffix, _width, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_b
 _add(
     CRITERIA, "docnmt",
     ("label_smoothed_cross_entropy", "core.criterions.cross_entropy:LabelSmoothedCrossEntropy",
-     "cross-entropy with label smoothing, chunked over tokens", "core.criterions.config:LabelSmoothedCrossEntropyConfig"),
-    ("cross_entropy", "core.criterions.cross_entropy:CrossEntropy", "cross-entropy, chunked over tokens", "core.criterions.config:CrossEntropyConfig"),
+     "cross-entropy with label smoothing, chunked over tokens", "core.training.config:LabelSmoothedCrossEntropyConfig"),
+    ("cross_entropy", "core.criterions.cross_entropy:CrossEntropy", "cross-entropy, chunked over tokens", "core.training.config:CrossEntropyConfig"),
     ("form_choice", "core.criterions.form_choice:FormChoice",
      "label-smoothed cross-entropy that also counts the choice between forms of address (tu or vous), for "
-     "--formality-share and dialogue", "core.criterions.config:FormChoiceConfig"),
+     "--formality-share and dialogue", "core.training.config:FormChoiceConfig"),
     ("classification", "core.criterions.label_cross_entropy:Classification", "cross-entropy of a text's label",
-     "core.criterions.config:CrossEntropyConfig"),
-    ("nli", "core.criterions.label_cross_entropy:Classification", "cross-entropy of a pair's label", "core.criterions.config:CrossEntropyConfig"),
+     "core.training.config:CrossEntropyConfig"),
+    ("nli", "core.criterions.label_cross_entropy:Classification", "cross-entropy of a pair's label", "core.training.config:CrossEntropyConfig"),
 )  # fmt: skip
 _add(
     GENERATORS, "docnmt",

@@ -21,10 +21,9 @@ from docnmt.apps.options import (
 )
 from docnmt.cli import average, completion, embed, inspect, preprocess, score, senteval
 from docnmt.cli.train import CHOSEN
-from docnmt.core.optim.config import OptimizationConfig
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.search.config import GenerationConfig
-from docnmt.core.training.config import RunConfig, TrainingConfig
+from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.other_tasks.classification.label import ClassifyConfig
 from docnmt.registry.migrate import FAIRSEQ
 from docnmt.registry.options import NoOptions, Setting, flag, settings, underscored

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from docnmt.core.batch import IGNORE
-from docnmt.core.criterions.config import CrossEntropyConfig, LabelSmoothedCrossEntropyConfig
+from docnmt.core.training.config import CrossEntropyConfig, LabelSmoothedCrossEntropyConfig
 from docnmt.functional import chunked_cross_entropy
 from docnmt.functional.loss import CopiedFeatures, counted_labels
 

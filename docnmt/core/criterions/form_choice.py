@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from docnmt.core.batch import IGNORE
-from docnmt.core.criterions.config import FormChoiceConfig
 from docnmt.core.criterions.cross_entropy import BatchT, LabelSmoothedCrossEntropy, TokenModel
 from docnmt.core.formality import AddressRule, Form
+from docnmt.core.training.config import FormChoiceConfig
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.runtime.errors import UserError
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import Self
 
-from docnmt.core.criterions.config import CrossEntropyConfig
+from docnmt.core.training.config import CrossEntropyConfig
 
 
 class PackedTexts(Protocol):

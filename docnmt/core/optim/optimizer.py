@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from docnmt.core.optim.config import OptimizationConfig
+from docnmt.core.training.config import OptimizationConfig
 
 
 def build_optimizer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from docnmt.core.optim.config import OptimizationConfig
+from docnmt.core.training.config import OptimizationConfig
 
 #: Of `plateau`: the factor, and how many validations without a new best it lets pass.
 SHRINK, PATIENCE = 0.5, 1

@@ -80,8 +80,7 @@ def _model_defaults(architecture: Architecture, values: Mapping[str, Any]) -> di
 
 def _command(header: Mapping[str, Any]) -> str:
     """Return the command that trained the model, without options that have their default."""
-    from docnmt.core.optim.config import OptimizationConfig
-    from docnmt.core.training.config import RunConfig, TrainingConfig
+    from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 
     classes: dict[str, type] = {"run": RunConfig, "training": TrainingConfig, "optimization": OptimizationConfig}
     config = header["config"]
