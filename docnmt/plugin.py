@@ -5,7 +5,6 @@ kind of component.
 """
 
 from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
-from docnmt.core.criterions.criterion import Criterion
 from docnmt.core.models.architectures import Vocabularies, embeddings, encoder_decoder
 from docnmt.core.models.config import StructuredConfig, TransformerConfig
 from docnmt.core.models.encoder_decoder import (
@@ -25,6 +24,7 @@ from docnmt.core.search.generators import BeamSearch
 from docnmt.core.search.rows import Generator
 from docnmt.core.tasks.task import Batch, Dataset, Task, TaskState
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.core.training.criterions import Criterion
 from docnmt.functional import packed_attention
 from docnmt.functional.row_lists import RowLists, attend_listed
 from docnmt.layout import DocumentLayout, Spans

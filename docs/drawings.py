@@ -55,7 +55,7 @@ TRAINING = (
     ("gather tokens and labels", "core/batch.py", "TranslationBatch"),
     ("encode: embeddings, layers, context", "core/models/encoder_decoder.py", "states (T_source, d)"),
     ("decode the whole target at once", "core/models/encoder_decoder.py", "features (T_target, d)"),
-    ("features, output weights, labels", "core/criterions/cross_entropy.py", "summed loss, tokens"),
+    ("features, output weights, labels", "core/training/criterions.py", "summed loss, tokens"),
     ("gradient, clipping, step, checkpoint", "core/training/trainer.py", "checkpoint_last"),
 )
 TRANSLATING = (

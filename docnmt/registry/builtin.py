@@ -188,15 +188,15 @@ for _suffix, _width, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_b
 
 _add(
     CRITERIA, "docnmt",
-    ("label_smoothed_cross_entropy", "core.criterions.cross_entropy:LabelSmoothedCrossEntropy",
+    ("label_smoothed_cross_entropy", "core.training.criterions:LabelSmoothedCrossEntropy",
      "cross-entropy with label smoothing, chunked over tokens", "core.training.config:LabelSmoothedCrossEntropyConfig"),
-    ("cross_entropy", "core.criterions.cross_entropy:CrossEntropy", "cross-entropy, chunked over tokens", "core.training.config:CrossEntropyConfig"),
-    ("form_choice", "core.criterions.form_choice:FormChoice",
+    ("cross_entropy", "core.training.criterions:CrossEntropy", "cross-entropy, chunked over tokens", "core.training.config:CrossEntropyConfig"),
+    ("form_choice", "core.training.criterions:FormChoice",
      "label-smoothed cross-entropy that also counts the choice between forms of address (tu or vous), for "
      "--formality-share and dialogue", "core.training.config:FormChoiceConfig"),
-    ("classification", "core.criterions.label_cross_entropy:Classification", "cross-entropy of a text's label",
+    ("classification", "core.training.criterions:Classification", "cross-entropy of a text's label",
      "core.training.config:CrossEntropyConfig"),
-    ("nli", "core.criterions.label_cross_entropy:Classification", "cross-entropy of a pair's label", "core.training.config:CrossEntropyConfig"),
+    ("nli", "core.training.criterions:Classification", "cross-entropy of a pair's label", "core.training.config:CrossEntropyConfig"),
 )  # fmt: skip
 _add(
     GENERATORS, "docnmt",

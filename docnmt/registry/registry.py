@@ -22,8 +22,8 @@ from docnmt.registry.options import PLUGIN, NoOptions, nearest
 if TYPE_CHECKING:  # the protocols need torch, which --help must not wait for
     from torch import nn
 
-    from docnmt.core.criterions.criterion import Criterion
     from docnmt.core.tasks.task import Task
+    from docnmt.core.training.criterions import Criterion
     from docnmt.modules.fusion import Fusion
     from docnmt.modules.positions import Position
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 
 from docnmt.core.batch import PackedText, TranslationBatch
-from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
+from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.training.probe import peak_memory
 from docnmt.layout import DocumentLayout
 from docnmt.registry import (

@@ -15,12 +15,12 @@ import torch
 from docnmt.cli.convert import main as convert
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK
 from docnmt.core.training.checkpoint import load_model
+from docnmt.core.training.criterions import CrossEntropy
 from docnmt.registry import MODELS
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")

@@ -21,11 +21,11 @@ from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
 from docnmt.core.batch import TranslationBatch, collate, planned_units
-from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, save_checkpoint
 from docnmt.core.training.config import TrainingConfig
+from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.training.finetune import start_from
 from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.registry.options import contradictions, to_dict

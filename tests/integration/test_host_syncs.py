@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.cli.train import main
-from docnmt.core.criterions import form_choice
+from docnmt.core.training import criterions as form_choice
 from docnmt.functional import conditional_attention
 from docnmt.functional import select_blocks as nearest
 from docnmt.functional.dispatch_plan import TileBounds

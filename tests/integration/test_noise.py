@@ -29,7 +29,6 @@ from docnmt.core.batch import (
     resegmented,
 )
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, in_form
 from docnmt.core.subword_sampling import uniform
@@ -37,6 +36,7 @@ from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset
 from docnmt.core.tokenizer import BRK, EOS, MASK, Preparation, Tokenizer
 from docnmt.core.training.config import LabelSmoothedCrossEntropyConfig
+from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.modules.embedding import WordDropout
 from docnmt.registry.options import contradictions
 

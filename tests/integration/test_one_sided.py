@@ -21,7 +21,6 @@ from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, TranslationBatch, learned_units, planned_units
 from docnmt.core.batching.foreign import in_foreign_documents
 from docnmt.core.corpus import ParallelCorpus, TextArray, read_meta
-from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.scoring.metrics import evaluate
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
@@ -31,6 +30,7 @@ from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.core.tasks.validation_bleu import corpus_bleu
 from docnmt.core.tokenizer import BOS, BRK
+from docnmt.core.training.criterions import CrossEntropy
 
 Capture = pytest.CaptureFixture[str]
 DOCUMENTS = small_system.text(7, 5, seed=3)

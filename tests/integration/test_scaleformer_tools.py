@@ -20,7 +20,7 @@ from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.training.criterions import CrossEntropy
 
 
 def test_the_word_before_decides_and_nothing_else(tmp_path: Path) -> None:

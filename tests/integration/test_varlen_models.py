@@ -13,7 +13,7 @@ from torch import Tensor
 from varlen_emulation import pretend
 
 from docnmt.core.batch import collate, planned_units
-from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.training.criterions import CrossEntropy
 from docnmt.registry import MODELS
 
 #: Options and, for one encoder and one decoder layer, how often each kind of attention takes the way of a card.

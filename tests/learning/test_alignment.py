@@ -14,9 +14,9 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.output import with_alignments
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus, TokenArray
-from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
+from docnmt.core.training.criterions import CrossEntropy
 from docnmt.registry import MODELS
 
 

@@ -21,13 +21,13 @@ from test_joined_units import Numbers, assert_steps_equal_the_row, build
 
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.encoder_decoder import TranslationModel
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import translate_corpus
+from docnmt.core.training.criterions import CrossEntropy
 from docnmt.registry import MODELS
 from docnmt.registry.options import contradictions, settings
 

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.core.batch import IGNORE
-from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
-from docnmt.core.criterions.form_choice import FormChoice
 from docnmt.core.training.config import FormChoiceConfig, LabelSmoothedCrossEntropyConfig
+from docnmt.core.training.criterions import FormChoice, LabelSmoothedCrossEntropy
 from docnmt.runtime.errors import UserError
 
 WORDS = ["▁tu", "▁te", "▁vous", "▁il", "tu", "▁t", "▁votre"]

@@ -7,10 +7,10 @@ from typing import Any  # configurations by section: their classes are those of 
 
 from torch import nn
 
-from docnmt.core.criterions.criterion import Criterion
 from docnmt.core.tasks.task import Task
 from docnmt.core.training.checkpoint import Checkpoint, stored_config, stored_model_config
 from docnmt.core.training.config import SECTIONS, RunConfig, TrainingConfig
+from docnmt.core.training.criterions import Criterion
 from docnmt.registry.options import flag, to_dict
 from docnmt.runtime.errors import UsageError, UserError
 

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from docnmt.core.batch import TranslationBatch
 from docnmt.core.batching.fill import Shape, fill, filled_batch, row_step
-from docnmt.core.criterions.cross_entropy import CrossEntropy, LabelSmoothedCrossEntropy
 from docnmt.core.models.architectures import (
     ConcatTransformer,
     CondTransformer,
@@ -30,6 +29,7 @@ from docnmt.core.models.architectures import (
 )
 from docnmt.core.models.encoder_decoder import Stack
 from docnmt.core.tasks.task import Batch
+from docnmt.core.training.criterions import CrossEntropy, LabelSmoothedCrossEntropy
 from docnmt.core.training.journal import say
 from docnmt.core.training.update import norm_of
 from docnmt.functional import kernels

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.core.batch import plan_batches
-from docnmt.core.criterions.criterion import Criterion
 from docnmt.core.models.encoder_decoder import EncoderDecoder
 from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Batch, Dataset, Task
 from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_checkpoint, unique_state
 from docnmt.core.training.config import SECTIONS, OptimizationConfig, RunConfig, TrainingConfig
+from docnmt.core.training.criterions import Criterion
 from docnmt.core.training.ema import MeanWeights
 from docnmt.core.training.half_weights import HalfWeights
 from docnmt.core.training.processor_time import ProcessorTime

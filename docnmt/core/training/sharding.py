@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from docnmt.core.criterions.criterion import Criterion
+from docnmt.core.training.criterions import Criterion
 from docnmt.modules.layers import Layer
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError

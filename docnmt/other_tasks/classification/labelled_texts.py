@@ -26,7 +26,7 @@ from docnmt.core.corpus import (
     read_meta,
     write_array,
 )
-from docnmt.core.criterions.label_cross_entropy import LabelledBatch
+from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.errors import UserError
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import RaggedWriter, SplitFolder, TokenArray, offsets_of, write_array
-from docnmt.core.criterions.label_cross_entropy import LabelledBatch
+from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import Spans
 from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS
 from docnmt.runtime.errors import UserError
