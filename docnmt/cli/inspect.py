@@ -49,7 +49,7 @@ def main(given: Given) -> None:
         verify(path)
         return
     if config["inspect"].card:
-        from docnmt.core.training.model_card import model_card
+        from docnmt.core.training.dry_run import model_card
 
         print(printable(model_card(find_checkpoint(path))))
         return
@@ -58,7 +58,7 @@ def main(given: Given) -> None:
 
         print(printable(describe_folder(path)))
         return
-    from docnmt.core.training.describe_run import describe_checkpoint
+    from docnmt.core.training.dry_run import describe_checkpoint
 
     print(printable(describe_checkpoint(find_checkpoint(path))))
 

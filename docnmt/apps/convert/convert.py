@@ -31,7 +31,7 @@ from docnmt.apps.options import ConvertConfig
 from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.tokenizer import BOS, EOS
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
-from docnmt.core.training.model_card import model_card
+from docnmt.core.training.dry_run import model_card
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import BEST, LAST, check_folder, find_checkpoint, replacing_folder, write_json, write_text
 from docnmt.runtime.version import __version__

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from docnmt.core.training.describe_run import describe_run
+from docnmt.core.training.dry_run import describe_run
 from docnmt.core.training.journal import say
 from docnmt.core.training.prepare_run import agree_across_ranks, prepare
 from docnmt.core.training.run import Run

@@ -1,0 +1,283 @@
+"""What a run will need, and what a checkpoint is: memory probe, rehearsal, descriptions, model card."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+
+from docnmt.core.models.config import chosen_parts, model_config
+from docnmt.core.scoring.text_files import ModelRecord
+from docnmt.core.tasks.task import Dataset
+from docnmt.core.training.checkpoint import read_header
+from docnmt.core.training.journal import format_values
+from docnmt.core.training.probe import largest_batches, peak_memory, probe
+from docnmt.core.training.progress_state import TrainingState
+from docnmt.core.training.run import Run
+from docnmt.core.training.trainer import open_epoch
+from docnmt.registry.options import flag, settings, to_dict
+from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Architecture, Registry
+from docnmt.runtime.progress import Progress, format_seconds, how_many, waiting
+
+# A rehearsal: a few updates, as training would make them, to estimate a run's memory and time.
+
+
+#: The additional memory of a process after many updates: freed memory between blocks still in use, too small for
+#: the next batch. 0 to 10 % were measured (docs/results/scale.md).
+FRAGMENTATION = 0.05
+#: Number of batches tried. On a CPU oneDNN caches preparations for each new shape of bfloat16 products, up to a
+#: limit (`docnmt.runtime.tuning.PREPARED_OF_NEW`), so that memory grows over some dozen updates.
+_TRIED, _TRIED_IN_BFLOAT16 = 6, 24
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The expected memory and time of a training.
+
+    Attributes:
+        measured: bytes, the most so far. predicted: bytes in a whole training. seconds: per epoch, without validation.
+    """
+
+    measured: int
+    predicted: int
+    seconds: float
+
+
+def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
+    """Train on a few batches of all sizes and on the largest; validate on the largest. To write a file copies nothing.
+
+    The model is changed: use this only for a run that never begins. Memory must suffice (`probe`).
+    """
+    tokens = np.array([int(data.sizes[units].sum()) for units in plan])
+    tried = _TRIED_IN_BFLOAT16 if run.training.bf16 and run.device.type == "cpu" else _TRIED
+    some = [plan[i] for i in tokens.argsort()[np.linspace(0, len(plan) - 1, min(tried, len(plan))).astype(int)]]
+    sizes = [int(data.sizes[units].sum()) for units in some]
+    run.model.train()
+    begun = time.perf_counter()
+    with Progress(sum(sizes), f"trying {how_many(len(some), 'update')}", unit="tok") as bar:
+        for units, size in zip(some, sizes, strict=True):
+            _update(run, data, [units])
+            bar.update(size)
+    if run.device.type == "cuda":
+        torch.cuda.synchronize(run.device)
+    taken = time.perf_counter() - begun
+    seconds = float(taken * tokens.sum() / sum(sizes))
+    with waiting("measuring the memory of the largest updates"):
+        for units in largest_batches(data.sizes, plan):
+            _update(run, data, [units] * min(run.training.update_freq, 2))  # the second adds to the first's gradient
+        if not run.training.disable_validation:
+            _validate(run)
+    measured = peak_memory(run.device)
+    grows = run.device.type != "cuda"  # on a GPU, only the memory of tensors is counted
+    return Rehearsal(measured, round(measured * (1 + FRAGMENTATION * grows)), seconds)
+
+
+def _update(run: Run, data: Dataset, batches: Sequence[np.ndarray]) -> None:
+    for units in batches:
+        torch.autograd.backward(run.loss(data, units)[0])
+    run.optimizer.step()
+    run.optimizer.zero_grad(set_to_none=True)
+
+
+@torch.no_grad()
+def _validate(run: Run) -> None:
+    data = run.task.dataset("valid", run.model, seed=run.training.seed)
+    plan = run.plan(data, shuffle=False)
+    run.model.eval()
+    for units in largest_batches(data.sizes, plan) if plan else ():
+        run.loss(data, units)
+    run.model.train()
+
+
+# Descriptions of a checkpoint, and of a run before it starts.
+
+
+def describe_checkpoint(path: Path) -> str:
+    """Describe a checkpoint: architecture, parameters by module, configuration, progress, vocabulary size and scores.
+
+    Raises:
+        UserError: the file is not a checkpoint that this version reads.
+    """
+    header, shapes = read_header(path)
+    progress = TrainingState.from_json(header["progress"], where=str(path))
+    best = progress.best
+    model = {name.removeprefix("model."): shape for name, shape in shapes.items() if name.startswith("model.")}
+    moments = sum(name.startswith("optimizer.") for name in shapes)
+    written = f"format {header['format']}, docnmt {header['docnmt']}, {path.stat().st_size / 1e6:.1f} MB"
+    facts: dict[str, Any] = {
+        "checkpoint": f"{path} ({written})",
+        "arch": f"{header['arch']} (model {header['model']})",
+        "task": "; ".join([header["task"], *_task_facts(header["task_state"])]),
+        "criterion": header["criterion"],
+        "progress": f"update {progress.update}, epoch {progress.epoch}",
+        "best": f"{best[1]:.4g} at update {best[0]:,.0f}" if best else "not validated",
+        "scores": format_values(header["scores"]) or "none",
+        "data": f"fingerprint {header['fingerprint']}",
+        "optimizer": f"{moments} tensors: training can continue" if moments else "none: to use, not to continue",
+    }
+    if "averaged" in header:
+        facts["averaged"] = ", ".join(header["averaged"])
+    if "start" in header:
+        facts["start"] = str(msgspec.convert(header["start"], ModelRecord))
+    lines = [f"{name:<12}{value}" for name, value in facts.items()]
+    return "\n".join([*lines, "", *parameter_table(model), "", *options_table(header["config"])])
+
+
+def _task_facts(state: Mapping[str, Any]) -> list[str]:
+    """Describe a task's state in short: `languages en, de`, `vocabulary of 8,000`."""
+    facts = []
+    for name, value in state.items():
+        if isinstance(value, list) and len(value) > 4:
+            facts.append(f"{name.replace('_', ' ')} of {len(value):,}")
+        else:
+            facts.append(f"{name.replace('_', ' ')} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    return facts
+
+
+def parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Return lines with the number of parameters by module (two levels deep) and in total."""
+    counts: dict[str, int] = {}
+    for name, shape in shapes.items():
+        parts = name.split(".")
+        module = ".".join(parts[: min(2, max(len(parts) - 1, 1))])
+        counts[module] = counts.get(module, 0) + math.prod(shape)
+    width = max(map(len, counts), default=0)
+    rows = [f"  {module:<{width}}  {count:>13,}" for module, count in counts.items()]
+    return [f"parameters: {sum(counts.values()):,}", *rows]
+
+
+def options_table(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return lines with all options by section."""
+    lines = []
+    for section, values in config.items():
+        lines.append(f"{section}:")
+        lines += [f"  --{name.replace('_', '-'):<28} {value}" for name, value in values.items()]
+    return lines
+
+
+def describe_run(run: Run) -> str:
+    """Return the text of `--dry-run`: options, parameters, the current epoch's batches, and their memory and time."""
+    epoch = open_epoch(run)
+    sizes, plan = epoch.data.sizes, epoch.plan
+    tokens = np.array([sizes[units].sum() for units in plan])
+    updates = math.ceil(len(plan) / run.batches_an_update)
+    over = int((sizes > run.training.max_tokens).sum())
+    largest = [f"{sizes[units].sum():,} tokens in {len(units)} units" for units in largest_batches(sizes, plan)]
+    probe(run, epoch.data, plan)
+    expected = rehearse(run, epoch.data, plan)
+    where = "GPU" if run.device.type == "cuda" else "process"
+    most, tried = (f"{size / 2**20:,.0f} MiB" for size in (expected.predicted, expected.measured))
+    speed = f"about {format_seconds(expected.seconds)} an epoch on this machine as busy as it is now"
+    shapes = {name: tuple(parameter.shape) for name, parameter in run.model.named_parameters()}
+    return "\n".join([
+        *options_table({name: to_dict(values) for name, values in run.config.items()}), "",
+        *parameter_table(shapes), "",
+        f"batches: {len(plan):,} of {tokens.min():,} to {tokens.max():,} tokens (median {np.median(tokens):,.0f}) "
+        f"from {len(sizes):,} units, {updates:,} updates an epoch",
+        f"units above --max-tokens, each a batch of its own: {over:,}",
+        f"largest batch: {'; largest unit in: '.join(largest)}",
+        f"memory: about {most} at the most ({where}; {tried} in the updates that were tried)",
+        f"time: {speed}, without validation",
+        f"start: update {run.state.update:,}, epoch {run.state.epoch}, batch {run.state.batches:,}",
+    ])  # fmt: skip
+
+
+# Model cards in Markdown (Mitchell et al. 2019): what a recipient of a checkpoint has to know.
+
+
+def model_card(path: Path, name: str | None = None) -> str:
+    """Return a card with architecture, languages, data, sizes, training command, scores and use; what only the author
+    knows is left to be filled in.
+
+    Args:
+        name: of the model on a hub, from which others load it; None: that of the checkpoint's folder.
+
+    Raises:
+        UserError: the file is not a checkpoint that this version reads.
+    """
+    header, shapes = read_header(path)
+    progress = TrainingState.from_json(header["progress"], where=str(path))
+    parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
+    languages = header["task_state"].get("languages", [])
+    address, name = f"ORGANISATION/{name}" if name else path.name, name or path.parent.name or path.stem
+    facts = {
+        "architecture": f"`{header['arch']}`"
+        + (f": {MODELS.help(kind)}" if (kind := header["model"]) in MODELS else ""),
+        "task": header["task"] + (f", {' to '.join(languages)}" if languages else ""),
+        "parameters": f"{parameters:,}",
+        "vocabulary": f"{len(header['task_state'].get('vocabulary', [])):,} subwords" + _separate(header["task_state"]),
+        "file": f"`{path.name}`, {path.stat().st_size / 1e6:.1f} MB, docnmt {header['docnmt']}",
+        "training": f"{progress.update:,} updates, epoch {progress.epoch}",
+        "data": f"fingerprint `{header['fingerprint'] or 'unknown'}` (TODO: name the corpora)",
+    }
+    scores = [f"| {metric} | {value:.4g} |" for metric, value in header["scores"].items()]
+    front = ["---", *(["language:", *(f"- {each}" for each in languages)] if languages else [])]
+    return "\n".join([
+        *front, "license: TODO", "library_name: docnmt", "---", "",
+        f"# {name}", "",
+        *(f"- **{key}**: {value}" for key, value in facts.items()), "",
+        "## Use", "",
+        "```python", "import docnmt", "",
+        f'model = docnmt.load("{address}")',
+        'model.translate(["A document.", "It has two sentences."])', "```", "",
+        "## Scores on the validation data", "",
+        *(["| metric | value |", "| --- | ---: |", *scores] if scores else ["None were measured."]), "",
+        "## Training", "",
+        "What differs from the defaults; paths are those of the machine it was trained on.", "",
+        "    " + _command(header), "",
+        "## Limits", "",
+        "TODO: what it was made for, what it should not be used for, what is known to go wrong.", "",
+        "## Licence", "",
+        "TODO: of the model and of its data.",
+    ])  # fmt: skip
+
+
+def _separate(state: Mapping[str, Any]) -> str:
+    """Describe the target's vocabulary if it has one of its own."""
+    other = [value for name, value in state.items() if "vocabulary" in name and name != "vocabulary" and value]
+    return "".join(f", {len(value):,} on the target side" for value in other if isinstance(value, list))
+
+
+def _model_defaults(architecture: Architecture, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default of each option of a model with these values under `--arch` alone."""
+    config, preset = model_config(architecture.model, values), dict(architecture.overrides())
+    defaults = {each.name: each.default for each in settings(config)} | preset
+    if "position" in values:  # the default fusion depends on it
+        parts = chosen_parts(config, {**preset, "position": values["position"]})
+        defaults["position_fusion"] = parts["position_fusion"]
+    return defaults
+
+
+def _command(header: Mapping[str, Any]) -> str:
+    """Return the command that trained the model, without options that have their default."""
+    from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
+
+    classes: dict[str, type] = {"run": RunConfig, "training": TrainingConfig, "optimization": OptimizationConfig}
+    config = header["config"]
+    chosen: dict[str, Registry[Any]] = {"task": TASKS, "criterion": CRITERIA}
+    classes |= {name: parts.config(header[name]) for name, parts in chosen.items() if header[name] in parts}
+    defaults = {name: {each.name: each.default for each in settings(part)} for name, part in classes.items()}
+    if header["arch"] in ARCHITECTURES:
+        defaults["model"] = _model_defaults(ARCHITECTURES.get(header["arch"]), config["model"])
+    words = ["docnmt-train", str(config["run"].get("data", "DATA")), f"--arch={header['arch']}"]
+    for section, values in config.items():
+        for name, value in values.items():
+            default = defaults.get(section, {}).get(name)
+            default = list(default) if isinstance(default, tuple) else default
+            if name in ("data", "arch", "dry_run", "overwrite") or value == default:
+                continue
+            if isinstance(value, bool):
+                words.append(flag(name if value else f"no_{name}"))
+            elif isinstance(value, list):
+                words += [flag(name), *map(str, value)]
+            else:
+                words.append(f"{flag(name)}={'none' if value is None else value}")
+    return shlex.join(words)
