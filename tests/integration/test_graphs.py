@@ -21,8 +21,8 @@ from toy import log
 
 from docnmt.cli.train import main, parse
 from docnmt.core.batch import TranslationBatch
-from docnmt.core.batching import fill
 from docnmt.core.training import graphed
+from docnmt.core.training import graphed as fill
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.interrupts import Interrupts
 from docnmt.core.training.prepare_run import prepare

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
-from docnmt.core.batching.fill import Shape, fill, filled_batch, row_step
 from docnmt.core.models.architectures import Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
+from docnmt.core.training.graphed import Shape, fill, filled_batch, row_step
 from docnmt.functional import chunked_cross_entropy
 from docnmt.layout import DocumentLayout
 

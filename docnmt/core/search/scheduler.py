@@ -78,7 +78,7 @@ class Ensemble:
         """The step of each model, as CUDA graphs where DOCNMT_GRAPHS=on asks for them and that can be."""
         if not graphs.graphs_wished():
             return [model.step for model in self.models]
-        from docnmt.core.models.step_graphs import graphed_step
+        from docnmt.core.training.graphed import graphed_step
 
         return [graphed_step(model) or model.step for model in self.models]
 

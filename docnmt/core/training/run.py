@@ -35,8 +35,7 @@ from docnmt.runtime import ranks
 from docnmt.runtime.graphs import graphs_wished
 
 if TYPE_CHECKING:  # FSDP2 takes a second to import
-    from docnmt.core.batching.fill import FilledBatch
-    from docnmt.core.training.graphed import GraphedUpdates
+    from docnmt.core.training.graphed import FilledBatch, GraphedUpdates
     from docnmt.core.training.sharding import ShardedLoss
 
 
