@@ -18,7 +18,7 @@ from toy import assert_same_checkpoint, log, train, write_toy_data
 
 from docnmt.cli.train import main
 from docnmt.core.training.checkpoint import load_checkpoint
-from docnmt.core.training.processor_time import ProcessorTime
+from docnmt.core.training.run import ProcessorTime
 from docnmt.core.training.run_folder import RunFolder
 
 LAST = "checkpoint_last.safetensors"
@@ -429,7 +429,7 @@ def test_too_little_processor_time_is_said_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("time.monotonic", lambda: watch.wall + 100)
     monkeypatch.setattr("time.process_time", lambda: watch.processor + 120)
     for there, warned in ((1, False), (2, False), (4, True)):  # more threads than processors cannot use more
-        monkeypatch.setattr("docnmt.core.training.processor_time.processors", lambda there=there: there)
+        monkeypatch.setattr("docnmt.core.training.run.processors", lambda there=there: there)
         assert bool(watch.warning(4)) == warned
     assert watch.warning(4) == ""
 

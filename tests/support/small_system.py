@@ -16,7 +16,7 @@ from docnmt.core.read_corpus import read_text
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.training.checkpoint import save_checkpoint, unique_state
-from docnmt.core.training.progress_state import TrainingState
+from docnmt.core.training.run import TrainingState
 from docnmt.registry import (
     ARCHITECTURES,
     MODELS,

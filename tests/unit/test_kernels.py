@@ -15,7 +15,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
     pytest.skip("needs a card, or triton's interpreter (TRITON_INTERPRET=1)", allow_module_level=True)
 
-from docnmt.core.training.half_weights import HalfWeights  # noqa: E402
+from docnmt.core.training.run import HalfWeights  # noqa: E402
 from docnmt.functional import kernels, packed_attention  # noqa: E402
 from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from docnmt.core.optim.optimizer import build_optimizer
-from docnmt.core.optim.schedules import learning_rate, stalls
 from docnmt.core.training.config import OptimizationConfig
+from docnmt.core.training.run import build_optimizer, learning_rate, stalls
 from docnmt.registry.options import contradictions
 
 ALL: dict[str, dict[str, Any]] = {

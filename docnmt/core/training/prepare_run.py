@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from docnmt.core.optim.optimizer import build_optimizer
 from docnmt.core.training.check_options import (
     check_criterion,
     check_judged,
@@ -20,11 +19,9 @@ from docnmt.core.training.check_options import (
 )
 from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, load_state, say_changed_plugins
 from docnmt.core.training.config import SECTIONS
-from docnmt.core.training.ema import MeanWeights
 from docnmt.core.training.finetune import learning_rate_scales, start_from
-from docnmt.core.training.progress_state import TrainingState
 from docnmt.core.training.restore_run import restore
-from docnmt.core.training.run import Run, seed_everything
+from docnmt.core.training.run import MeanWeights, Run, TrainingState, build_optimizer, seed_everything
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.modules.reduced_precision import multiplies_bfloat16, replace_linear
 from docnmt.modules.trained_linear import TrainedLinear
@@ -35,7 +32,7 @@ from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.tuning import pick_device, trains_linear
 
 if TYPE_CHECKING:  # FSDP2 takes a second to import
-    from docnmt.core.training.sharding import ShardedLoss
+    from docnmt.core.training.run import ShardedLoss
 
 
 def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
@@ -83,7 +80,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
         replace_linear(model, TrainedLinear)
     sharded: ShardedLoss | None = None
     if limits.shard and ranks.world() > 1:
-        from docnmt.core.training.sharding import ShardedLoss, check_sharding
+        from docnmt.core.training.run import ShardedLoss, check_sharding
 
         check_sharding()
         sharded = ShardedLoss(model, criterion, device)

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.core.training.checkpoint import Checkpoint, load_optimizer
-from docnmt.core.training.ema import MeanWeights
-from docnmt.core.training.progress_state import TrainingState
-from docnmt.core.training.run import Run
+from docnmt.core.training.run import MeanWeights, Run, TrainingState
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UserError
 
@@ -53,6 +51,6 @@ def part_of_rank(tensor: Tensor, like: Tensor) -> Tensor:
     """Return this rank's part of a whole tensor, divided like `like` under `--shard`."""
     if type(like) in (Tensor, nn.Parameter):
         return tensor
-    from docnmt.core.training.sharding import part_of
+    from docnmt.core.training.run import part_of
 
     return part_of(tensor, like)

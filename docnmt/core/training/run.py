@@ -1,19 +1,26 @@
-"""A training run: task, model, optimizer and progress, with the operations that all parts of training share."""
+"""From options to a run: checks, model, optimiser, data, saving; and its limits."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.models.encoder_decoder import EncoderDecoder
@@ -22,21 +29,336 @@ from docnmt.core.tasks.task import Batch, Dataset, Task
 from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_checkpoint, unique_state
 from docnmt.core.training.config import SECTIONS, OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.core.training.criterions import Criterion
-from docnmt.core.training.ema import MeanWeights
-from docnmt.core.training.half_weights import HalfWeights
-from docnmt.core.training.processor_time import ProcessorTime
-from docnmt.core.training.progress_state import TrainingState
 from docnmt.core.training.run_folder import RunFolder
+from docnmt.functional.autograd import PassContext
 from docnmt.modules.context_attention import tell_update
+from docnmt.modules.layers import Layer
 from docnmt.registry.options import to_dict
 from docnmt.registry.registry import ARCHITECTURES, MODELS
 from docnmt.registry.user_dir import imported
 from docnmt.runtime import ranks
+from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.graphs import graphs_wished
+from docnmt.runtime.launch import processors
+from docnmt.runtime.structured import Count, checked
 
-if TYPE_CHECKING:  # FSDP2 takes a second to import
+if TYPE_CHECKING:
     from docnmt.core.training.graphed import FilledBatch, GraphedUpdates
-    from docnmt.core.training.sharding import ShardedLoss
+
+
+# The optimizer: AdamW over a model's parameters.
+
+
+def build_optimizer(
+    config: OptimizationConfig, model: nn.Module, scales: Mapping[str, float] | None = None
+) -> torch.optim.Optimizer:
+    """Build AdamW (Loshchilov & Hutter 2019); weights of two or more dimensions decay, gains and biases do not.
+
+    The fused form makes one pass over memory where the plain one makes many (5 times faster on a CPU).
+
+    Args:
+        scales: by the names of parameters that are not new, what their learning rate is multiplied by, the `scale` of
+            their groups. Of all others it is 1.
+    """
+    scales = scales or {}
+    groups: dict[tuple[int, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        scale = scales.get(name, 1.0)
+        parameter.requires_grad_(parameter.requires_grad and scale != 0)  # frozen: the backward pass leaves it out
+        if parameter.requires_grad:
+            groups.setdefault((min(parameter.dim(), 2), scale), []).append(parameter)
+    first, second = config.adam_betas
+    return torch.optim.AdamW(
+        [
+            {"params": parameters, "weight_decay": config.weight_decay if dim == 2 else 0.0, "scale": scale}
+            for (dim, scale), parameters in sorted(groups.items(), key=lambda group: group[0])
+        ],
+        lr=config.lr,
+        betas=(first, second),
+        eps=1e-8,
+        fused=True,
+    )
+
+
+# The learning rate as a pure function of the update (and, for `plateau`, of the validations so far).
+
+
+#: Of `plateau`: the factor, and how many validations without a new best it lets pass.
+SHRINK, PATIENCE = 0.5, 1
+
+
+def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[float] = ()) -> float:
+    """Return the rate of the `update`-th update, counted from 1.
+
+    Warm-up is linear from 0 for every schedule. After it, with w = warm-up updates:
+    `inverse_sqrt` lr·√(w / update) (Vaswani et al. 2017, section 5.3, scaled to peak at lr; w = 0 counts as 1);
+    `cosine` half a cosine from lr to min_lr over lr_period_updates, then min_lr (Loshchilov & Hutter 2017, eq. 5);
+    `plateau` lr halved whenever two validations in a row give no new best; `constant` lr.
+
+    Args:
+        scores: the validation metric so far, oriented so that higher is better.
+    """
+    warmup, floor = config.warmup_updates, config.min_lr or 0.0
+    if update < warmup:
+        return config.lr * update / warmup
+    if config.lr_scheduler == "inverse_sqrt":
+        return config.lr * math.sqrt(max(warmup, 1) / update)
+    if config.lr_scheduler == "cosine":
+        fallen = min((update - warmup) / (config.lr_period_updates or 1), 1.0)
+        return floor + (config.lr - floor) * 0.5 * (1 + math.cos(math.pi * fallen))
+    if config.lr_scheduler == "plateau":
+        return max(config.lr * SHRINK ** stalls(scores, PATIENCE), floor)
+    return config.lr
+
+
+def stalls(scores: Sequence[float], patience: int) -> int:
+    """Count how often more than `patience` validations in a row brought no new best; each stall counts afresh."""
+    best, waiting, count = -math.inf, 0, 0
+    for score in scores:
+        if score > best:
+            best, waiting = score, 0
+            continue
+        waiting += 1
+        if waiting > patience:
+            count, waiting = count + 1, 0
+    return count
+
+
+# `--ema`: the running mean of the weights over updates, used in validation and in checkpoint_best.
+
+
+class MeanWeights:
+    """The running mean of a model's weights w: m ← d·m + (1 − d)·w after every update.
+    After n updates d = min(decay, (1 + n) / (10 + n)) (Polyak and Juditsky 1992, Acceleration of stochastic
+    approximation by averaging; the warm-up is TensorFlow's).
+
+    Args:
+        decay: of the mean, less than 1.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model, self.decay = model, decay
+        self.means = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+    @torch.no_grad()
+    def advance(self, update: int) -> None:
+        """Update the means after update number `update`."""
+        share = 1 - min(self.decay, (1 + update) / (10 + update))
+        for name, parameter in self.model.named_parameters():
+            self.means[name].lerp_(parameter.detach(), share)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the means for a checkpoint that can be continued: `ema.<parameter>`."""
+        return {f"ema.{name}": mean for name, mean in self.means.items()}
+
+    @torch.no_grad()
+    def load(self, stored: Mapping[str, Tensor]) -> None:
+        """Load the means of a checkpoint, by name."""
+        for name, mean in self.means.items():
+            mean.copy_(stored[name])
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Give the model the mean weights inside the context, and afterwards its own, bit for bit."""
+        self._exchange()
+        try:
+            yield
+        finally:
+            self._exchange()
+
+    @torch.no_grad()
+    def _exchange(self) -> None:
+        for name, parameter in self.model.named_parameters():
+            own = parameter.detach().clone()
+            parameter.copy_(self.means[name])
+            self.means[name].copy_(own)
+
+
+# The weights of linear layers in bfloat16, all cast at once: autocast casts each by a launch of its own, twice.
+
+
+class HalfWeights:
+    """What autocast makes of the weights and biases of linear layers, and the same gradients, in a few launches.
+
+    Parameters that several modules share stay as they are: an output layer's weights are embeddings, too. So do those
+    of modules that a plug-in brings, which may switch autocast off.
+
+    Args:
+        parts: of the model, whose linear layers are all used under autocast.
+    """
+
+    def __init__(self, model: nn.Module, parts: Iterable[nn.Module]) -> None:
+        uses = Counter(id(parameter) for module in model.modules() for parameter in module.parameters(recurse=False))
+        self._held: list[tuple[nn.Module, str, nn.Parameter]] = [
+            (module, name, parameter)
+            for part in parts
+            for owner in part.modules()
+            if type(owner).__module__.partition(".")[0] in ("docnmt", "torch")
+            for module in owner.children()
+            if type(module) is nn.Linear
+            for name, parameter in module.named_parameters(recurse=False)
+            if uses[id(parameter)] == 1
+        ]
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside, the linear layers have these weights; gradients reach the parameters themselves."""
+        halves = _CastAll.apply(*(parameter for _, _, parameter in self._held))  # type: ignore[no-untyped-call]
+        for (module, name, _), half in zip(self._held, halves, strict=True):
+            module._parameters[name] = half
+        try:
+            yield
+        finally:
+            for module, name, parameter in self._held:
+                module._parameters[name] = parameter
+
+
+class _CastContext(PassContext, Protocol):
+    """What the passes of `_CastAll` share."""
+
+    types: list[torch.dtype]
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether a gradient that there is none of is 0 instead of None."""
+
+
+class _CastAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: _CastContext, *weights: Tensor) -> tuple[Tensor, ...]:
+        """Each in bfloat16."""
+        ctx.types = [weight.dtype for weight in weights]
+        ctx.set_materialize_grads(False)
+        halves = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
+        torch._foreach_copy_(halves, list(weights))
+        return tuple(halves)
+
+    @staticmethod
+    def backward(ctx: _CastContext, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Each in the type of its weight."""
+        there = [None if g is None else torch.empty_like(g, dtype=t) for g, t in zip(grads, ctx.types, strict=True)]
+        pairs = [(to, g) for to, g in zip(there, grads, strict=True) if to is not None and g is not None]
+        if pairs:
+            torch._foreach_copy_([to for to, _ in pairs], [g for _, g in pairs])
+        return tuple(there)
+
+
+# Check that training gets the processor time that its threads could use.
+
+
+#: Seconds before a warning is possible, and the share of the possible time below which it is given.
+SHARE_PATIENCE, SHARE = 60.0, 0.5
+
+
+@dataclass
+class ProcessorTime:
+    """Compares processor time since it was created with what threads and processors could give, and warns once."""
+
+    wall: float = field(default_factory=time.monotonic)
+    processor: float = field(default_factory=time.process_time)
+    said: bool = False
+
+    def warning(self, threads: int) -> str:
+        """Return the warning that is due now, or an empty string."""
+        wall, processor = time.monotonic() - self.wall, time.process_time() - self.processor
+        possible = min(threads, processors()) * wall
+        if self.said or wall < SHARE_PATIENCE or processor >= SHARE * possible:
+            return ""
+        self.said = True
+        fewer = max(1, round(processor / wall))
+        advice = f"OMP_NUM_THREADS={fewer} may be faster" if fewer < threads else "it would be faster alone"
+        return (
+            f"warning: {threads} threads got {100 * processor / possible:.0f} % of the processor time that "
+            f"they could use: the machine is busy, or waits for the data; {advice}"
+        )
+
+
+# The progress of a training run, which a continued run needs besides tensors.
+
+
+#: [update, score]
+Scored = Annotated[list[float], Meta(min_length=2, max_length=2)]
+
+
+@dataclass
+class TrainingState:
+    """The progress of a run. Random numbers follow from (seed, update) and (seed, epoch), so none are stored.
+
+    Attributes:
+        update: optimizer steps done.
+        epoch: the current pass over the data, from 1.
+        batches: batches of this epoch done.
+        validated: the update of the last scheduled validation; so a validation that a signal interrupted is repeated.
+        concluded: the update of a validation outside the schedule, run because a limit was reached here; else 0.
+        history: [update, score] of every scheduled validation, in the metric's own direction.
+        best: [update, score] of checkpoint_best.
+        interval: sums since the last line of the log.
+        whole_epoch: sums since the epoch began.
+        seconds: time spent training, validations included.
+    """
+
+    update: Count = 0
+    epoch: Count = 1
+    batches: Count = 0
+    validated: Count = 0
+    concluded: Count = 0
+    history: list[Scored] = field(default_factory=list)
+    best: Scored | None = None
+    interval: dict[str, float] = field(default_factory=dict)
+    whole_epoch: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values, from which numbers are restored exactly."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any], *, where: str) -> TrainingState:
+        """Restore the state from the values of `to_json`.
+
+        Raises:
+            UserError: a value is missing, unknown or not of its type; `where` names the file.
+        """
+        advice = "use another checkpoint"
+        checked(values, cls, f"{where}: the progress in its header is damaged", advice)
+        if different := sorted(values.keys() ^ {field.name for field in dataclasses.fields(cls)}):
+            raise UserError(f"{where}: the progress in its header is damaged: '{different[0]}'; {advice}")
+        return cls(**values)  # as it is: a whole number stays one
+
+    def advance(self, *, batches: int, sums: dict[str, float]) -> None:
+        """Count one update over `batches` batches and add its sums to those of the interval and the epoch."""
+        self.update += 1
+        self.concluded = 0
+        self.batches += batches
+        self.seconds += sums["seconds"]
+        for total in (self.interval, self.whole_epoch):
+            for name, value in {**sums, "updates": 1}.items():
+                total[name] = total.get(name, 0.0) + value
+
+
+#: Sums that are not divided by the number of labels.
+_NOT_PER_LABEL = ("size", "updates", "seconds", "tokens", "gnorm", "busy", "slowest")
+
+
+def averages(sums: dict[str, float]) -> dict[str, float]:
+    """Turn an interval's sums into logged values: per label, with perplexity, mean gradient norm and tokens per second.
+
+    `sums` has `size`, `loss` and the criterion's own; after updates also `updates`, `seconds`, `tokens`
+    and `gnorm`; with several ranks `busy` and `slowest`, seconds of the mean rank and of the slowest, whose difference
+    gives the share of time spent waiting (`idle`).
+    """
+    size = max(sums.get("size", 0.0), 1.0)
+    values = {k: v / size for k, v in sums.items() if k not in _NOT_PER_LABEL}
+    if "nll" in values:
+        values["ppl"] = math.exp(min(values["nll"], 700.0))
+    if sums.get("updates"):
+        values["gnorm"] = sums["gnorm"] / sums["updates"]
+        values["tokens_per_second"] = sums["tokens"] / max(sums["seconds"], 1e-9)
+    if sums.get("slowest"):
+        values["idle"] = 1 - sums["busy"] / sums["slowest"]
+    return values
+
+
+# A training run: task, model, optimizer and progress, with the operations that all parts of training share.
 
 
 @dataclass(eq=False)
@@ -161,7 +483,6 @@ class Run:
             tensors |= {} if self.mean is None else self.mean.tensors()
         if self.sharded is None:
             return tensors
-        from docnmt.core.training.sharding import whole_tensors
 
         return dict(whole_tensors(tensors))
 
@@ -175,7 +496,6 @@ class Run:
         if self.sharded is None:
             yield
             return
-        from docnmt.core.training.sharding import whole
 
         held = self.model, self.sharded
         model = self.task.build_model(MODELS.get(ARCHITECTURES.get(self.training.arch).model), self.config["model"])
@@ -223,3 +543,79 @@ def seed_everything(seed: int, update: int, batch: int = 0) -> None:
     """Seed torch for one batch of one update, on whichever rank; update 0 is for the model's initial weights."""
     entropy = [seed, update, batch] if batch else [seed, update]  # batch 0 keeps the seeds of runs of one batch
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]))
+
+
+# `--shard`: parameters, gradients and the optimizer's moments divided among the ranks (PyTorch's FSDP2).
+#
+# Each layer is gathered when a pass needs it and freed afterwards. Parameters outside all layers, such as the output
+# weights, are gathered around the whole loss: so a criterion can read them outside the model's `forward`.
+
+
+def check_sharding() -> None:
+    """Check that torch supports `--shard`.
+
+    Raises:
+      UsageError: this torch cannot add up gradients of parameters that only some ranks' batches use.
+    """
+    if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
+        raise UsageError(f"--shard needs a newer torch than {torch.__version__} (2.13 has what it takes)")
+
+
+class ShardedLoss(nn.Module):
+    """A criterion on a model, as one module, around which the parameters outside all layers are gathered."""
+
+    def __init__(self, model: nn.Module, criterion: Criterion, device: torch.device) -> None:
+        super().__init__()
+        self.model, self.criterion = model, criterion
+        mesh = init_device_mesh(device.type, (ranks.world(),))
+        self.undivided = [parameter for parameter in model.parameters() if not parameter.dim()]
+        for module in [*(module for module in model.modules() if isinstance(module, Layer)), self]:
+            part = fully_shard(module, mesh=mesh, ignored_params=set(self.undivided))
+            part.set_gradient_divide_factor(1.0)  # a sum: the loop divides by the tokens of all ranks
+            part.set_force_sum_reduction_for_comms(True)
+            part.set_reduce_scatter_unused_params(True)  # a batch may lack what another one has
+
+    def forward(self, batch: object) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
+        """Return the criterion's values for a batch."""
+        return self.criterion(self.model, batch)
+
+    def sum_undivided(self) -> None:
+        """Sum the gradients of scalar parameters over the ranks, which FSDP2 does not divide."""
+        for parameter in self.undivided:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        ranks.sum_over_ranks([parameter.grad for parameter in self.undivided if parameter.grad is not None])
+
+    def gradient_norm(self) -> Tensor:
+        """Return the norm of the whole gradient, the same in every rank."""
+        squares = torch.zeros(1, device=next(self.parameters()).device)
+        for parameter in self.parameters():
+            gradient = parameter.grad
+            if gradient is not None and (isinstance(gradient, DTensor) or ranks.rank() == 0):
+                squares += torch.linalg.vector_norm(own_part(gradient)).square()
+        ranks.sum_over_ranks([squares])
+        return squares.sqrt()[0]
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Gather a tensor of which each rank may have a part; all ranks must call this in the same order."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def whole_tensors(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Gather tensors one by one to the CPU of the first rank; other ranks get empty ones."""
+    for name, tensor in tensors.items():
+        full = whole(tensor).detach()
+        yield name, full.cpu() if ranks.rank() == 0 else torch.empty(0)
+
+
+def part_of(tensor: Tensor, like: Tensor) -> Tensor:
+    """Return this rank's part of a whole tensor, divided like `like`."""
+    if not isinstance(like, DTensor) or isinstance(tensor, DTensor) or tensor.shape != like.shape:
+        return tensor
+    return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
+
+
+def own_part(tensor: Tensor) -> Tensor:
+    """Return this rank's part of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from docnmt.core.optim.schedules import learning_rate
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.interrupts import Interrupts
 from docnmt.core.training.journal import Journal, format_values, say
 from docnmt.core.training.probe import peak_memory, probe
-from docnmt.core.training.progress_state import averages
-from docnmt.core.training.run import Run
+from docnmt.core.training.run import Run, averages, learning_rate
 from docnmt.core.training.update import Update, change_weights, check_finite, gradient
 from docnmt.core.training.validation import (
     history,

@@ -14,8 +14,7 @@ from docnmt.core.training.check_options import asks_task_metrics
 from docnmt.core.training.interrupts import Interrupts
 from docnmt.core.training.journal import Journal, format_values
 from docnmt.core.training.probe import naming_batch
-from docnmt.core.training.progress_state import TrainingState, averages
-from docnmt.core.training.run import Run
+from docnmt.core.training.run import Run, TrainingState, averages
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import Terminated, UserError
 from docnmt.runtime.progress import Progress
