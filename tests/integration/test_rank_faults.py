@@ -21,7 +21,7 @@ from rank_jobs import torchrun
 from torch.distributed import HashStore
 from toy import log, train, write_toy_data
 
-from docnmt.core.training import folder_lock as lock
+from docnmt.core.training import run_folder as lock
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.runtime.errors import UsageError, UserError
