@@ -52,7 +52,7 @@ def main(given: Given) -> None:
         print(list_components())
         return
     config = resolve(given)
-    from docnmt.core.training.train_command import dry_run, train_command
+    from docnmt.core.training.start import dry_run, train_command
 
     if config["run"].dry_run:
         print(dry_run(config))
@@ -94,7 +94,7 @@ def train(data: str | Path, **options: object) -> Trained:
     if config["run"].dry_run:
         raise UsageError("--dry-run: docnmt.train() trains; the command docnmt-train shows what a training would be")
     from docnmt.core.training.run_folder import RunFolder
-    from docnmt.core.training.train_command import train_command
+    from docnmt.core.training.start import train_command
 
     with skipped(given.skip_checksums):
         train_command(config)

@@ -21,7 +21,7 @@ from study import SCORES
 from docnmt.cli import command as cli
 from docnmt.cli import train
 from docnmt.core.training.checkpoint import load_model
-from docnmt.core.training.train_command import train_command
+from docnmt.core.training.start import train_command
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import write_json
 

@@ -22,8 +22,8 @@ from docnmt.cli.train import parse
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
-from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import Run
+from docnmt.core.training.start import prepare
 
 
 def first_sentences(corpus: ParallelCorpus, sentences: int) -> ParallelCorpus:

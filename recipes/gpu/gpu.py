@@ -32,7 +32,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from docnmt.cli.train import parse
-from docnmt.core.training.prepare_run import prepare
+from docnmt.core.training.start import prepare
 from docnmt.core.training.trainer import open_epoch
 from docnmt.core.training.update import change_weights, gradient
 from docnmt.functional import conditional_attention, kernels, packed_attention

@@ -103,7 +103,7 @@ def count_step(data: Path, save_dir: Path, arch: str, options: Sequence[str] = (
     from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
     from docnmt.core.search.scheduler import Ensemble
     from docnmt.core.search.translate import translate_corpus
-    from docnmt.core.training.prepare_run import prepare
+    from docnmt.core.training.start import prepare
 
     run = prepare(parse([str(data), "--arch", arch, *options, "--device", "cpu", "--save-dir", str(save_dir)]))
     begins: list[tuple[int, int]] = []

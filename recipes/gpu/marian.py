@@ -19,7 +19,7 @@ from transformers import MarianConfig, MarianMTModel
 
 from docnmt.cli.train import parse
 from docnmt.core.batch import IGNORE, TranslationBatch
-from docnmt.core.training.prepare_run import prepare
+from docnmt.core.training.start import prepare
 from docnmt.core.training.trainer import open_epoch
 
 

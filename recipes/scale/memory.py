@@ -21,9 +21,8 @@ from pathlib import Path
 
 from docnmt.cli.train import parse
 from docnmt.core.training.dry_run import rehearse
-from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.probe import peak_memory, probe
-from docnmt.core.training.train_command import train_command
+from docnmt.core.training.start import prepare, train_command
 from docnmt.core.training.trainer import open_epoch
 from docnmt.runtime.tuning import tune
 

@@ -28,8 +28,8 @@ import numpy as np
 import torch
 
 from docnmt.cli.train import parse
-from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import seed_everything
+from docnmt.core.training.start import prepare
 from docnmt.core.training.trainer import open_epoch
 from docnmt.runtime import ranks
 

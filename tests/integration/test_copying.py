@@ -13,9 +13,9 @@ from test_target_context import gold
 from torch import Tensor
 
 from docnmt.core.batch import IGNORE, TranslationBatch
-from docnmt.core.models.equal_start import own_parameters, start_as_sentence_model
 from docnmt.core.tokenizer import EOS
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
+from docnmt.core.training.start import own_parameters, start_as_sentence_model
 from docnmt.functional import chunked_cross_entropy
 from docnmt.functional.copy_scores import copied_labels, copied_values
 from docnmt.functional.loss import Copied, label_log_probs

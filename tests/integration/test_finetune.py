@@ -26,7 +26,7 @@ from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, save_checkpoint
 from docnmt.core.training.config import TrainingConfig
 from docnmt.core.training.criterions import CrossEntropy
-from docnmt.core.training.finetune import start_from
+from docnmt.core.training.start import start_from
 from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.registry.options import contradictions, to_dict
 from docnmt.runtime.errors import UserError

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from parallel_text import ParallelText
 
 from docnmt.cli.train import parse
-from docnmt.core.training.prepare_run import prepare
+from docnmt.core.training.start import prepare
 from docnmt.modules.trained_linear import TrainedLinear
 from docnmt.runtime import tuning as runtime
 from docnmt.runtime.errors import UserError

@@ -22,7 +22,7 @@ from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import EOS
 from docnmt.core.training import graphed as step_graphs
 from docnmt.core.training.graphed import StepGraphs
-from docnmt.core.training.prepare_run import prepare
+from docnmt.core.training.start import prepare
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))
 

@@ -24,7 +24,7 @@ import toy  # noqa: F401
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from docnmt.core.training import train_command as training
+from docnmt.core.training import start as training
 from docnmt.core.training.run import Run
 from docnmt.runtime import ranks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docnmt.core.models.equal_start import settings_that_differ
+from docnmt.core.training.start import settings_that_differ
 from docnmt.registry.options import option
 
 

@@ -11,8 +11,8 @@ from peers import Ways
 from torch import Tensor
 
 from docnmt.cli.train import parse
-from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import Run
+from docnmt.core.training.start import prepare
 from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate
 from docnmt.core.training.update import change_weights, gradient
 from docnmt.runtime.tuning import products_by, tune
