@@ -31,7 +31,7 @@ from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.training.checkpoint import load_checkpoint, load_model
 from docnmt.core.training.dry_run import describe_checkpoint
-from docnmt.core.training.journal import Journal
+from docnmt.core.training.trainer import Journal
 from docnmt.other_tasks.classification.labelled_table import read_labelled, read_texts
 from docnmt.other_tasks.sentence_vectors.pairs import read_pairs
 from docnmt.other_tasks.sentence_vectors.senteval.baselines import read_frequencies

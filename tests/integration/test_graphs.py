@@ -24,10 +24,9 @@ from docnmt.core.batch import TranslationBatch
 from docnmt.core.training import graphed
 from docnmt.core.training import graphed as fill
 from docnmt.core.training.checkpoint import load_checkpoint
-from docnmt.core.training.interrupts import Interrupts
 from docnmt.core.training.run import Run
 from docnmt.core.training.start import prepare
-from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate, take_step
+from docnmt.core.training.trainer import Epoch, Interrupts, open_epoch, set_learning_rate, take_step
 from docnmt.functional import kernels
 from docnmt.modules.positions import MultiLevel
 from docnmt.registry import MODELS

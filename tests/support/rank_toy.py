@@ -16,7 +16,8 @@ from types import SimpleNamespace
 
 import toy
 
-from docnmt.core.training import run, validation
+from docnmt.core.training import run
+from docnmt.core.training import trainer as validation
 from docnmt.runtime.ranks import lost_ranks
 
 if __name__ == "__main__":

@@ -20,15 +20,6 @@ from docnmt.core.models.encoder_decoder import EncoderDecoder
 from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.task import Task, TaskState
-from docnmt.core.training.check_options import (
-    check_criterion,
-    check_judged,
-    check_made_for,
-    check_metric,
-    check_noise,
-    check_same,
-    check_validation,
-)
 from docnmt.core.training.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -40,10 +31,20 @@ from docnmt.core.training.checkpoint import (
 )
 from docnmt.core.training.config import SECTIONS, TrainingConfig
 from docnmt.core.training.dry_run import describe_run
-from docnmt.core.training.journal import say
 from docnmt.core.training.run import MeanWeights, Run, TrainingState, build_optimizer, seed_everything
 from docnmt.core.training.run_folder import RunFolder
-from docnmt.core.training.trainer import is_finished, train
+from docnmt.core.training.trainer import (
+    check_criterion,
+    check_judged,
+    check_made_for,
+    check_metric,
+    check_noise,
+    check_same,
+    check_validation,
+    is_finished,
+    say,
+    train,
+)
 from docnmt.modules.fusion import Concat
 from docnmt.modules.layers import Layer
 from docnmt.modules.reduced_precision import multiplies_bfloat16, replace_linear

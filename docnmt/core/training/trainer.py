@@ -1,34 +1,533 @@
-"""The training loop."""
+"""The loop of training: epochs, updates, validation, patience, signals, log.
+rate → update (`update`) → log → validate and save (`run`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import signal
+import sys
+import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import (
+    TYPE_CHECKING,
+    Any,  # configurations by section: their classes are those of the parts that were chosen
+    TextIO,
+    TypeVar,
+)
 
 import numpy as np
 import torch
+from torch import nn
 
-from docnmt.core.tasks.task import Dataset
-from docnmt.core.training.interrupts import Interrupts
-from docnmt.core.training.journal import Journal, format_values, say
-from docnmt.core.training.probe import peak_memory, probe
-from docnmt.core.training.run import Run, averages, learning_rate
+from docnmt.core.scoring.metrics import lower_is_better
+from docnmt.core.tasks.task import ContextTask, Dataset, SampleTask, Task
+from docnmt.core.training.checkpoint import Checkpoint, stored_config, stored_model_config
+from docnmt.core.training.config import SECTIONS, RunConfig, TrainingConfig
+from docnmt.core.training.criterions import Criterion
+from docnmt.core.training.probe import naming_batch, peak_memory, probe
+from docnmt.core.training.run import Run, TrainingState, averages, learning_rate
 from docnmt.core.training.update import Update, change_weights, check_finite, gradient
-from docnmt.core.training.validation import (
-    history,
-    save,
-    save_last,
-    validate_and_save,
-    validation_is_due,
-    validations_since_best,
-)
 from docnmt.modules.context_attention import tell_update
+from docnmt.registry.options import flag, to_dict
 from docnmt.runtime import ranks
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.errors import HungUp, Terminated, UsageError, UserError, printable
+from docnmt.runtime.files import replacing
 from docnmt.runtime.progress import Progress
+from docnmt.runtime.structured import Count, OpenObject, checked, parse_json, read_limited
+from docnmt.runtime.transfer import to_host
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+# Checks before training: parts and options that do not go together, or differ from those of the run to continue.
+
+
+def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
+    """Refuse to continue a run with other options; those of the section `run` may change.
+
+    Raises:
+        UsageError: naming every option that differs with its old and its new value, or the checkpoint's options
+            that this version does not know.
+    """
+    problems = []
+    for name in SECTIONS[1:]:  # the first is `run`
+        model, kind = name == "model", type(config[name])
+        stored = stored_model_config(checkpoint) if model else stored_config(checkpoint, name, kind)
+        old, new = to_dict(stored), to_dict(config[name])
+        different = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        problems += [f"{flag(key)} was {old.get(key)} and is now {new.get(key)}" for key in different]
+        if {"arch", "task", "criterion"} & set(different):
+            break  # other parts have other options
+    if problems:
+        where = f"{checkpoint.path} holds a run with other options; give the same, or another --save-dir"
+        raise UsageError([f"{where}: {problem}" for problem in problems[:1]] + problems[1:])
+
+
+def check_criterion(training: TrainingConfig, model: nn.Module, criterion: Criterion) -> None:
+    """Refuse a criterion that does not match the kind of the model's output; plug-ins may leave it undeclared.
+
+    Raises:
+        UsageError: naming both.
+    """
+    predicted, judged = getattr(model, "predicts", None), getattr(criterion, "predicts", None)
+    if predicted and judged and predicted != judged:
+        raise UsageError(
+            f"--criterion {training.criterion} judges {judged}, and --arch {training.arch} predicts {predicted}; leave "
+            "--criterion out to take the task's own"
+        )
+
+
+def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> None:
+    """Refuse a misspelt `--best-checkpoint-metric` before anything is trained.
+
+    Raises:
+        UsageError: naming the existing metrics.
+    """
+    there = ("loss", *criterion.metrics, *(("ppl",) if "nll" in criterion.metrics else ()), *task.metrics)
+    if training.best_checkpoint_metric not in there:
+        raise UsageError(
+            f"--best-checkpoint-metric: there is no '{training.best_checkpoint_metric}' with --task {training.task} "
+            f"and --criterion {training.criterion}; there are {', '.join(there)}"
+        )
+
+
+def check_validation(config: Mapping[str, Any], task: Task, model: nn.Module) -> None:
+    """Refuse a run that cannot validate, or that has options which need validation, before an epoch is spent on it.
+
+    Raises:
+        UserError: there is no validation split.
+    """
+    limits: RunConfig = config["run"]
+    training: TrainingConfig = config["training"]
+    if training.disable_validation:
+        asked = {
+            "--patience": limits.patience,
+            "--lr-scheduler plateau": config["optimization"].lr_scheduler == "plateau",
+        }
+        if useless := [option for option, value in asked.items() if value]:
+            raise UsageError(f"--disable-validation leaves nothing for {' and '.join(useless)} to judge by")
+        return
+    try:
+        task.dataset("valid", model, seed=training.seed)
+    except UserError as error:
+        raise UserError(f"{error}; preprocess a validation split, or train with --disable-validation") from error
+
+
+def asks_task_metrics(training: TrainingConfig, task: Task) -> bool:
+    """Return True if validation computes the task's own metrics, such as BLEU."""
+    return training.eval_metrics or training.best_checkpoint_metric in task.metrics
+
+
+def check_judged(config: Mapping[str, Any], task: Task) -> None:
+    """Refuse options of validation BLEU if validation does not compute it.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    training: TrainingConfig = config["training"]
+    computed = asks_task_metrics(training, task) and not training.disable_validation
+    if not computed and getattr(config["task"], "eval_bleu_beam", 1) > 1:
+        raise UsageError(
+            "--eval-bleu-beam has no effect where validation computes no BLEU; give --eval-metrics or make BLEU the "
+            "metric"
+        )
+
+
+def check_made_for(config: Mapping[str, Any]) -> None:
+    """Refuse an architecture made for another task, if its configuration names one.
+
+    Raises:
+        UsageError: naming both.
+    """
+    training, made_for = config["training"], getattr(config["model"], "default_task", None)
+    if made_for is not None and made_for != training.task:
+        raise UsageError(
+            f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
+            f"it is made for --task {made_for}"
+        )
+
+
+def check_noise(config: Mapping[str, Any]) -> None:
+    """Refuse `--r-drop` without dropout, since its two passes would be equal.
+
+    Raises:
+        UsageError: `--r-drop` without dropout.
+    """
+    if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
+        raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")
+
+
+# Deferred signals: SIGTERM and Ctrl-C wait until the model can be saved and all ranks know of them.
+
+
+T = TypeVar("T")
+
+_RAISES: dict[int, type[BaseException]] = {
+    signal.SIGTERM: Terminated,
+    signal.SIGHUP: HungUp,
+    signal.SIGINT: KeyboardInterrupt,
+}
+#: A second signal within this many seconds is an echo: the first goes to the whole job and again through its launcher.
+_ECHO = 10.0
+
+
+class Interrupts:
+    """Inside the context, the first signal is only noted and `check` raises it; a second of its kind raises at once.
+
+    With several ranks, each shares its own signal (`name`) with the others, and all raise the same.
+    """
+
+    def __init__(self) -> None:
+        self.pending: type[BaseException] | None = None
+        self._at_once, self._noted = False, 0.0
+        self._old: dict[int, object] = {}
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+            heard = [n for n in _RAISES if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]  # nohup
+            self._old = {number: signal.signal(number, self._handle) for number in heard}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        kind = _RAISES[number]
+        again = self.pending is kind and (ranks.world() == 1 or time.monotonic() - self._noted > _ECHO)
+        if again or (self._at_once and ranks.may_stop()):
+            raise kind
+        if self.pending is None:
+            self._noted = time.monotonic()
+        self.pending = kind
+
+    @property
+    def name(self) -> str:
+        """The name of the signal that has arrived here, for the other ranks, or an empty string."""
+        return "" if self.pending is None else self.pending.__name__
+
+    def check(self) -> None:
+        """Raise the signal that has arrived, if any."""
+        if self.pending is not None:
+            raise self.pending
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Raise signals on arrival inside the context, for work that changes nothing."""
+        if ranks.may_stop():
+            self.check()
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
+
+    def share(self, work: Callable[[], T], *, alone: bool = True) -> list[T]:
+        """Run `ranks.share` for work that changes nothing; a signal interrupts it at once."""
+
+        def _interruptible() -> T:
+            with self.at_once():
+                return work()
+
+        return ranks.share(_interruptible, alone=alone)
+
+
+# The log of a run: train.jsonl, TensorBoard and lines on stderr.
+
+
+_FORMATS = {"lr": ".3g", "tokens_per_second": ",.0f", "ppl": ".2f", "epoch": "d", "update": ",d"}
+
+
+def format_values(values: Mapping[str, float]) -> str:
+    """Format values as `loss 3.214, ppl 18.20, lr 0.0005`."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:{_FORMATS.get(name, '.3f')}}" for name, value in values.items())
+
+
+def say(text: str) -> None:
+    """Print a line on stderr, outside a progress bar."""
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+class _Entry(OpenObject):
+    """The part of a log line that is checked when a run continues."""
+
+    update: Count = 0
+
+
+class Journal:
+    """Appends JSON objects, one per line, to `path`; a continued run first drops lines written after its checkpoint.
+
+    Args:
+        path: the JSON-lines file; None: another rank writes the log.
+        update: the current update of the run.
+        tensorboard: folder for TensorBoard's event files, or None.
+        options: of the run, by section; TensorBoard compares runs by them. metric: the run's main metric, a name in
+            `valid`.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+
+    def __init__(
+        self, path: Path | None, *, update: int, tensorboard: str | None = None,
+        options: Mapping[str, Any] | None = None, metric: str = "loss",
+    ) -> None:  # fmt: skip
+        self.path = path
+        self._file: TextIO | None = None
+        self._board: SummaryWriter | None = None
+        if path is None:
+            return
+        if path.exists():
+            self._drop_after(path, update)
+        try:
+            self._file = path.open("a", encoding="utf-8")
+            if tensorboard is not None:
+                from torch.utils.tensorboard import SummaryWriter
+
+                self._board = SummaryWriter(tensorboard, purge_step=update + 1)
+                self._describe(options or {}, metric)
+        except OSError as error:
+            raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from error
+
+    def _describe(self, options: Mapping[str, Any], metric: str) -> None:
+        """Write the options and the metric to TensorBoard, which compares runs by them."""
+        from torch.utils.tensorboard.summary import hparams
+
+        values = {
+            f"{section}.{name}": value if isinstance(value, (bool, int, float, str)) else str(value)
+            for section, config in options.items()
+            for name, value in to_dict(config).items()
+        }
+        assert self._board is not None
+        for summary in hparams(values, {f"valid/{metric}": 0.0}):
+            self._board._get_file_writer().add_summary(summary)
+
+    def _drop_after(self, path: Path, update: int) -> None:
+        """Drop lines written after `update`, and a last line that a killed process did not finish; drop damaged lines,
+        too, with a warning."""
+        lines = read_limited(path).splitlines(keepends=True)
+        kept: list[bytes] = []
+        for number, line in enumerate(lines, 1):
+            where = f"{path}:{number}"
+            try:
+                if checked(parse_json(line, where), _Entry, where).update <= update:
+                    kept.append(line)
+            except UserError as error:
+                if number < len(lines) or line.endswith(b"\n"):
+                    say(f"warning: {printable(str(error))}; the line is left out")
+        if len(kept) < len(lines):
+            with replacing(path) as temporary:
+                temporary.write_bytes(b"".join(kept))
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+    def show(self, update: int, texts: Mapping[str, str]) -> None:
+        """Show texts in Markdown, in TensorBoard only."""
+        if self._board is not None:
+            for name, text in texts.items():
+                self._board.add_text(name, text, update)
+
+    def write(self, event: str, update: int, values: Mapping[str, float]) -> None:
+        """Log the values of one kind of event (`train`, `valid`, `epoch`) at an update."""
+        if self._file is None:
+            return
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}  # JSON has no NaN
+        try:
+            self._file.write(json.dumps({"event": event, "update": update, **finite}) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{event}/{name}", value, update)
+
+
+# Validation: scores, log lines, patience, and the checkpoints that follow from them.
+
+
+def validate(run: Run) -> dict[str, float]:
+    """Compute loss, perplexity, the criterion's metrics and, if requested, the task's, on the validation split.
+
+    The model is put into evaluation mode and back.
+
+    Raises:
+        UserError: the split is empty.
+    """
+    with run.mean_weights(), run.whole_model():
+        run.model.eval()
+        scores = all_scores(run)
+        run.model.train()
+    agreed: dict[str, float] = ranks.exchange(scores)[0]
+    return agreed
+
+
+def samples(run: Run) -> Mapping[str, str]:
+    """Return the sample outputs that `--tensorboard-logdir` shows beside the scores."""
+    if run.limits.tensorboard_logdir is None or not isinstance(run.task, SampleTask):
+        return {}
+    with run.mean_weights(), run.whole_model():
+        return run.task.samples(run.model, "valid")
+
+
+def all_scores(run: Run) -> dict[str, float]:
+    """Compute the scores of `validate` for a model that is in evaluation mode already."""
+    training = run.training
+    scores = mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed), "loss")
+    if asks_task_metrics(training, run.task):
+        scores |= run.task.evaluate(run.model, "valid", {"max_tokens": training.max_tokens})
+    if run.limits.context_worth and "nll" in scores and isinstance(run.task, ContextTask):
+        others = run.task.other_contexts("valid", run.model)
+        scores |= {f"nll_{name}": mean_scores(run, data, f"context: {name}")["nll"] for name, data in others.items()}
+    return scores
+
+
+def mean_scores(run: Run, data: Dataset, label: str) -> dict[str, float]:
+    """Compute loss, perplexity and the criterion's metrics on a validation split; `label` is for the progress bar.
+
+    Raises:
+        UserError: the split is empty.
+    """
+    plan = run.plan(data, shuffle=False)
+    sizes = [int(data.sizes[units].sum()) for units in plan]
+    bar = Progress(sum(sizes) // ranks.world(), f"validating ({label})", unit="tok", lasting=False)  # of this rank
+
+    def _batch(place: int) -> dict[str, float]:
+        with torch.no_grad(), naming_batch(f"validation after update {run.state.update}", data, plan[place]):
+            loss, logs = run.loss(data, plan[place])
+        values = dict(zip(("loss", *logs), to_host([loss, *logs.values()]), strict=True))
+        bar.update(sizes[place])
+        return values
+
+    sums: dict[str, float] = {}
+    with bar:
+        for logs in ranks.shared_out(sizes, _batch):
+            for name, value in logs.items():
+                sums[name] = sums.get(name, 0.0) + value
+    if not sums.get("size"):
+        raise UserError("the validation split is empty; preprocess one, or train with --disable-validation")
+    return averages(sums)
+
+
+def worth_of_context(scores: dict[str, float]) -> str:
+    """Return `context is worth 0.0100 nats a subword (true 1.0990, foreign 1.1140, none 1.1090)`, or nothing."""
+    if "nll_none" not in scores:
+        return ""
+    each = {"true": "nll", "foreign": "nll_foreign", "none": "nll_none"}
+    known = ", ".join(f"{name} {scores[field]:.4f}" for name, field in each.items() if field in scores)
+    return f"context is worth {scores['nll_none'] - scores['nll']:.4f} nats a subword ({known})"
+
+
+def validation_is_due(run: Run) -> bool:
+    """Return True if the schedule demands a validation at this update that has not been run."""
+    state, training = run.state, run.training
+    if training.disable_validation or state.validated == state.update:
+        return False
+    epoch_ended = state.batches == 0 and (state.epoch - 1) % training.validate_interval == 0
+    every = training.validate_interval_updates
+    return epoch_ended or (every is not None and state.update % every == 0)
+
+
+def oriented(metric: str, score: float) -> float:
+    """Return the score, negated if lower is better, so that higher always is; NaN is the worst."""
+    return -math.inf if math.isnan(score) else -score if lower_is_better(metric) else score
+
+
+def is_better(metric: str, score: float, than: float | None) -> bool:
+    """Return True for a new best score; the first one is, unless it is NaN."""
+    return oriented(metric, score) > (-math.inf if than is None else oriented(metric, than))
+
+
+def history(metric: str, state: TrainingState) -> list[float]:
+    """Return the scores of all scheduled validations, oriented so that higher is better."""
+    return [oriented(metric, score) for _, score in state.history]
+
+
+def validations_since_best(metric: str, state: TrainingState) -> int:
+    """Return how many scheduled validations have passed since the best one."""
+    scores = history(metric, state)
+    return len(scores) - 1 - scores.index(max(scores)) if scores else 0
+
+
+def validate_and_save(
+    run: Run, journal: Journal, interrupts: Interrupts, say: Callable[[str], None], *, scheduled: bool = True
+) -> None:
+    """Validate, log, and save: checkpoint_last always, checkpoint_best if it is a new best, and those to keep.
+
+    A validation outside the schedule, run because a limit was reached, may give a new best; patience and the plateau
+    schedule ignore it, so that a prolonged run continues as if the limit had never existed.
+    """
+    state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
+    try:
+        with interrupts.at_once():
+            run.scores = validate(run)
+            journal.show(state.update, samples(run))
+    except (Terminated, KeyboardInterrupt):
+        save_last(run)
+        raise
+    state.seconds += time.perf_counter() - started
+    score = run.scores[metric]
+    if scheduled:
+        state.validated = state.update
+        state.history.append([state.update, score])
+    else:
+        state.concluded = state.update
+    journal.write("valid", state.update, {"epoch": state.epoch, **run.scores, "wall": state.seconds})
+    new_best = is_better(metric, score, state.best[1] if state.best else None)
+    if new_best:
+        state.best = [state.update, score]
+        with run.mean_weights():
+            run.save(run.folder.best, optimizer=False)
+    mark = " (best)" if new_best else f" (best {metric} {state.best[1]:.3f} at {state.best[0]:,})" if state.best else ""
+    worth = worth_of_context(run.scores)
+    usual = {name: value for name, value in run.scores.items() if name not in ("nll_foreign", "nll_none")}
+    say(f"update {state.update:,}: valid {format_values(usual)}{mark}")
+    if worth:
+        say(worth)
+    keep(run)
+    save_last(run)
+
+
+def keep(run: Run) -> None:
+    """Write the checkpoint that `--keep-last` demands, and delete those that it no longer does."""
+    folder, number = run.folder, run.limits.keep_last
+    if not number:
+        return
+    with run.mean_weights():
+        run.save(folder.keep(run.state.update), optimizer=False)
+    for path in list(folder.kept().values())[:-number] if ranks.rank() == 0 else ():
+        path.unlink()
+
+
+def save(run: Run) -> None:
+    """Write checkpoint_last and, if there is no validation, the checkpoints of `--keep-last`."""
+    if run.training.disable_validation:
+        keep(run)
+    save_last(run)
+
+
+def save_last(run: Run) -> None:
+    """Write checkpoint_last."""
+    run.save(run.folder.last, optimizer=True)
+    run.saved, run.saved_at = run.state.update, time.monotonic()
+
+
+# The training loop.
 
 
 def train(run: Run) -> str:
