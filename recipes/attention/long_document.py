@@ -24,7 +24,7 @@ import torch
 
 from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
-from docnmt.core.training.probe import peak_memory
+from docnmt.core.training.update import peak_memory
 from docnmt.layout import DocumentLayout
 from docnmt.registry import (
     ARCHITECTURES,

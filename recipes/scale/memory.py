@@ -21,9 +21,9 @@ from pathlib import Path
 
 from docnmt.cli.train import parse
 from docnmt.core.training.dry_run import rehearse
-from docnmt.core.training.probe import peak_memory, probe
 from docnmt.core.training.start import prepare, train_command
 from docnmt.core.training.trainer import open_epoch
+from docnmt.core.training.update import peak_memory, probe
 from docnmt.runtime.tuning import tune
 
 ARCHITECTURES = (

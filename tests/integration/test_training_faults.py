@@ -158,9 +158,9 @@ def test_one_unit_that_is_too_large(data: Path, tmp_path: Path, capsys: pytest.C
 def test_probing_leaves_the_model_alone(data: Path, tmp_path: Path) -> None:
     """Weights, gradients and the batch norm's running mean are as before; so is resuming, which probes again."""
     from docnmt.cli.train import parse
-    from docnmt.core.training.probe import largest_batches, probe
     from docnmt.core.training.start import prepare
     from docnmt.core.training.trainer import open_epoch
+    from docnmt.core.training.update import largest_batches, probe
 
     words = [str(data), "--arch", "toy", "--save-dir", str(tmp_path / "run"), "--max-tokens", "40"]
     run = prepare(parse(words))

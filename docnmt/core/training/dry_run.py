@@ -18,9 +18,9 @@ from docnmt.core.models.config import chosen_parts, model_config
 from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.checkpoint import read_header
-from docnmt.core.training.probe import largest_batches, peak_memory, probe
 from docnmt.core.training.run import Run, TrainingState
 from docnmt.core.training.trainer import format_values, open_epoch
+from docnmt.core.training.update import largest_batches, peak_memory, probe
 from docnmt.registry.options import flag, settings, to_dict
 from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Architecture, Registry
 from docnmt.runtime.progress import Progress, format_seconds, how_many, waiting

@@ -32,9 +32,8 @@ from docnmt.core.tasks.task import ContextTask, Dataset, SampleTask, Task
 from docnmt.core.training.checkpoint import Checkpoint, stored_config, stored_model_config
 from docnmt.core.training.config import SECTIONS, RunConfig, TrainingConfig
 from docnmt.core.training.criterions import Criterion
-from docnmt.core.training.probe import naming_batch, peak_memory, probe
 from docnmt.core.training.run import Run, TrainingState, averages, learning_rate
-from docnmt.core.training.update import Update, change_weights, check_finite, gradient
+from docnmt.core.training.update import Update, change_weights, check_finite, gradient, naming_batch, peak_memory, probe
 from docnmt.modules.context_attention import tell_update
 from docnmt.registry.options import flag, to_dict
 from docnmt.runtime import ranks
