@@ -56,7 +56,7 @@ _add(
     "docnmt",
     (
         "document_translation",
-        "core.tasks.document_translation:DocumentTranslation",
+        "core.translation_task:DocumentTranslation",
         "translate documents, sentence for sentence, with their structure",
         "core.data_options:DocumentTranslationConfig",
     ),

@@ -41,7 +41,7 @@ from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import last_sentence_units
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import examples_as_documents
-from docnmt.core.tasks.translation_data import TranslationDataset
+from docnmt.core.translation_task import TranslationDataset
 from docnmt.functional import select_and_attend as selective
 from docnmt.functional.select_all import top_sentences
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy

@@ -27,11 +27,11 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.preprocess import describe_folder, stored_tokenizers
 from docnmt.core.read_corpus import Reading, SplitFiles, read_split
 from docnmt.core.scoring.discourse import read_contrastive, read_questions, with_contexts
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.training.checkpoint import load_checkpoint, load_model
 from docnmt.core.training.dry_run import describe_checkpoint
 from docnmt.core.training.trainer import Journal
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.other_tasks.classification.labelled_table import read_labelled, read_texts
 from docnmt.other_tasks.sentence_vectors.pairs import read_pairs
 from docnmt.other_tasks.sentence_vectors.senteval.baselines import read_frequencies

@@ -18,11 +18,10 @@ from toy import assert_same_checkpoint, log
 
 from docnmt.cli.train import main as train
 from docnmt.core.batch import planned_units
-from docnmt.core.batching.foreign import foreign_order, in_foreign_documents
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.training.start import start_as_sentence_model
+from docnmt.core.translation_task import TranslationDataset, foreign_order, in_foreign_documents
 
 READERS: list[tuple[str, dict[str, Any]]] = [
     ("hier_transformer", {}),

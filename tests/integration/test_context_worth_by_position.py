@@ -19,8 +19,8 @@ from test_joined_units import build
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.core.training.criterions import CrossEntropy
+from docnmt.core.translation_task import TranslationDataset
 from docnmt.runtime.errors import UserError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "manual"))

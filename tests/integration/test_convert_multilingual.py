@@ -30,9 +30,9 @@ from docnmt.cli.translate import main as translate  # noqa: E402
 from docnmt.core.corpus import ParallelCorpus  # noqa: E402
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402
 from docnmt.core.search.translate import translate_corpus  # noqa: E402
-from docnmt.core.tasks.document_translation import DocumentTranslation  # noqa: E402
 from docnmt.core.tokenizer import BOS, BRK, MASK  # noqa: E402
 from docnmt.core.training.checkpoint import LoadedModel, load_model  # noqa: E402
+from docnmt.core.translation_task import DocumentTranslation  # noqa: E402
 
 SOURCES, TARGETS = models.sentences(200, seed=5), models.sentences(200, seed=6)
 #: Two directions of each family of models.

@@ -23,8 +23,8 @@ from docnmt.cli.train import main as train_model
 from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.preprocess import stored_tokenizers
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header, save_checkpoint
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.other_tasks.sentence_vectors.config import NliConfig
 from docnmt.other_tasks.sentence_vectors.nli_task import Nli
 from docnmt.runtime.checksums import skipped

@@ -24,7 +24,7 @@ from docnmt.apps.documents.sentences import SegmentSentence
 from docnmt.cli.translate import main
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.translation_task import DocumentTranslation
 
 KINDS = sample_documents.KINDS
 

@@ -26,8 +26,8 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, ToldForms, in_form, in_given_form, tag_numbers, target_forms
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.translate import translate_corpus
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import Tokenizer
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.runtime.errors import UsageError, UserError
 
 SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"

@@ -22,8 +22,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import GenerationConfig, SamplingConfig
 from docnmt.core.search.translate import translate_corpus
-from docnmt.core.tasks.document_translation import DocumentTranslation
-from docnmt.core.tasks.validation_bleu import corpus_bleu
+from docnmt.core.translation_task import DocumentTranslation, corpus_bleu
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.tuning import row_invariant
 

@@ -29,7 +29,7 @@ from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, Greedy
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.scheduler import first_of_documents
 from docnmt.core.search.translate import SentenceResult, translate_corpus
-from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.translation_task import DocumentTranslation
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
 SENTENCES = sum(map(len, DOCUMENTS))

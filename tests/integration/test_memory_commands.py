@@ -18,7 +18,7 @@ from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, Greedy
 from docnmt.core.search.scheduler import source_lengths
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory, with_memory
-from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.translation_task import DocumentTranslation
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -32,11 +32,10 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, in_form
 from docnmt.core.subword_sampling import uniform
-from docnmt.core.tasks.document_translation import DocumentTranslation
-from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset
 from docnmt.core.tokenizer import BRK, EOS, MASK, Preparation, Tokenizer
 from docnmt.core.training.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
+from docnmt.core.translation_task import DocumentTranslation, TrainingData, TranslationDataset
 from docnmt.modules.embedding import WordDropout
 from docnmt.registry.options import contradictions
 

@@ -19,7 +19,6 @@ from toy import assert_same_checkpoint, log
 from docnmt.cli import generate, score
 from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, TranslationBatch, learned_units, planned_units
-from docnmt.core.batching.foreign import in_foreign_documents
 from docnmt.core.corpus import ParallelCorpus, TextArray, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.scoring.metrics import evaluate
@@ -27,10 +26,9 @@ from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.scheduler import first_of_documents
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
-from docnmt.core.tasks.translation_data import TranslationDataset
-from docnmt.core.tasks.validation_bleu import corpus_bleu
 from docnmt.core.tokenizer import BOS, BRK
 from docnmt.core.training.criterions import CrossEntropy
+from docnmt.core.translation_task import TranslationDataset, corpus_bleu, in_foreign_documents
 
 Capture = pytest.CaptureFixture[str]
 DOCUMENTS = small_system.text(7, 5, seed=3)

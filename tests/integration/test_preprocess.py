@@ -20,8 +20,8 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.lines import TextLines
 from docnmt.core.preprocess import describe_folder, fitting_workers
 from docnmt.core.read_corpus import Reading, find_split, read_split
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import Tokenizer
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.runtime.errors import UserError
 
 Capture = pytest.CaptureFixture[str]

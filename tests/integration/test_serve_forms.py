@@ -32,8 +32,8 @@ from docnmt.cli.translate import main as translate_command
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.core.search.translate import translate_corpus
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import Tokenizer
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.runtime.languages import unspaced
 
 TEXTS = ["The dog sees. A cat finds it.", "the old house.", "", "It walks\nin the river."]

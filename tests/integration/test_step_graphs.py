@@ -18,11 +18,11 @@ from docnmt.cli.train import parse
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, DecoderState, EncoderDecoder
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import Translation, translate_corpus
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import EOS
 from docnmt.core.training import graphed as step_graphs
 from docnmt.core.training.graphed import StepGraphs
 from docnmt.core.training.start import prepare
+from docnmt.core.translation_task import DocumentTranslation
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))
 

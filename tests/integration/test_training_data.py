@@ -23,10 +23,8 @@ from docnmt.core.batch import planned_units
 from docnmt.core.corpus import offsets_of
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.forced import token_log_probs
-from docnmt.core.tasks.document_translation import DocumentTranslation
-from docnmt.core.tasks.mixture import Mixture
-from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.core.training.criterions import CrossEntropy
+from docnmt.core.translation_task import DocumentTranslation, Mixture, TranslationDataset
 from docnmt.core.units import cut_units, resolution_units
 
 

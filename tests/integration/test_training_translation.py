@@ -75,8 +75,8 @@ def test_tensorboard_shows_translations_and_options(data: Path, tmp_path: Path) 
 def test_a_loaded_model_has_the_validation_loss_in_the_log(data: Path, tmp_path: Path) -> None:
     """Two routes to one number: the log's, and the loss of the loaded best model on the validation documents."""
     from docnmt.core.data_options import DocumentTranslationConfig
-    from docnmt.core.tasks.document_translation import DocumentTranslation
     from docnmt.core.training.criterions import CrossEntropy
+    from docnmt.core.translation_task import DocumentTranslation
 
     run = tmp_path / "run"
     command = [str(data), "--arch", "hier_cond_transformer", *SMALL.split(), "--max-tokens", "150"]

@@ -20,10 +20,9 @@ from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, HiddenWords, plan_batches
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.tasks.document_translation import DocumentTranslation
-from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.core.tokenizer import MASK
 from docnmt.core.training.criterions import CrossEntropy
+from docnmt.core.translation_task import DocumentTranslation, TranslationDataset
 from docnmt.core.units import Units, context_units, document_units
 
 MODELS: list[tuple[str, dict[str, Any]]] = [

@@ -13,10 +13,10 @@ from docnmt.core.corpus import Facts, ParallelCorpus, StructureBuilder
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.lines import TextLines
 from docnmt.core.read_corpus import read_text
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.training.checkpoint import save_checkpoint, unique_state
 from docnmt.core.training.run import TrainingState
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.registry import (
     ARCHITECTURES,
     MODELS,

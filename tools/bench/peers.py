@@ -19,8 +19,8 @@ from docnmt.apps.convert.export import SentenceModel, write_checkpoint
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.architectures import Transformer
 from docnmt.core.models.config import TransformerConfig
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import SPECIAL, UNK, Tokenizer
+from docnmt.core.translation_task import DocumentTranslation
 
 #: What one program can be asked to do, by name; each takes plain values and gives plain values.
 Ways: TypeAlias = Mapping[str, Callable[..., Any]]

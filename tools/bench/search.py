@@ -30,9 +30,9 @@ from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
 from docnmt.core.search.translate import translate_corpus, translation
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import EOS
 from docnmt.core.training.checkpoint import load_model
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.registry import (
     ARCHITECTURES,
     MODELS,

@@ -19,9 +19,9 @@ from docnmt.core.formality import Formality, in_form, in_given_form
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask, is_translation_model
 from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.search.translation_memory import TranslationMemory
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import UnknownLanguage
 from docnmt.core.training.checkpoint import load_model
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.reduced_precision import (
     BFloat16Linear,
     EightBitLinear,

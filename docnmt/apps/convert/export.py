@@ -23,10 +23,10 @@ from docnmt.apps.convert import weights
 from docnmt.core.models.architectures import ConcatTransformer, Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.encoder_decoder import Stack, is_translation_model
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Preparation, known_languages
 from docnmt.core.training.checkpoint import load_model, load_state, save_checkpoint, unique_state
 from docnmt.core.training.run import TrainingState
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.fusion import Concat, Fusion
 from docnmt.modules.layers import Layer
 from docnmt.modules.softmax_attention import CrossAttention, SelfAttention

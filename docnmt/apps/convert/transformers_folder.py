@@ -24,9 +24,9 @@ from docnmt.apps.convert.export import PIECES, SentenceModel, built, write_piece
 from docnmt.apps.options import ConvertConfig
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.config import TransformerConfig
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Preparation, Tokenizer, directed
 from docnmt.core.training.checkpoint import unique_state
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import write_json
 from docnmt.runtime.languages import script

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from docnmt.core.models.config import ContextOptions, LevelOptions, TransformerConfig
 from docnmt.core.models.encoder_decoder import EncoderDecoder
 from docnmt.core.scoring.text_files import ModelRecord
-from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.checkpoint import (
     Checkpoint,
@@ -45,6 +44,7 @@ from docnmt.core.training.trainer import (
     say,
     train,
 )
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.fusion import Concat
 from docnmt.modules.layers import Layer
 from docnmt.modules.reduced_precision import multiplies_bfloat16, replace_linear

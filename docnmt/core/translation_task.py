@@ -1,0 +1,576 @@
+"""The task document_translation: data sets, mixtures, foreign contexts, BLEU in validation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from docnmt.core.batch import (
+    DroppedContexts,
+    HiddenWords,
+    TranslationBatch,
+    collate,
+    join_batches,
+    learned_units,
+    planned_units,
+    resegmented,
+    sentence_costs,
+    unit_sizes,
+)
+from docnmt.core.corpus import META, ParallelCorpus, TextArray, check_files, read_meta
+from docnmt.core.data_options import DocumentTranslationConfig
+from docnmt.core.formality import ToldForms, address_language, tag_numbers
+from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask, is_translation_model, lacking
+from docnmt.core.reading import ReadingPlan
+from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
+from docnmt.core.search.translate import translate_corpus
+from docnmt.core.tasks.task import Dataset, ModelClass, TaskState
+from docnmt.core.tokenizer import Tokenizer, directed
+from docnmt.core.units import Units, context_units, cut_units, document_units, resolution_units
+from docnmt.runtime import ranks
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.progress import Progress
+from docnmt.runtime.structured import read_limited
+
+# A control experiment: sentences in foreign documents, so that a model's context does not belong to what it writes.
+
+
+#: The seed of the order of sentences, the same in every run.
+SEED = 1
+
+
+def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
+    """Return the sentence (S,) at each place after sentences are exchanged across documents.
+
+    Documents keep their lengths in sentences. A sentence keeps about its distance from the beginning of its document:
+    its own one's: first sentences stay first, the others move by a factor below 2, drawn from `seed` alone.
+    """
+    offsets = np.asarray(document_offsets, dtype=np.int64)
+    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1  # each one's in its document, from 1
+    noisy = place * (1 + np.random.default_rng(seed).random(len(place)))
+    order = np.empty_like(place)
+    order[np.argsort(place, kind="stable")] = np.argsort(noisy)
+    return order
+
+
+def in_foreign_documents(corpus: ParallelCorpus) -> ParallelCorpus:
+    """Reorder the subwords of both sides and the references by `foreign_order`; structure and source text stay."""
+    order = foreign_order(corpus.document_offsets)
+    target = None if corpus.target is None else corpus.target.take(order)
+    references = [TextArray.from_lines(each[n] for n in order) for each in corpus.references]
+    return replace(corpus, source=corpus.source.take(order), target=target, references=references)
+
+
+# The translation task: languages and vocabulary of a data folder or a checkpoint, and the datasets of its models.
+
+
+class DocumentTranslation:
+    """Translation of documents, sentence for sentence, with their structure."""
+
+    Config = DocumentTranslationConfig
+    metrics = ("bleu",)
+
+    def __init__(
+        self,
+        config: DocumentTranslationConfig,
+        *,
+        languages: tuple[str, str],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        fingerprint: str = "",
+        data_dir: Path | None = None,
+        known_levels: int = 0,
+    ) -> None:
+        self.config = config
+        self.known_levels = known_levels  # above the sentence, in the training text: sections, paragraphs
+        self.source_lang, self.target_lang = languages
+        self.source_tokenizer, self.target_tokenizer = tokenizers
+        self._fingerprint, self.data_dir = fingerprint, data_dir
+        self._corpora: dict[tuple[Path, str], ParallelCorpus] = {}
+
+    @classmethod
+    def load(cls, config: DocumentTranslationConfig, data_dir: Path) -> DocumentTranslation:
+        """Load the task of a folder that `docnmt-preprocess` wrote."""
+        meta = read_meta(data_dir, task="document_translation")
+        languages = (meta["source_lang"], meta["target_lang"])
+        source, target = load_tokenizers(data_dir, meta)
+        return cls(
+            config,
+            languages=languages,
+            tokenizers=(source, target),
+            fingerprint=meta["fingerprint"],
+            data_dir=data_dir,
+            known_levels=meta["files"].get("train.structure.bin", {}).get("levels", 0),
+        )
+
+    def of_folder(self, data_dir: Path) -> DocumentTranslation:
+        """Return the same task with another data folder."""
+        return self.load(self.config, data_dir)
+
+    @classmethod
+    def restore(cls, config: DocumentTranslationConfig, state: TaskState) -> DocumentTranslation:
+        """Restore the task of a checkpoint, without a data folder."""
+        source = Tokenizer.from_bytes(bytes(state.tensors["tokenizer.source"].numpy()))
+        joined = "tokenizer.target" not in state.tensors
+        target = source if joined else Tokenizer.from_bytes(bytes(state.tensors["tokenizer.target"].numpy()))
+        return cls(
+            config,
+            languages=tuple(state.json["languages"]),
+            tokenizers=(source, target),
+            known_levels=state.json.get("levels", 0),
+        )
+
+    def state(self) -> TaskState:
+        """Return what a checkpoint stores so that it translates without the data folder."""
+        json: dict[str, Any] = {
+            "languages": list(self.languages),
+            "vocabulary": self.source_tokenizer.vocabulary(),
+        }
+        if self.known_levels:
+            json["levels"] = self.known_levels
+        tensors = {"tokenizer.source": _bytes(self.source_tokenizer)}
+        if self.target_tokenizer is not self.source_tokenizer:
+            json["target_vocabulary"] = self.target_tokenizer.vocabulary()
+            tensors["tokenizer.target"] = _bytes(self.target_tokenizer)
+        return TaskState(json, tensors)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
+        return self.source_lang, self.target_lang
+
+    def between(self, source_lang: str | None = None, target_lang: str | None = None) -> DocumentTranslation:
+        """Return the same task for other languages, of a model that has tags for several; None keeps a language.
+
+        Raises:
+            UsageError: the model lacks a language.
+        """
+        languages = (source_lang or self.source_lang, target_lang or self.target_lang)
+        if languages == self.languages:
+            return self
+        tokenizers = directed((self.source_tokenizer, self.target_tokenizer), self.languages, languages)
+        return DocumentTranslation(
+            self.config, languages=languages, tokenizers=tokenizers, known_levels=self.known_levels
+        )
+
+    @property
+    def max_doc_tokens(self) -> int | None:
+        """The most subwords of a document before models of whole documents cut it."""
+        return self.config.max_doc_tokens
+
+    @property
+    def knows_formality(self) -> bool:
+        """True if training used tags for forms of address, so that one can be requested."""
+        return self.config.formality_share > 0
+
+    @property
+    def joined(self) -> bool:
+        """True if both languages have the same vocabulary, which each may segment with its own tokenizer."""
+        source, target = self.source_tokenizer, self.target_tokenizer
+        return source is target or source.vocabulary() == target.vocabulary()
+
+    @property
+    def source_vocabulary_size(self) -> int:
+        """The number of entries of the source vocabulary."""
+        return self.source_tokenizer.vocab_size
+
+    @property
+    def target_vocabulary_size(self) -> int:
+        """The number of entries of the target vocabulary."""
+        return self.target_tokenizer.vocab_size
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the data folder and those of `--mix-data`."""
+        others = [read_meta(Path(folder))["fingerprint"] for folder, _ in self.config.mixed]
+        if not others:
+            return self._fingerprint
+        return hashlib.sha256(" ".join([self._fingerprint, *others]).encode()).hexdigest()[:32]
+
+    def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
+        """Build a new model, for training or for weights to be loaded.
+
+        Raises:
+            UserError: the model, or the folders of `--mix-data`, do not fit the task's configuration.
+        """
+        model = model_class.build(model_config, self)
+        if not is_translation_model(model):
+            name = getattr(model_class, "__qualname__", type(model_class).__name__)
+            missing = ", ".join(lacking(model))
+            raise UserError(f"model {name}: its build gives no translation model: it lacks {missing}")
+        if self.data_dir is not None:
+            tokenizers = (self.source_tokenizer, self.target_tokenizer)
+            check_training(self.config, model.reading, tokenizers, self.languages, self.data_dir)
+        return model
+
+    def corpus(self, split: str, folder: Path | None = None) -> ParallelCorpus:
+        """Return a split of the data folder, or of another one; each is opened once."""
+        folder = folder or self.data_dir
+        if folder is None:
+            raise ValueError("this task was restored from a checkpoint and has no data folder")
+        if (folder, split) not in self._corpora:
+            self._corpora[folder, split] = ParallelCorpus.open(folder, split)
+        return self._corpora[folder, split]
+
+    def dataset(
+        self, split: str, model: AnyTranslationModel, *, seed: int = 0, epoch: int = 0, training: bool = False
+    ) -> TranslationDataset | Mixture:
+        """Return a split in the units of `model`; training and validation cut documents at `--max-doc-tokens`.
+
+        Training sees them at every one of `--resolutions`, with the folders of `--mix-data`; words to mask and
+        subwords, too, are drawn from (seed, epoch).
+        """
+
+        return split_dataset(self, split, model.reading, seed=seed, epoch=epoch, training=training)
+
+    def other_contexts(self, split: str, model: AnyTranslationModel) -> dict[str, TranslationDataset]:
+        """Return a split in other contexts: `foreign` documents, if there are several, and `none`, a window of 0."""
+
+        return other_contexts(self, split, model.reading)
+
+    def evaluate(self, model: AnyTranslationModel, split: str, options: Mapping[str, int]) -> dict[str, float]:
+        """Compute BLEU of a split, by the code that `docnmt-generate` runs."""
+
+        return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config, max_tokens=options["max_tokens"])}
+
+    def samples(self, model: AnyTranslationModel, split: str) -> dict[str, str]:
+        """Translate the first sentences of a split."""
+
+        return {"translations": sample_translations(model, self, self.corpus(split))}
+
+
+def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    """Load both sides' tokenizers of a data folder; they are the same object if the dictionary is joined.
+
+    Raises:
+        UserError: a tokenizer is missing or damaged.
+    """
+    names = meta["tokenizers"]
+    check_files(data_dir, meta, *names.values())
+    made = {name: _tokenizer(data_dir / name) for name in names.values()}
+    sizes = {side: made[names[side]].vocab_size for side in ("source", "target")}
+    if any(sizes[side] != meta["vocabulary"][side] for side in sizes):
+        raise UserError(f"{data_dir / META}: its vocabularies have other sizes than its tokenizers; preprocess again")
+    return made[names["source"]], made[names["target"]]
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_bytes(read_limited(path))
+    except UserError as error:
+        raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}; preprocess again") from error
+
+
+def _bytes(tokenizer: Tokenizer) -> torch.Tensor:
+    return torch.from_numpy(np.frombuffer(tokenizer.to_bytes(), dtype=np.uint8).copy())
+
+
+# A mixture of several training corpora in one dataset, each with its weight.
+
+
+class CorpusShare(Dataset, Protocol):
+    """A dataset of one corpus whose batches can be joined."""
+
+    def batch(self, units: np.ndarray) -> TranslationBatch:
+        """Return the batch of these units."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Units of several datasets as one dataset.
+
+    Attributes:
+        part, unit: (U,) int64, each unit's dataset and its number there.
+    """
+
+    parts: Sequence[CorpusShare]
+    part: np.ndarray
+    unit: np.ndarray
+
+    @classmethod
+    def draw(cls, parts: Sequence[CorpusShare], weights: Sequence[float], *, seed: int, epoch: int) -> Mixture:
+        """Draw the units of an epoch: every unit of a dataset ⌊weight⌋ times, and further units, drawn without
+        repetition from (seed, epoch) alone, up to weight · U in all, rounded, and at least one."""
+        chosen = []
+        for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
+            count = len(part.sizes)
+            whole, rest = divmod(max(1, round(weight * count)), count) if count else (0, 0)
+            more = np.random.default_rng([seed, epoch, number]).permutation(count)[:rest]
+            chosen.append(np.concatenate([np.tile(np.arange(count), whole), np.sort(more)]))
+        part_of = np.repeat(np.arange(len(parts)), [len(units) for units in chosen])
+        return cls(parts, part_of, np.concatenate(chosen).astype(np.int64))
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """The larger of source and target length (U,) of each unit, in subwords."""
+        sizes = np.zeros(len(self.unit), dtype=np.int64)
+        for number, part in enumerate(self.parts):
+            here = self.part == number
+            sizes[here] = part.sizes[self.unit[here]]
+        return sizes
+
+    def batch(self, units: np.ndarray) -> TranslationBatch:
+        """Return one batch of units of all datasets, ordered by dataset."""
+        return join_batches([part.batch(chosen) for part, chosen in self._by_part(units)])
+
+    def describe(self, units: np.ndarray) -> str:
+        """Describe the corpora, documents and sentences of these units."""
+        return "; ".join(part.describe(chosen) for part, chosen in self._by_part(units))
+
+    def _by_part(self, units: np.ndarray) -> list[tuple[CorpusShare, np.ndarray]]:
+        return [
+            (part, self.unit[units[self.part[units] == number]])
+            for number, part in enumerate(self.parts)
+            if (self.part[units] == number).any()
+        ]
+
+
+# The datasets of the translation task: the units of a split, and the changes that training makes to corpora.
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationDataset:
+    """The units of one split for one architecture."""
+
+    corpus: ParallelCorpus
+    units: Units
+    plan: ReadingPlan
+    name: str
+    hidden: HiddenWords | None = None
+    dropped: DroppedContexts | None = None
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """The larger of source and target length (U,) of each unit, in subwords."""
+        return unit_sizes(self.corpus, self.units, self.plan)
+
+    def batch(self, units: np.ndarray) -> TranslationBatch:
+        """Return the batch of these units, with words and contexts hidden if the dataset is for training."""
+        batch = collate(self.corpus, self.units, units, self.plan)
+        if self.hidden is not None:
+            batch = replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
+        return batch if self.dropped is None else self.dropped.drop(batch, units)
+
+    def describe(self, units: np.ndarray) -> str:
+        """Describe units as `train: sentences 3-17 (document 2), …`, numbers from 1; five units at most."""
+        rows = [
+            f"sentences {self.units.first[u] + 1}-{self.units.last[u]} (document {self.units.document[u] + 1})"
+            for u in units[:5]
+        ]
+        more = f" and {len(units) - 5} units more" if len(units) > 5 else ""
+        return f"{self.name}: {', '.join(rows)}{more}"
+
+
+def check_training(
+    config: DocumentTranslationConfig,
+    plan: ReadingPlan,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    languages: tuple[str, str],
+    data_dir: Path,
+) -> None:
+    """Check that a model and data folders allow what the configuration demands of training.
+
+    Raises:
+        UserError: `--resolutions` or `--max-doc-tokens` for a model that has its own units, a folder of `--mix-data`
+            that does not fit, `--subword-sampling` of text that was cut off, or `--formality-share` without tags in
+            the vocabulary or a rule for the language.
+    """
+    cut = config.max_doc_tokens if config.unit_sentences is None else None
+    given = {"--resolutions": config.resolutions, "--max-doc-tokens": cut}
+    if not plan.whole_documents and (useless := [flag for flag, value in given.items() if value]):
+        why = f"has no effect with an architecture that reads {plan.noun}s; it belongs to those that read documents"
+        raise UsageError([f"{flag} {why}" for flag in useless])
+    if plan.joined and config.unit_sentences is not None:
+        raise UsageError(
+            "--unit-sentences is for architectures that write sentence by sentence, not several as one text"
+        )
+    if config.formality_share:
+        tag_numbers(tokenizers[0])
+        try:
+            address_language(languages[1])
+        except UserError as error:
+            raise UsageError(f"--formality-share: {error}") from None
+    mixed = [Path(folder) for folder, _ in config.mixed]
+    for folder in mixed:
+        check_mixed(folder, tokenizers, languages)
+    for folder in (data_dir, *mixed):
+        if config.subword_sampling is not None and read_meta(folder)["options"].get("long_policy") == "truncate":
+            raise UserError(
+                f"--subword-sampling: {folder} was preprocessed with --long-policy truncate, so its text is longer "
+                "than its subwords; use another policy"
+            )
+
+
+def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
+    """Check that a folder can be used in training beside the task's own.
+
+    Raises:
+        UserError: the folder is no translation folder, lacks a training split, has other languages or another
+            vocabulary.
+    """
+    meta = read_meta(folder)
+    if meta["task"] != "document_translation" or "train" not in meta["splits"]:
+        raise UserError(f"--mix-data {folder}: holds no training split for translation; preprocess with --trainpref")
+    theirs = (meta["source_lang"], meta["target_lang"])
+    if theirs != languages:
+        raise UserError(f"--mix-data {folder}: translates {'-'.join(theirs)}, and DATA {'-'.join(languages)}")
+    names = (meta["tokenizers"]["source"], meta["tokenizers"]["target"])
+    if any((folder / name).read_bytes() != own.to_bytes() for name, own in zip(names, tokenizers, strict=True)):
+        raise UserError(
+            f"--mix-data {folder}: was preprocessed with another vocabulary than DATA; do it with --srcdict DATA"
+        )
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The changes of a corpus for training in one epoch, a function of `seeds` (the run's, the epoch, its number)."""
+
+    config: DocumentTranslationConfig
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    seeds: tuple[int, int, int]
+
+    languages: tuple[str, str]
+
+    def corpus(self, corpus: ParallelCorpus) -> ParallelCorpus:
+        """Return the corpus with new subwords (`--subword-sampling`) and formality tags (`--formality-share`)."""
+        alpha, share = self.config.subword_sampling, self.config.formality_share
+        if alpha is not None:
+            corpus = resegmented(corpus, self.tokenizers, alpha, self.seeds)
+        return ToldForms(share, self.languages[1], (*self.seeds, 2)).tell(corpus, self.tokenizers[0])
+
+    def units(self, corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> Units:
+        """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
+        these options `units`, the architecture's own."""
+        limit, size = self.config.max_doc_tokens, self.config.unit_sentences
+        costs = None if limit is None else sentence_costs(corpus)
+        if self.config.resolutions:
+            return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
+        if size is None:
+            return units
+        documents = document_units(corpus.document_offsets)
+        if costs is not None and limit is not None:
+            documents = cut_units(documents, costs, limit)
+        return context_units(documents, None if plan.reads_context else 0, size)
+
+    def hidden(self, plan: ReadingPlan) -> HiddenWords:
+        """Return the masking of words: by `--source-mask`, and by the plan."""
+        kept = getattr(self.tokenizers[0], "marks", ())  # a plug-in's tokenizer may lack them
+        return HiddenWords(self.config.source_mask, plan.masked_context, self.seeds, plan.source_breaks, kept)
+
+    def dropped(self, plan: ReadingPlan) -> DroppedContexts:
+        """Return the removal of contexts by the plan; its draws are independent of masking."""
+        return DroppedContexts(plan.dropped_context, (*self.seeds, 1))
+
+
+# The datasets of the translation task's splits: for training, for validation, in other contexts.
+
+
+def split_dataset(
+    task: DocumentTranslation, split: str, plan: ReadingPlan, *, seed: int, epoch: int, training: bool
+) -> TranslationDataset | Mixture:
+    """Return the dataset of a split (see `DocumentTranslation.dataset`)."""
+    if not training:
+        return _dataset(task, task.corpus(split), plan, split)
+    parts = []
+    folders = [task.data_dir, *(Path(folder) for folder, _ in task.config.mixed)]
+    for number, folder in enumerate(folders):
+        tokenizers = (task.source_tokenizer, task.target_tokenizer)
+        made = TrainingData(task.config, tokenizers, (seed, epoch, number), task.languages)
+        name = f"{folder} {split}" if number else split
+        parts.append(_dataset(task, made.corpus(task.corpus(split, folder)), plan, name, made))
+    if len(parts) == 1:
+        return parts[0]
+    return Mixture.draw(parts, [1.0, *(weight for _, weight in task.config.mixed)], seed=seed, epoch=epoch)
+
+
+def other_contexts(task: DocumentTranslation, split: str, plan: ReadingPlan) -> dict[str, TranslationDataset]:
+    """Return the datasets of a split in other contexts (see `DocumentTranslation.other_contexts`)."""
+    if not plan.reads_context:
+        return {}
+    corpus = task.corpus(split)
+    alone = learned_units(planned_units(plan, corpus, limit=task.max_doc_tokens, window=0), corpus)
+    found = {"none": TranslationDataset(corpus, alone, plan, f"{split}, no context")}
+    if corpus.num_documents > 1:
+        found["foreign"] = _dataset(task, in_foreign_documents(corpus), plan, f"{split}, foreign context")
+    return found
+
+
+def _dataset(
+    task: DocumentTranslation, corpus: ParallelCorpus, plan: ReadingPlan, name: str, made: TrainingData | None = None
+) -> TranslationDataset:
+    units = planned_units(plan, corpus, limit=task.max_doc_tokens)
+    if made is None:
+        return TranslationDataset(corpus, learned_units(units, corpus), plan, name)
+    units = learned_units(made.units(corpus, units, plan).counting_all(), corpus)
+    return TranslationDataset(corpus, units, plan, name, made.hidden(plan), made.dropped(plan))
+
+
+# BLEU and sample translations of a model during training, by the code that `docnmt-generate` runs.
+
+
+def corpus_bleu(
+    model: AnyTranslationModel,
+    task: TranslationTask,
+    corpus: ParallelCorpus,
+    config: DocumentTranslationConfig,
+    *,
+    max_tokens: int = 8000,
+) -> float:
+    """Compute s-BLEU of beam search (`eval_bleu_beam`) on all sentences with references.
+
+    Raises:
+        UserError: the corpus has no reference.
+    """
+    kept = scored_sentences(corpus.references)
+    if not kept:
+        raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")
+    search = BeamSearchConfig(beam=config.eval_bleu_beam)
+    was_training = model.training
+    model.train(False)
+    total = len(corpus.source.tokens) + corpus.num_sentences
+    options = GenerationConfig(max_tokens=max_tokens)
+    try:
+        with Progress(total // ranks.world(), "validating (BLEU)", unit="subwords", lasting=False) as bar:
+            results = list(translate_corpus([model], task, corpus, options, search, progress=bar.update))
+    finally:
+        model.train(was_training)
+    texts = [results[i].text for i in kept]
+    references = [[reference[i] for i in kept] for reference in corpus.references]
+    offsets = np.searchsorted(kept, corpus.document_offsets)
+    return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
+
+
+def sample_translations(
+    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, *, count: int = 5
+) -> str:
+    """Translate the first sentences of a corpus by greedy search; return a Markdown table with source and reference.
+
+    Of their documents, only these sentences are read.
+    """
+    number = int(np.searchsorted(corpus.document_offsets, count))
+    part = corpus.first_documents(number)
+    documents = [list(part.source_text[a:b]) for a, b in pairwise(part.document_offsets.tolist())]
+    documents[-1:] = [document[: count - int(part.document_offsets[-2])] for document in documents[-1:]]
+    shown = ParallelCorpus.from_lines(documents, task.source_tokenizer)
+    shown = replace(shown, levels=part.levels[: shown.num_sentences])
+    search = GreedyConfig()
+    was_training = model.training
+    model.train(False)
+    try:
+        results = list(translate_corpus([model], task, shown, GenerationConfig(generator="greedy"), search))
+    finally:
+        model.train(was_training)
+    columns: list[Sequence[str]] = [shown.source_text, [result.text for result in results], *corpus.references[:1]]
+    heads = ["source", "translation", "reference"][: len(columns)]
+    rows = zip(*(column[: len(results)] for column in columns), strict=True)
+    table = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table)
