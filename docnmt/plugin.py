@@ -17,7 +17,6 @@ from docnmt.core.models.encoder_decoder import (
     TranslationTask,
     is_translation_model,
 )
-from docnmt.core.reading import ReadingPlan
 from docnmt.core.scoring.metrics import Metric
 from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.search.generators import BeamSearch
@@ -25,6 +24,7 @@ from docnmt.core.search.rows import Generator
 from docnmt.core.tasks.task import Batch, Dataset, Task, TaskState
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.training.criterions import Criterion
+from docnmt.core.units import ReadingPlan
 from docnmt.functional import packed_attention
 from docnmt.functional.row_lists import RowLists, attend_listed
 from docnmt.layout import DocumentLayout, Spans

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 API = {
     "docnmt.apps.translator": "Trained models in Python",
     "docnmt.plugin": "What plug-ins build on",
-    "docnmt.core.reading": "What a model reads at once",
+    "docnmt.core.units": "What a model reads at once",
     "docnmt.core.units": "Ranges of sentences",
     "docnmt.layout": "How a row is divided",
     "docnmt.core.batch": "Batches",

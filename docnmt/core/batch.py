@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of, ranges
-from docnmt.core.reading import ReadingPlan
 from docnmt.core.subword_sampling import SubwordSampler, uniform
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, Tokenizer
-from docnmt.core.units import Units, context_units, cut_units, document_units, last_units, window_units
+from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, last_units, window_units
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.progress import Progress
 from docnmt.runtime.transfer import to_device

@@ -30,13 +30,12 @@ from docnmt.core.corpus import META, ParallelCorpus, TextArray, check_files, rea
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import ToldForms, address_language, tag_numbers
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask, is_translation_model, lacking
-from docnmt.core.reading import ReadingPlan
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tasks.task import Dataset, ModelClass, TaskState
 from docnmt.core.tokenizer import Tokenizer, directed
-from docnmt.core.units import Units, context_units, cut_units, document_units, resolution_units
+from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, resolution_units
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.progress import Progress

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from docnmt.core.reading import ReadingPlan
+from docnmt.core.units import ReadingPlan
 from docnmt.layout import DocumentLayout
 from docnmt.modules import layers
 from docnmt.modules.layers import FeedForward, Layer, Residual

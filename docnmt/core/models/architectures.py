@@ -25,8 +25,8 @@ from docnmt.core.models.config import (
     TransformerConfig,
 )
 from docnmt.core.models.encoder_decoder import Decoder, DecoderState, Encoder, EncoderDecoder, Memory, initialise
-from docnmt.core.reading import ReadingPlan
 from docnmt.core.tokenizer import BOS, EOS
+from docnmt.core.units import ReadingPlan
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention, SummaryEncoder

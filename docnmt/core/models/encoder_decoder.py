@@ -16,8 +16,8 @@ from torch.utils.checkpoint import checkpoint
 from typing_extensions import NotRequired, Self, TypeIs, Unpack
 
 from docnmt.core.batch import PackedText, TranslationBatch, join_begins
-from docnmt.core.reading import ReadingPlan
 from docnmt.core.tokenizer import BOS, BRK, Tokenizer
+from docnmt.core.units import ReadingPlan
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_sublayers import EarlierContext
