@@ -1,6 +1,6 @@
 """The data types of sentence selection: queries, keys, the policy of the selection, and its result.
 
-`docnmt.functional.select_and_attend` leads from the first to the last, and from there to the attention's output.
+`docnmt.functional.conditional` leads from the first to the last, and from there to the attention's output.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from docnmt.functional import build_tree, packed_attention
 from docnmt.functional.attend_rows import Choices, attend_rows
+from docnmt.functional.conditional import selective_attention, selective_attention_step
 from docnmt.functional.row_lists import RowLists, attend_listed
-from docnmt.functional.select_and_attend import selective_attention, selective_attention_step
 from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout

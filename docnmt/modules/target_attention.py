@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional.attend_padded import document_groups
 from docnmt.functional.attend_rows import Choices
+from docnmt.functional.conditional import document_groups
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_attention import ConditionalAttention, SummaryAttention

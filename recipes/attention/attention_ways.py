@@ -22,7 +22,7 @@ from docnmt.functional import (
     source2token,
 )
 from docnmt.functional.attend_dispatch import dispatch_attention
-from docnmt.functional.select_and_attend import choose_backend, select, selective_attention_step
+from docnmt.functional.conditional import choose_backend, select, selective_attention_step
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.sentence_blocks import SentenceBlocks
 from docnmt.layout import DocumentLayout

@@ -42,7 +42,7 @@ from docnmt.core.batch import last_sentence_units
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import examples_as_documents
 from docnmt.core.translation_task import TranslationDataset
-from docnmt.functional import select_and_attend as selective
+from docnmt.functional import conditional as selective
 from docnmt.functional.select_all import top_sentences
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.layout import DocumentLayout

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.functional import conditional_attention
-from docnmt.functional.select_and_attend import choose_backend
+from docnmt.functional.conditional import choose_backend
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 

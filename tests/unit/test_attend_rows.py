@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from docnmt.functional.attend_rows import Choices, attend_rows
-from docnmt.functional.select_and_attend import selective_attention_step
+from docnmt.functional.conditional import selective_attention_step
 from docnmt.functional.selection import Keys, SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_store import ContextKeys

@@ -17,6 +17,7 @@ if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
 
 from docnmt.core.training.run import HalfWeights  # noqa: E402
 from docnmt.functional import kernels, packed_attention  # noqa: E402
+from docnmt.functional.conditional import dense_attention, select  # noqa: E402
 from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402
 from docnmt.functional.kernels.choose import choose_sentences  # noqa: E402
@@ -26,7 +27,6 @@ from docnmt.functional.kernels.residual_norm import residual_norm  # noqa: E402
 from docnmt.functional.kernels.short_attention import short_attention  # noqa: E402
 from docnmt.functional.row_lists import RowLists, attend_listed  # noqa: E402
 from docnmt.functional.select_all import top_sentences  # noqa: E402
-from docnmt.functional.select_and_attend import dense_attention, select  # noqa: E402
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy  # noqa: E402
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
 from docnmt.modules import layers  # noqa: E402

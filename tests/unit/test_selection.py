@@ -21,7 +21,7 @@ from docnmt.functional import (
     hierarchical_conditional_attention,
     keep_top_t,
 )
-from docnmt.functional.select_and_attend import select, selective_attention, selective_attention_step
+from docnmt.functional.conditional import select, selective_attention, selective_attention_step
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout

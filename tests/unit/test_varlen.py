@@ -19,7 +19,7 @@ from varlen_emulation import EMULATED, pretend
 
 from docnmt.functional import build_tree, conditional_attention, costs, packed_attention, varlen, varlen_plan
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
-from docnmt.functional.select_and_attend import dense_attention, select
+from docnmt.functional.conditional import dense_attention, select
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.varlen import FLASH, Sequences, takes_varlen, varlen_packed_attention
 from docnmt.functional.varlen_plan import heads_at_once, plan_varlen

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from docnmt import functional
 from docnmt.functional import costs
-from docnmt.functional.select_and_attend import select
+from docnmt.functional.conditional import select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.runtime import tuning
