@@ -26,7 +26,7 @@ from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.training.criterions import Criterion
 from docnmt.core.units import ReadingPlan
 from docnmt.functional import packed_attention
-from docnmt.functional.row_lists import RowLists, attend_listed
+from docnmt.functional.decoding import RowLists, TokenTable, attend_listed
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.fusion import Fusion, build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual
@@ -39,7 +39,6 @@ from docnmt.modules.softmax_attention import (
     SelfAttention,
 )
 from docnmt.modules.sublayer import Cache, NoCache, Reads, Slots, Step, Sublayer
-from docnmt.modules.token_table import TokenTable
 from docnmt.registry import (
     FUSIONS,
     MERGES,

@@ -15,8 +15,8 @@ from torch import Tensor
 from docnmt.functional import costs
 from docnmt.functional.attend_dispatch import dispatch_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
+from docnmt.functional.decoding import attend_spans
 from docnmt.functional.kernels import takes_chosen
-from docnmt.functional.row_lists import attend_spans
 from docnmt.functional.select_all import top_sentences
 from docnmt.functional.select_blocks import find_sentences
 from docnmt.functional.select_tree import descend

@@ -14,14 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional import build_tree, packed_attention
-from docnmt.functional.attend_rows import Choices, attend_rows
 from docnmt.functional.conditional import selective_attention, selective_attention_step
-from docnmt.functional.row_lists import RowLists, attend_listed
+from docnmt.functional.decoding import Choices, ContextKeys, DocumentStore, RowLists, attend_listed, attend_rows
 from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.arguments import check_at_least
-from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.modules.record_reads import attended
 from docnmt.modules.sentence_summary import Source2Token
 from docnmt.modules.sublayer import DocumentPart, OwnStart

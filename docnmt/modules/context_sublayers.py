@@ -6,11 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional.attend_rows import FEW, Choices
+from docnmt.functional.decoding import FEW, Choices, ContextKeys, Document, DocumentStore, Shelf
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.modules.context_attention import ConditionalAttention, ContextAttention
-from docnmt.modules.document_store import ContextKeys, DocumentStore
-from docnmt.modules.shelf import Document, Shelf
 from docnmt.modules.sublayer import (
     CacheT,
     DocumentPart,

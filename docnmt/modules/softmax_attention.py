@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional import packed_attention
+from docnmt.functional.decoding import SlotSpans, TokenTable
 from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition
 from docnmt.modules.record_reads import attended
-from docnmt.modules.slot_spans import SlotSpans
 from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
-from docnmt.modules.token_table import TokenTable
 
 
 @dataclass

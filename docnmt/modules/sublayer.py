@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import Self, TypeVar
 
+from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.layout import DocumentLayout
-from docnmt.modules.document_store import ContextKeys, DocumentStore
-from docnmt.modules.token_table import TokenTable
 from docnmt.runtime.tuning import INVARIANT_ROWS
 
 ReadT = TypeVar("ReadT")

@@ -13,14 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional.attend_rows import Choices
 from docnmt.functional.conditional import document_groups
+from docnmt.functional.decoding import Choices, ContextKeys, Shelf
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_attention import ConditionalAttention, SummaryAttention
-from docnmt.modules.document_store import ContextKeys
 from docnmt.modules.record_reads import attended
-from docnmt.modules.shelf import Shelf
 
 
 class EarlierSummaries(SummaryAttention):

@@ -210,7 +210,7 @@ def row_invariant(layers: torch.dtype = torch.float32) -> bool:
     This holds if a linear layer, of the type `layers`, and an encoder's `bmm + softmax + bmm` attention do so for any
     number of rows from `INVARIANT_ROWS` on, and for keys padded (with −∞ in the scores) to any multiple of
     `INVARIANT_KEYS`. A search that keeps to both then translates a sentence alike in every batch. A step's attention
-    (`docnmt.functional.row_lists`) computes each row by itself.
+    (`docnmt.functional.decoding`) computes each row by itself.
     """
     precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
     return _linear_invariant(precision, threads, layers) and _attention_invariant(precision, threads)

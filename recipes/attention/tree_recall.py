@@ -43,11 +43,11 @@ from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import examples_as_documents
 from docnmt.core.translation_task import TranslationDataset
 from docnmt.functional import conditional as selective
+from docnmt.functional.decoding import ContextKeys, DocumentStore
 from docnmt.functional.select_all import top_sentences
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_attention import ConditionalAttention
-from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_json
 

@@ -27,7 +27,7 @@ from docnmt.core.batch import plan_batches
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.checkpoint import load_model
-from docnmt.functional.row_lists import RowLists, products
+from docnmt.functional.decoding import RowLists, products
 from docnmt.runtime.files import write_text
 from docnmt.runtime.tuning import tune
 

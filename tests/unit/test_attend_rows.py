@@ -9,12 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from docnmt.functional.attend_rows import Choices, attend_rows
 from docnmt.functional.conditional import selective_attention_step
+from docnmt.functional.decoding import Choices, ContextKeys, Shelf, attend_rows
 from docnmt.functional.selection import Keys, SelectionPolicy
 from docnmt.layout import DocumentLayout
-from docnmt.modules.document_store import ContextKeys
-from docnmt.modules.shelf import Shelf
 from docnmt.runtime.tuning import row_invariant
 
 LENGTHS = [[5, 3, 0, 7, 2, 1, 1], [4], [2] * 19, [0, 0], [30, 1, 12]]

@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from docnmt.functional.row_lists import attend_listed
+from docnmt.functional.decoding import TokenTable, attend_listed
 from docnmt.layout import DocumentLayout
 from docnmt.modules.positions.attention_positions import Alibi, RelativeKeys, Rotary
 from docnmt.modules.softmax_attention import CrossKeys, KeyValueCache, PackedKeys, SelfAttention
 from docnmt.modules.sublayer import Reads, Step
-from docnmt.modules.token_table import TokenTable
 
 
 def stepped(attention: SelfAttention, x: Tensor, cache: KeyValueCache, table: TokenTable, lengths: list[int]) -> Tensor:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.layout import DocumentLayout
 from docnmt.modules import context_attention as context
 from docnmt.modules import context_sublayers as document_context
 from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention
 from docnmt.modules.context_sublayers import DecoderContext, SourceKeys
-from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.modules.sublayer import Reads, Slots, Step
-from docnmt.modules.token_table import TokenTable
 
 WIDTH, BEAM = 16, 2
 LENGTHS = [[[3, 5, 2], [4]], [[6, 1, 2, 7, 3]], [[2, 2], [5, 3]]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from docnmt.functional.row_lists import RowLists, attend_listed, products, round_up
+from docnmt.functional.decoding import RowLists, attend_listed, products, round_up
 
 HEADS, WIDTH, ROWS = 3, 20, 40
 DRAW = torch.Generator().manual_seed(0)

@@ -18,14 +18,13 @@ from typing_extensions import NotRequired, Self, TypeIs, Unpack
 from docnmt.core.batch import PackedText, TranslationBatch, join_begins
 from docnmt.core.tokenizer import BOS, BRK, Tokenizer
 from docnmt.core.units import ReadingPlan
+from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_sublayers import EarlierContext
-from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.layers import Layer
 from docnmt.modules.sublayer import Cache, OwnStart, Reads, Slots, Step
-from docnmt.modules.token_table import TokenTable
 
 # The state of decoding: of source documents, computed once, and of live hypotheses, which are added and reordered.
 
