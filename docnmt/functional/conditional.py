@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from docnmt.functional import costs
-from docnmt.functional.attend_dispatch import dispatch_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.decoding import attend_spans
+from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.kernels import takes_chosen
 from docnmt.functional.select_all import top_sentences
 from docnmt.functional.select_blocks import find_sentences

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional import costs
-from docnmt.functional.assignments import Assignments, tiles_of
+from docnmt.functional.dispatch import Assignments, tiles_of
 from docnmt.functional.selection import Selection
 from docnmt.functional.varlen import Sequences
 from docnmt.layout import Spans

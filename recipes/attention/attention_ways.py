@@ -21,8 +21,8 @@ from docnmt.functional import (
     packed_attention,
     source2token,
 )
-from docnmt.functional.attend_dispatch import dispatch_attention
 from docnmt.functional.conditional import choose_backend, select, selective_attention_step
+from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.sentence_blocks import SentenceBlocks
 from docnmt.layout import DocumentLayout

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from docnmt.functional import costs
-from docnmt.functional.dispatch_plan import DispatchPlan, plan_dispatch
+from docnmt.functional.dispatch import DispatchPlan, plan_dispatch
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout
 

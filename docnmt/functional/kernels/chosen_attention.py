@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from docnmt.functional.assignments import Assignments
 from docnmt.functional.autograd import PassContext
+from docnmt.functional.dispatch import Assignments
 from docnmt.functional.kernels.blocks import LOG2E, rows_of, softmax_step, strides
 from docnmt.functional.selection import Selection
 from docnmt.layout import Spans
