@@ -186,7 +186,7 @@ def attend_on_card(queries: Queries, keys: Keys, selection: Selection) -> Tensor
     """
     if not takes_chosen(queries.words, keys.words, keys.values):
         return varlen_attention(queries, keys, selection)
-    from docnmt.functional.kernels.chosen_attention import chosen_attention
+    from docnmt.functional.kernels.attention import chosen_attention
 
     words = queries.words, keys.words, keys.values
     return chosen_attention(*words, queries.sentences, keys.sentences, selection, keys.layout.sentences)

@@ -127,7 +127,7 @@ def attend_listed(q: Tensor, keys: Tensor, values: Tensor, lists: RowLists, adde
     q (R, h, d), keys (T, h, d), values (T, h, d_v), added (n,) → (R, h, d_v), in the type of `values`.
     """
     if q.is_cuda and takes_kernels(q, keys, values):
-        from docnmt.functional.kernels.listed_attention import listed_attention
+        from docnmt.functional.kernels.attention import listed_attention
 
         return listed_attention(q, keys, values, lists.rows, lists.offsets, added)
     scores = products(q * q.shape[-1] ** -0.5, keys, lists)

@@ -50,7 +50,7 @@ def packed_attention(
     _check(q, k, v, q_spans, k_spans, distance_scores)
     if distance_scores is None and scale is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
         if takes_short(q, q_spans, k_spans):
-            from docnmt.functional.kernels.short_attention import short_attention
+            from docnmt.functional.kernels.attention import short_attention
 
             return short_attention(q, k, v, q_spans, k_spans, causal=causal)
         return varlen_packed_attention(q, k, v, q_spans, k_spans, causal=causal)

@@ -29,7 +29,7 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
     is not finite counts as 0 here, so that it cannot disturb the order of the others.
     """
     if takes_choice(queries.sentences, keys.sentences, policy.top_t):
-        from docnmt.functional.kernels.choose import choose_sentences
+        from docnmt.functional.kernels.attention import choose_sentences
 
         layouts, earlier = (queries.layout, keys.layout), policy.visible == "earlier"
         return Selection(*choose_sentences(queries.sentences, keys.sentences, *layouts, policy.top_t, earlier=earlier))

@@ -34,11 +34,11 @@ def compile(self, *args, grid, warmup, **options):
 JITFunction.run = compile
 from docnmt.functional.kernels import MOST_KEPT
 from docnmt.functional.kernels.bias_activation import bias_activation
-from docnmt.functional.kernels.choose import choose_sentences
-from docnmt.functional.kernels.chosen_attention import chosen_attention
-from docnmt.functional.kernels.listed_attention import attend_span, attend_words, listed_attention
+from docnmt.functional.kernels.attention import choose_sentences
+from docnmt.functional.kernels.attention import chosen_attention
+from docnmt.functional.kernels.attention import attend_span, attend_words, listed_attention
 from docnmt.functional.kernels.residual_norm import residual_norm
-from docnmt.functional.kernels.short_attention import short_attention
+from docnmt.functional.kernels.attention import short_attention
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.graphs import seeds_from

@@ -20,12 +20,16 @@ from docnmt.functional import kernels, packed_attention  # noqa: E402
 from docnmt.functional.conditional import dense_attention, select  # noqa: E402
 from docnmt.functional.decoding import RowLists, attend_listed  # noqa: E402
 from docnmt.functional.kernels import takes_kernels  # noqa: E402
+from docnmt.functional.kernels.attention import (  # noqa: E402
+    attend_span,
+    attend_words,
+    choose_sentences,  # noqa: E402
+    chosen_attention,  # noqa: E402
+    listed_attention,
+    short_attention,  # noqa: E402
+)
 from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402
-from docnmt.functional.kernels.choose import choose_sentences  # noqa: E402
-from docnmt.functional.kernels.chosen_attention import chosen_attention  # noqa: E402
-from docnmt.functional.kernels.listed_attention import attend_span, attend_words, listed_attention  # noqa: E402
 from docnmt.functional.kernels.residual_norm import residual_norm  # noqa: E402
-from docnmt.functional.kernels.short_attention import short_attention  # noqa: E402
 from docnmt.functional.select_all import top_sentences  # noqa: E402
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy  # noqa: E402
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402

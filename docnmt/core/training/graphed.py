@@ -310,7 +310,7 @@ class _FixedTable(TokenTable):
     """Lists of tokens in memory that stays where it is, whatever their lengths."""
 
     def attend(self, q: Tensor, keys: Tensor, values: Tensor, added: Tensor | None = None) -> Tensor:
-        from docnmt.functional.kernels.listed_attention import attend_words
+        from docnmt.functional.kernels.attention import attend_words
 
         return attend_words(q, keys, values, self.places, self.lengths)
 
@@ -319,7 +319,7 @@ class _FixedSpans(SlotSpans):
     """A span for each row, likewise."""
 
     def attend(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        from docnmt.functional.kernels.listed_attention import attend_span
+        from docnmt.functional.kernels.attention import attend_span
 
         return attend_span(q, keys, values, self.begins, self.lengths)
 
