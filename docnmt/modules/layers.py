@@ -32,7 +32,7 @@ class FeedForward(Sublayer[None, NoCache]):
     def forward(self, x: Tensor, reads: Reads | None = None) -> Tensor:
         """(T, d) → (T, d)."""
         if type(self.inner) is nn.Linear and takes_kernels(x):
-            from docnmt.functional.kernels.bias_activation import bias_activation
+            from docnmt.functional.kernels.pointwise import bias_activation
 
             inner = bias_activation(nn.functional.linear(x, self.inner.weight), self.inner.bias, self.name)
         else:
@@ -88,7 +88,7 @@ class Residual(nn.Module):
 
     def _at_once(self, x: Tensor, added: Tensor | None, norm: nn.LayerNorm | None) -> tuple[Tensor, Tensor]:
         """x + dropout(added) and its norm, by one kernel; the sum twice where no norm is wanted."""
-        from docnmt.functional.kernels.residual_norm import residual_norm
+        from docnmt.functional.kernels.pointwise import residual_norm
 
         left, read = residual_norm(x, added, norm, self.dropout.p if self.training else 0.0)
         return left, left if read is None else read

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from docnmt.functional import kernels
 from docnmt.functional.kernels.attention import choose_sentences, short_attention
-from docnmt.functional.kernels.bias_activation import bias_activation
-from docnmt.functional.kernels.residual_norm import residual_norm
+from docnmt.functional.kernels.pointwise import bias_activation, residual_norm
 from docnmt.functional.packed import packed_attention
 from docnmt.functional.select_all import top_sentences
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy

@@ -33,11 +33,11 @@ def compile(self, *args, grid, warmup, **options):
 
 JITFunction.run = compile
 from docnmt.functional.kernels import MOST_KEPT
-from docnmt.functional.kernels.bias_activation import bias_activation
+from docnmt.functional.kernels.pointwise import bias_activation
 from docnmt.functional.kernels.attention import choose_sentences
 from docnmt.functional.kernels.attention import chosen_attention
 from docnmt.functional.kernels.attention import attend_span, attend_words, listed_attention
-from docnmt.functional.kernels.residual_norm import residual_norm
+from docnmt.functional.kernels.pointwise import residual_norm
 from docnmt.functional.kernels.attention import short_attention
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout

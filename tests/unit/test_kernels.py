@@ -28,8 +28,10 @@ from docnmt.functional.kernels.attention import (  # noqa: E402
     listed_attention,
     short_attention,  # noqa: E402
 )
-from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402
-from docnmt.functional.kernels.residual_norm import residual_norm  # noqa: E402
+from docnmt.functional.kernels.pointwise import (
+    bias_activation,  # noqa: E402
+    residual_norm,  # noqa: E402
+)
 from docnmt.functional.select_all import top_sentences  # noqa: E402
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy  # noqa: E402
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
