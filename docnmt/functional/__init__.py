@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from docnmt.functional.conditional import conditional_attention as conditional_attention
     from docnmt.functional.conditional import conditional_attention_step as conditional_attention_step
     from docnmt.functional.conditional import hierarchical_conditional_attention as hierarchical_conditional_attention
+    from docnmt.functional.linear import LinearMemory as LinearMemory
+    from docnmt.functional.linear import LinearState as LinearState
     from docnmt.functional.linear import linear_attention as linear_attention
     from docnmt.functional.linear import packed_linear_attention as packed_linear_attention
     from docnmt.functional.linear import relative_attention_term as relative_attention_term
-    from docnmt.functional.linear_state import LinearMemory as LinearMemory
-    from docnmt.functional.linear_state import LinearState as LinearState
     from docnmt.functional.loss import chunked_cross_entropy as chunked_cross_entropy
     from docnmt.functional.packed import packed_attention as packed_attention
     from docnmt.functional.top_t import keep_top_t as keep_top_t
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: Where each name is: a model imports only the equations that it computes.
 _HOMES = {
-    "LinearMemory": "linear_state",
-    "LinearState": "linear_state",
+    "LinearMemory": "linear",
+    "LinearState": "linear",
     "SentenceTree": "tree",
     "build_tree": "tree",
     "chunked_cross_entropy": "loss",

@@ -1,18 +1,337 @@
-"""Kernelised attention with relative positions in linear time (Favier and Dal'Maz Silva 2023, "Scaleformer")."""
+"""Scaleformer's attention (eq. 9 to 11): quadratic, in windows with its backward pass, one position at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from docnmt.functional import costs
 from docnmt.functional.autograd import PassContext
 from docnmt.functional.buckets import bucket_plan
-from docnmt.functional.linear_kernel import windowed_attention
 from docnmt.layout import Spans
+
+# Blocks of queries and the windows of keys around them, for `linear_kernel`.
+
+
+class Geometry(NamedTuple):
+    """The sizes of blocks and windows. The columns of a block's scores are [sum before] window [sum after]."""
+
+    block: int  # queries of a block
+    horizon: int  # r; 0 without relative positions
+    causal: bool
+    sums: bool  # True if sums of the values outside the window have columns of their own
+    blocks: int  # of all queries
+    segment: int  # blocks handled at once
+
+    @property
+    def window(self) -> int:
+        """Keys of a window."""
+        return self.horizon + self.block + (0 if self.causal else self.horizon)
+
+    @property
+    def columns(self) -> int:
+        """Columns of a block's scores."""
+        return self.window + (0 if not self.sums else 1 if self.causal else 2)
+
+    @property
+    def shown(self) -> slice:
+        """The columns of the window."""
+        return slice(int(self.sums), int(self.sums) + self.window)
+
+
+def far_sums(values: Tensor, g: Geometry) -> Tensor:
+    """(N, blocks, 1 or 2, e): sums of the values before each block's window and, where it can be seen, after it."""
+    n = max(g.blocks, -(-(values.shape[1] + g.horizon) // g.block))
+
+    def sums(begin: int) -> Tensor:
+        """(N, n, e): sums of the values of each of n blocks of keys, the first beginning at `begin`."""
+        return rows_at(values, begin, n * g.block).reshape(len(values), n, g.block, -1).sum(2)
+
+    earlier = F.pad(sums(-g.horizon), (0, 0, 1, -1)).cumsum(1)
+    if g.causal:
+        return earlier[:, : g.blocks, None]
+    later = F.pad(sums(g.horizon), (0, 0, -1, 1)).flip(1).cumsum(1).flip(1)
+    return torch.stack([earlier, later], dim=2)[:, : g.blocks]
+
+
+def rows_at(x: Tensor, begin: int, count: int) -> Tensor:
+    """Return x[:, begin : begin + count], with zeros for rows that do not exist."""
+    length = x.shape[1]
+    part = x[:, min(max(begin, 0), length) : min(max(begin + count, 0), length)]
+    before = min(max(-begin, 0), count)
+    after = count - before - part.shape[1]
+    return F.pad(part, (0, 0, before, after)) if before or after else part
+
+
+def windows_of(x: Tensor, begin: int, blocks: int, g: Geometry, far: Tensor | None = None) -> Tensor:
+    """(N·G, columns, ·): the rows of the window of each block, and the far sums (N, G, 1 or 2, ·) around it."""
+    rows = rows_at(x, begin - g.horizon, (blocks - 1) * g.block + g.window)
+    outer, row, inner = rows.stride()
+    shape, strides = (len(x), blocks, g.window, x.shape[2]), (outer, g.block * row, row, inner)
+    windows = rows.as_strided(shape, strides, rows.storage_offset())
+    if far is not None:
+        windows = torch.cat([far[:, :, :1], windows, far[:, :, 1:]], dim=2)
+    return windows.reshape(-1, g.columns, x.shape[2])
+
+
+def add_windows(total: Tensor, windows: Tensor, begin: int, g: Geometry) -> None:
+    """The adjoint of `windows_of`, on rows `total` that begin a horizon before the first key."""
+    windows = windows.view(len(total), -1, g.columns, total.shape[2])[:, :, g.shown]
+    blocks = windows.shape[1]
+    for at in range(0, g.window, g.block):  # pieces of a block's length: windows overlap, these do not
+        piece = windows[:, :, at : at + g.block]
+        rows = total[:, begin + at : begin + at + blocks * g.block].view(len(total), blocks, g.block, -1)
+        rows[:, :, : piece.shape[2]] += piece
+
+
+def outside_band(g: Geometry, like: Tensor) -> tuple[Tensor, Tensor]:
+    """(c, columns): 1 where a key lies before, and after, the band of relative positions."""
+    column = torch.arange(g.columns, device=like.device) - torch.arange(g.block, device=like.device)[:, None]
+    offset = column - g.shown.start  # 0 for the key r positions back
+    return (offset < 0).to(like.dtype), (offset > 2 * g.horizon).to(like.dtype)
+
+
+def band_of(scores: Tensor, g: Geometry, width: int) -> Tensor:
+    """A view (N·G, c, width) of scores (N·G, c, columns): for each query the keys from r positions back on."""
+    outer, row, column = scores.stride()
+    offset = scores.storage_offset() + g.shown.start
+    return scores.as_strided((len(scores), g.block, width), (outer, row + column, column), offset)
+
+
+# The part of Scaleformer's attention that depends on order, in blocks: masked kernelised attention, relative terms.
+#
+# Queries are cut into blocks. The keys around a block, at most r beyond it on either side, are its *window*: their
+# scores
+# form one small matrix. Keys before the window act through a state, the sum of (φ(k) + φ(rel[0])) vᵀ, or
+# without keys through the sum of their values alone; keys after it through the sum of theirs. Segments of some blocks
+# are
+# handled one after the other, so that what is intermediate stays in the cache; the backward pass keeps the states only
+# and computes the rest again.
+#
+# Shape letters: N batch × heads, G blocks of a segment, c block, d width of queries, e width of values, r horizon.
+
+
+def windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, *, causal: bool) -> Tensor:
+    """Σ_j s_ij values_j with s_ij = q_i·k_j (causal only) + q_i·rel[r + clip(j − i, −r, r)], in linear time.
+
+    Args:
+        q: (N, Lq, d). k: (N, Lk, d) or None. Both after the feature map.
+        values: (N, Lk, e). rel: (N, 2r+1, d), after the feature map, or None. `k` or `rel` must be given.
+        causal: keys j ≤ i only. Without it `k` must be None: the keys' part is then a plain product.
+
+    Returns:
+        (N, Lq, e)
+    """
+    horizon = 0 if rel is None else rel.shape[1] // 2
+    segment = max(1, costs.LINEAR_SEGMENT // max(1, len(q)))
+    geometry = Geometry(costs.LINEAR_BLOCK, horizon, causal, k is None, -(-q.shape[1] // costs.LINEAR_BLOCK), segment)
+    far = far_sums(values, geometry) if geometry.sums else None
+    output: Tensor = _Windowed.apply(q, k, values, rel, far, geometry)  # type: ignore[no-untyped-call]
+    return output
+
+
+def _prefixes(increments: Tensor, carry: Tensor, *, reverse: bool = False) -> tuple[Tensor, Tensor]:
+    """Return `carry` (N, d, e) + the earlier (later) increments (N, G, d, e) of each block, and the new carry."""
+    blocks = increments.shape[1]
+    ones = increments.new_ones(blocks, blocks)
+    earlier = ones.triu(1) if reverse else ones.tril(-1)
+    sums = torch.baddbmm(carry.flatten(1)[:, None], earlier.expand(len(carry), -1, -1), increments.flatten(2))
+    last = 0 if reverse else -1
+    sums = sums.view_as(increments)
+    return sums.flatten(0, 1), sums[:, last] + increments[:, last]
+
+
+class _Inputs(NamedTuple):
+    q: Tensor
+    k: Tensor | None
+    values: Tensor
+    rel: Tensor | None
+    far: Tensor | None
+
+
+class _Past(NamedTuple):
+    """Keys of one segment: those of the windows, and those that leave the window after each block."""
+
+    keys: Tensor  # (N·G, columns, d)
+    left: Tensor  # (N·G, c, d), φ(rel[0]) added
+    left_values: Tensor  # (N·G, c, e)
+
+
+class _Segment(NamedTuple):
+    """The tensors of one segment that the forward and the backward pass need."""
+
+    q: Tensor  # (N·G, c, d)
+    values: Tensor  # (N·G, columns, e)
+    scores: Tensor  # (N·G, c, columns)
+    past: _Past | None
+
+
+def _segment(x: _Inputs, g: Geometry, first: int, outside: tuple[Tensor, Tensor]) -> _Segment:
+    """Return the rows and scores of the segment that begins with block `first`."""
+    n, blocks, begin = len(x.q), min(g.segment, g.blocks - first), first * g.block
+    q = rows_at(x.q, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
+    values = windows_of(x.values, begin, blocks, g, None if x.far is None else x.far[:, first : first + blocks])
+    past = None
+    if x.k is None:
+        scores = q.new_zeros(n * blocks, g.block, g.columns)
+    else:
+        keys = windows_of(x.k, begin, blocks, g)
+        left, left_values = (rows_at(rows, begin - g.horizon, blocks * g.block) for rows in (x.k, x.values))
+        left = left if x.rel is None else left + x.rel[:, :1]
+        past = _Past(keys, *(rows.reshape(n * blocks, g.block, -1) for rows in (left, left_values)))
+        scores = torch.bmm(q, keys.mT)
+    if x.rel is not None:
+        _add_relative_scores(scores, q, x.rel, g, outside)
+    return _Segment(q, values, scores.tril_(g.horizon) if past is not None else scores, past)
+
+
+def _add_relative_scores(scores: Tensor, q: Tensor, rel: Tensor, g: Geometry, outside: tuple[Tensor, Tensor]) -> None:
+    """scores (N·G, c, columns) += q_i·rel[r + clip(j − i, −r, r)], nothing for the future when causal."""
+    seen = rel[:, : g.horizon + 1] if g.causal else rel
+    weights = torch.bmm(q.view(len(rel), -1, q.shape[2]), seen.mT).view(*q.shape[:2], -1)
+    before, after = outside
+    scores.addcmul_(weights[..., :1], before)
+    if not g.causal:
+        scores.addcmul_(weights[..., -1:], after)
+    band_of(scores, g, weights.shape[2]).add_(weights)
+
+
+def _relative_gradients(
+    d_scores: Tensor, q: Tensor, rel: Tensor, g: Geometry, outside: tuple[Tensor, Tensor], d_q: Tensor, d_rel: Tensor
+) -> None:
+    """The adjoint of `_add_relative_scores`: adds to d_q (N·G, c, d) and d_rel (N, 2r+1, d)."""
+    n, seen = len(rel), g.horizon + 1 if g.causal else rel.shape[1]
+    before, after = outside
+    d_weights = band_of(d_scores, g, seen).clone()
+    d_weights[..., 0] += (d_scores * before).sum(2)
+    if not g.causal:
+        d_weights[..., -1] += (d_scores * after).sum(2)
+    d_weights = d_weights.view(n, -1, seen)
+    d_rel[:, :seen].baddbmm_(d_weights.mT, q.view(n, -1, rel.shape[2]))
+    d_q.view(n, -1, rel.shape[2]).baddbmm_(d_weights, rel[:, :seen])
+
+
+class _Context(PassContext, Protocol):
+    """The context that the forward and backward pass of `_Windowed` share."""
+
+    geometry: Geometry
+
+
+class _Windowed(torch.autograd.Function):
+    """Autograd function that saves its inputs and the state before each block; the rest is recomputed in backward."""
+
+    @staticmethod
+    def forward(
+        ctx: _Context, q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, far: Tensor | None, g: Geometry
+    ) -> Tensor:
+        """Mixed values (N, Lq, e), segment by segment; the state is carried along."""
+        x, outside = _Inputs(q, k, values, rel, far), outside_band(g, q)
+        output = values.new_empty(*q.shape[:2], values.shape[2])
+        state, kept = values.new_zeros(len(q), q.shape[2], values.shape[2]), []
+        for first in range(0, g.blocks, g.segment):
+            s = _segment(x, g, first, outside)
+            mixed = torch.bmm(s.scores, s.values)
+            if s.past is not None:
+                increments = torch.bmm(s.past.left.mT, s.past.left_values).view(len(q), -1, *state.shape[1:])
+                states, state = _prefixes(increments, state)
+                mixed.baddbmm_(s.q, states)
+                kept.append(states)
+            rows = output[:, first * g.block : (first + g.segment) * g.block]
+            rows.copy_(mixed.view(len(q), -1, values.shape[2])[:, : rows.shape[1]])
+        ctx.geometry = g
+        ctx.save_for_backward(q, k, values, rel, far, *kept)
+        return output
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of all tensors, the last segment first."""
+        q, k, values, rel, far, *kept = ctx.saved_tensors
+        x, g = _Inputs(q, k, values, rel, far), ctx.geometry
+        gradients, outside = _Gradients.zeros(x, g), outside_band(g, q)
+        with torch.autocast(q.device.type, enabled=False):
+            for first in reversed(range(0, g.blocks, g.segment)):
+                states = kept[first // g.segment] if kept else None
+                gradients.add(x, g, first, outside, states, grad)
+        return (*gradients.finished(x, g), None)
+
+
+@dataclass
+class _Gradients:
+    """Gradients of the inputs, to which segments add theirs, the last one first.
+
+    Rows of keys and values begin r before the first key here, so that every window lies inside.
+    """
+
+    q: Tensor
+    k: Tensor
+    values: Tensor
+    rel: Tensor | None
+    far: Tensor | None
+    state: Tensor  # of the state that the segment added last begins with
+
+    @classmethod
+    def zeros(cls, x: _Inputs, g: Geometry) -> _Gradients:
+        """Gradients before the first segment is added."""
+        n, width = len(x.q), x.q.shape[2]
+        rows = max(g.horizon + x.values.shape[1], (g.blocks - 1) * g.block + -(-g.window // g.block) * g.block)
+        return cls(
+            torch.empty_like(x.q),
+            x.q.new_zeros(n, 0 if x.k is None else rows, width),
+            x.values.new_zeros(n, rows, x.values.shape[2]),
+            None if x.rel is None else torch.zeros_like(x.rel),
+            None if x.far is None else torch.zeros_like(x.far),
+            x.q.new_zeros(n, width, x.values.shape[2]),
+        )
+
+    def add(
+        self, x: _Inputs, g: Geometry, first: int, outside: tuple[Tensor, Tensor], states: Tensor | None, grad: Tensor
+    ) -> None:
+        """Add the gradients of the segment that begins with block `first`; `states` are those before each block."""
+        s = _segment(x, g, first, outside)
+        n, blocks, begin = len(x.q), len(s.q) // len(x.q), first * g.block
+        d_mixed = rows_at(grad, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
+        d_scores = torch.bmm(d_mixed, s.values.mT)
+        d_windows = torch.bmm(s.scores.mT, d_mixed)
+        add_windows(self.values, d_windows, begin, g)
+        if self.far is not None:
+            sums = d_windows.view(n, blocks, g.columns, -1)
+            self.far[:, first : first + blocks] = sums[:, :, :1] if g.causal else sums[:, :, :: g.columns - 1]
+        d_q = torch.zeros_like(s.q)
+        if s.past is not None and states is not None:
+            d_q.baddbmm_(d_scores.tril_(g.horizon), s.past.keys).baddbmm_(d_mixed, states.mT)
+            add_windows(self.k, torch.bmm(d_scores.mT, s.q), begin, g)
+            self._add_states(s.past, torch.bmm(s.q.mT, d_mixed), begin, g)
+        if x.rel is not None and self.rel is not None:
+            _relative_gradients(d_scores, s.q, x.rel, g, outside, d_q, self.rel)
+        rows = self.q[:, begin : begin + blocks * g.block]
+        rows.copy_(d_q.view(n, blocks * g.block, -1)[:, : rows.shape[1]])
+
+    def _add_states(self, past: _Past, increments: Tensor, begin: int, g: Geometry) -> None:
+        """Add the gradients through the states; `increments` (N·G, d, e) are the blocks' parts of their gradient."""
+        n = len(self.q)
+        increments = increments.view(n, -1, *self.state.shape[1:])
+        d_states, self.state = _prefixes(increments, self.state, reverse=True)
+        d_left = torch.bmm(past.left_values, d_states.mT).view(n, -1, self.q.shape[2])
+        rows = slice(begin, begin + d_left.shape[1])
+        self.k[:, rows] += d_left
+        self.values[:, rows] += torch.bmm(past.left, d_states).view(n, d_left.shape[1], -1)
+        if self.rel is not None:
+            self.rel[:, 0] += d_left.sum(1)
+
+    def finished(self, x: _Inputs, g: Geometry) -> tuple[Tensor | None, ...]:
+        """The gradients in the shapes of the inputs."""
+        keys = slice(g.horizon, g.horizon + x.values.shape[1])
+        return self.q, None if x.k is None else self.k[:, keys], self.values[:, keys], self.rel, self.far
+
+
+# Kernelised attention with relative positions in linear time (Favier and Dal'Maz Silva 2023, "Scaleformer").
+
 
 Backend = Literal["auto", "quadratic", "linear"]
 
@@ -229,3 +548,143 @@ def _check(
             f"key_mask: expected (B, Lk) = {(v.shape[0], v.shape[2])} booleans, got {key_mask.dtype} "
             f"of shape {tuple(key_mask.shape)}"
         )
+
+
+# Scaleformer one position at a time: states of constant size for generation, without gradients.
+
+
+@dataclass
+class LinearState:
+    """The state of causal linear attention after the positions so far, for R rows of any length.
+
+    A step equals the same row of `linear_attention(..., causal=True)` and costs the same at every position.
+
+    Attributes:
+        sums: (R, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over all keys + Σ φ(rel_pos[0]) [v, 1]ᵀ over those beyond the horizon.
+        recent: (R, h, r, dv + 1), the last r values [v, 1], oldest first; 0 where there was none yet.
+    """
+
+    sums: Tensor
+    recent: Tensor
+
+    @classmethod
+    def empty(
+        cls, rows: int, heads: int, width: int, value_width: int, horizon: int = 0, *, like: Tensor
+    ) -> LinearState:
+        """The state before the first position, float32 at least, on the device of `like`.
+
+        `horizon`: r of the relative positions (0 without them too).
+        """
+        dtype = torch.promote_types(like.dtype, torch.float32)
+        sums = like.new_zeros(rows, heads, width, value_width + 1, dtype=dtype)
+        return cls(sums, like.new_zeros(rows, heads, horizon, value_width + 1, dtype=dtype))
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, rel_pos: Tensor | None = None) -> Tensor:
+        """Attend at the next position of every row and update the state: q, k (R, h, d), v (R, h, dv) → (R, h, dv)."""
+        value = with_one(v)
+        features_q, arrived = feature_map(q)[:, :, None], feature_map(k)[..., None]  # (R, h, 1, d), (R, h, d, 1)
+        if rel_pos is None:
+            self.sums += arrived * value[:, :, None]
+            return normalised(torch.matmul(features_q, self.sums)[:, :, 0]).to(v.dtype)
+        rel = feature_map(rel_pos).expand(q.shape[1], -1, -1)  # (h, 2r+1, d)
+        horizon = rel.shape[1] // 2
+        window = torch.cat([self.recent, value[:, :, None]], dim=2)  # (R, h, r + 1, dv + 1)
+        # the oldest value of the window is r positions back now: it joins the far past
+        features = torch.cat([arrived, rel[:, 0, :, None].expand_as(arrived)], dim=3)  # (R, h, d, 2)
+        self.sums += torch.matmul(features, torch.stack([value, window[:, :, 0]], dim=2))
+        self.recent = window[:, :, 1:]
+        near = torch.matmul(features_q, rel[:, 1 : horizon + 1].mT)  # (R, h, 1, r)
+        mixed = torch.matmul(features_q, self.sums) + torch.matmul(near, self.recent)
+        return normalised(mixed[:, :, 0]).to(v.dtype)
+
+    def select(self, rows: Tensor) -> LinearState:
+        """The state of the given rows, in that order; rows may repeat or vanish."""
+        return LinearState(self.sums.index_select(0, rows), self.recent.index_select(0, rows))
+
+    def append(self, other: LinearState) -> LinearState:
+        """Return a state with the rows of both, those of `other` last."""
+        return LinearState(torch.cat([self.sums, other.sums]), torch.cat([self.recent, other.recent]))
+
+
+@dataclass
+class LinearMemory:
+    """Sums over the keys of packed spans (sources) for cross-attention; a query costs the same at every length.
+
+    A step equals the same row of `packed_linear_attention(..., causal=False)`. Without relative positions only the
+    totals are kept, and at horizon 0, with one embedding for all keys, one more sum a span. Otherwise the values are
+    kept, to read those inside the horizon, and sums of all before and after every 8th of them, for the others.
+
+    Attributes:
+        spans: of the keys.
+        totals: (S, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over the keys of each span.
+        values: (Tk, h, dv + 1), [v, 1]; no row where no horizon needs them.
+        first_block: (S,) int64, the first row of each span in `before` and `after`.
+        before, after: (B, h, dv + 1), the values of a span before its position 8·b, and from there on.
+    """
+
+    spans: Spans
+    totals: Tensor
+    values: Tensor
+    first_block: Tensor
+    before: Tensor
+    after: Tensor
+
+    @classmethod
+    def build(cls, k: Tensor, v: Tensor, spans: Spans, *, horizon: int | None = None) -> LinearMemory:
+        """Return the memory of k (Tk, h, d), v (Tk, h, dv); `horizon` is r of the relative positions, None without."""
+        values = with_one(v)
+        features = feature_map(k).transpose(0, 1)  # (h, Tk, d)
+        totals = values.new_zeros(len(spans), *k.shape[1:], values.shape[2])
+        for span, (begin, end) in enumerate(zip(spans.host[:-1], spans.host[1:], strict=True)):
+            totals[span] = torch.matmul(features[:, begin:end].mT, values[begin:end].transpose(0, 1))
+        first, before, after = _sums_outside(values, spans, horizon)
+        return cls(spans, totals, values if horizon else values[:0].clone(), first, before, after)
+
+    def step(self, q: Tensor, span: Tensor, position: Tensor, rel_pos: Tensor | None = None) -> Tensor:
+        """One query a row: q (R, h, d) at `position` (R,) of its own sequence, reading `span` (R,) → (R, h, dv).
+
+        `rel_pos` has the horizon that the memory was built for.
+        """
+        features = feature_map(q)[:, :, None]  # (R, h, 1, d)
+        mixed = torch.matmul(features, self.totals.index_select(0, span))
+        if rel_pos is not None and self.spans.num_tokens:
+            rel = feature_map(rel_pos).expand(q.shape[1], -1, -1)
+            mixed = mixed + self._relative(torch.matmul(features, rel.mT), span, position)
+        return normalised(mixed[:, :, 0]).to(self.values.dtype)
+
+    def _relative(self, weights: Tensor, span: Tensor, position: Tensor) -> Tensor:
+        """Sum each row's span, weighted by distance from −r to r: weights (R, h, 1, 2r+1) → (R, h, 1, dv + 1)."""
+        horizon, block = weights.shape[-1] // 2, self.first_block[span]
+        if horizon == 0:
+            return weights * self.after[block][:, :, None]
+        begin, end = self.spans.offsets[span], self.spans.offsets[span + 1]
+        length = end - begin
+        width = costs.LINEAR_SUMS
+        low = (position - horizon + 1).clamp_min(0).minimum(length) // width  # values before this block: row 0
+        high = ((position + horizon).minimum(length) + width - 1) // width  # from this one on: row 2r
+        place = low[:, None] * width + torch.arange(2 * (horizon + width) - 3, device=span.device)  # (R, W)
+        inside = place < (high * width).minimum(length)[:, None]
+        distance = (place - position[:, None]).clamp(-horizon, horizon) + horizon
+        near = weights.gather(3, distance[:, None, None].expand(-1, weights.shape[1], -1, -1))  # (R, h, 1, W)
+        near = near.masked_fill(~inside[:, None, None], 0)
+        rows = (begin[:, None] + place).clamp(max=len(self.values) - 1)
+        mixed = torch.matmul(near, self.values[rows].transpose(1, 2))
+        mixed = mixed + weights[..., :1] * self.before[block + low][:, :, None]
+        return mixed + weights[..., -1:] * self.after[block + high][:, :, None]
+
+
+def _sums_outside(values: Tensor, spans: Spans, horizon: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return `first_block`, `before` and `after` of a `LinearMemory`."""
+    starts, lengths = spans.offsets[:-1], spans.offsets.diff()
+    if horizon is None:
+        return torch.zeros_like(starts), values[:0].clone(), values[:0].clone()
+    block = costs.LINEAR_SUMS if horizon else max(1, spans.max_length)
+    counts = lengths // block + 2  # the last one is empty
+    first = counts.cumsum(0) - counts
+    span = spans.span_of_token
+    of_token = first[span] + (torch.arange(len(values), device=span.device) - starts[span]) // block
+    sums = values.new_zeros(int(counts.sum()), *values.shape[1:]).index_add(0, of_token, values).double()
+    until = sums.cumsum(0) - sums  # over all spans: exact enough for differences not to depend on the spans before
+    own = torch.repeat_interleave(torch.arange(len(counts), device=span.device), counts)
+    before, after = until - until[first[own]], until[(first + counts - 1)[own]] - until
+    return first, before.to(values.dtype), after.to(values.dtype)

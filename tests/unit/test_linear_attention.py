@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from docnmt.functional import costs, linear_attention, packed_linear_attention, relative_attention_term
-from docnmt.functional.linear_state import LinearMemory, LinearState
+from docnmt.functional.linear import LinearMemory, LinearState
 from docnmt.layout import Spans
 
 LENGTH = st.integers(0, 40)
