@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional import costs
-from docnmt.functional.autograd import PassContext
+from docnmt.functional.loss import PassContext
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.transfer import to_device

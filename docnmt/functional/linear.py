@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from docnmt.functional import costs
-from docnmt.functional.autograd import PassContext
 from docnmt.functional.buckets import bucket_plan
+from docnmt.functional.loss import PassContext
 from docnmt.layout import Spans
 
 # Blocks of queries and the windows of keys around them, for `linear_kernel`.

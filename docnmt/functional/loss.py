@@ -1,4 +1,4 @@
-"""Cross-entropy of a large vocabulary without a tokens × vocabulary tensor."""
+"""Cross-entropy of a large vocabulary in chunks, with a pointer's mixture."""
 
 from __future__ import annotations
 
@@ -9,8 +9,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.functional.autograd import PassContext
 from docnmt.runtime.tuning import linear_products
+
+# The type of the context that PyTorch passes to the forward and backward pass of an autograd function.
+
+
+class PassContext(Protocol):
+    """The context of an autograd function. A function that sets more attributes declares them in a subclass."""
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor, ...]:
+        """The arguments of `save_for_backward`; an entry may be None, which the type does not express."""
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """One flag for each argument of the forward pass: True if its gradient is needed."""
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Save inputs and outputs for the backward pass."""
+
+    def mark_non_differentiable(self, *outputs: Tensor) -> None:
+        """Mark outputs that have no gradient."""
+
+
+# Cross-entropy of a large vocabulary without a tokens × vocabulary tensor.
+
 
 # Tokens at a time; on a card scores, as every chunk costs some 20 calls there.
 _CHUNK, _CARD_SCORES = 1024, 1 << 27

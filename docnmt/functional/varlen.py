@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from docnmt.functional.autograd import PassContext
+from docnmt.functional.loss import PassContext
 from docnmt.layout import Spans
 
 

@@ -7,7 +7,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional.autograd import PassContext
+from docnmt.functional.loss import PassContext
 
 #: A draw has 16 bits.
 _DRAWS = 1 << 16

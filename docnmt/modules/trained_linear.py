@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.functional.autograd import PassContext
+from docnmt.functional.loss import PassContext
 from docnmt.runtime.tuning import linear_products
 
 

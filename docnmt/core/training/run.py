@@ -30,7 +30,7 @@ from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_
 from docnmt.core.training.config import SECTIONS, OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.core.training.criterions import Criterion
 from docnmt.core.training.run_folder import RunFolder
-from docnmt.functional.autograd import PassContext
+from docnmt.functional.loss import PassContext
 from docnmt.modules.context_attention import tell_update
 from docnmt.modules.layers import Layer
 from docnmt.registry.options import to_dict

@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from docnmt.functional.autograd import PassContext
 from docnmt.functional.dispatch import Assignments
+from docnmt.functional.loss import PassContext
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout, Spans
 

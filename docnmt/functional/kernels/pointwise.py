@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from docnmt.functional.autograd import PassContext
+from docnmt.functional.loss import PassContext
 from docnmt.runtime.graphs import next_seed
 
 # Bias and activation of a feed-forward block in one kernel; its backward pass also adds up the bias's gradient.
