@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from docnmt.functional.source2token import source2token  # bound at once: its module has the same name
+from docnmt.functional.packed import source2token  # bound at once: its module has the same name
 
 if TYPE_CHECKING:
     from docnmt.functional.conditional import conditional_attention as conditional_attention

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional.loss import PassContext
+from docnmt.functional.packed import FLASH, Calls, VarlenOutput, takes_varlen
 from docnmt.functional.selection import Keys, Queries, Selection, in_float32, subtract_largest
-from docnmt.functional.varlen import FLASH, Calls, VarlenOutput, takes_varlen
 from docnmt.functional.varlen_plan import VarlenPlan, heads_at_once, plan_varlen
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.functional import costs
+from docnmt.functional import packed as costs
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.decoding import attend_spans
 from docnmt.functional.dispatch import dispatch_attention

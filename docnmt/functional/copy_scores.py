@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.functional import costs
+from docnmt.functional import packed as costs
 from docnmt.layout import DocumentLayout
 
 #: The similarity of hidden words; finite, so that rows which read nothing have gradients of 0 and not NaN.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional import costs
+from docnmt.functional import packed as costs
 from docnmt.functional.loss import PassContext
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 from docnmt.layout import DocumentLayout, Spans

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from docnmt.functional import costs
-from docnmt.functional.buckets import bucket_plan
+from docnmt.functional import packed as costs
 from docnmt.functional.loss import PassContext
+from docnmt.functional.packed import bucket_plan
 from docnmt.layout import Spans
 
 # Blocks of queries and the windows of keys around them, for `linear_kernel`.

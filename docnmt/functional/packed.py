@@ -1,26 +1,369 @@
-"""Softmax attention between the spans of packed rows: every block that reads a sentence, a window or a document.
-
-Spans of similar length form a *bucket* and are padded there only, to a length that follows from the span's own. A
-bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU, or without distance scores, from
-`costs.SPAN_FUSED` on, one `scaled_dot_product_attention`. Long spans are computed alone, without padding, and keep no
-(query × key) tensor: `scaled_dot_product_attention`, or block after block with distance scores. Half types on a CUDA
-card go to flash attention as they are, unless there are distance scores.
+"""Softmax attention inside the spans of a packed row, and source2token.
+Rows have no padding; on a CPU spans of like length are gathered into buckets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, NamedTuple, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from docnmt.functional import costs
-from docnmt.functional.buckets import bucket_plan
 from docnmt.functional.kernels import takes_short
-from docnmt.functional.varlen import takes_varlen, varlen_packed_attention
-from docnmt.layout import Spans
+from docnmt.functional.loss import PassContext
+from docnmt.layout import BoundedSpans, Spans
+from docnmt.runtime.transfer import to_device
+
+# The cost model: every tuning constant by which equally exact ways to compute the papers' equations are chosen.
+#
+# None of them says what is computed: another value takes other time or memory, and moves last bits. Where a line gives
+# two ratios, they are the processor time with half and with double the value to the time with it, on one thread of a
+# shared Xeon (medians of 5 in turns; two runs differed by up to 0.2, so only larger differences say anything):
+#
+#     OMP_NUM_THREADS=1 python tools/bench/costs.py
+#
+# `CARD_…` and `FLASH_…` are read on GPUs only. Their speed was not compared with other values; docs/results/scale.md
+# has
+# what was measured on one. Values that bound memory have their bytes instead. What changes the sentences that are kept
+# is
+# no cost and stands where it is used (`select_blocks`, `sentence_blocks`).
+
+
+# --- Conditional attention: all scores of padded documents, or a dispatch by sentence (`select_and_attend`)
+
+#: Words of a document up to which all scores are computed faster than some are chosen. 0.99, 1.00 at 160 words.
+PADDED_WORDS = 128
+#: Pairs of a query and a word up to which planning a dispatch takes longer than all scores. 0.96, 0.99 at 9,216 pairs.
+PADDED_FEW = 1 << 13
+#: Pairs of a query and a word that are held in memory at once, at most: 64 MB a head and tensor in float32.
+PADDED_MOST = 1 << 24
+#: Cost of a (query, kept sentence) pair in a dispatch, in scores of padded documents. 1.02, 1.03 at 360 words.
+DISPATCH_QUERY = 22.0
+#: Cost of a (query, word of a kept sentence) pair there, likewise. 0.99, 0.97 at 600 words.
+DISPATCH_WORD = 1.7
+#: Longest document of a padded group over its shortest, at most, ones of up to `PADDED_SHORT` words aside.
+PADDED_SPREAD = 1.5
+PADDED_SHORT = 48
+
+# --- Tiles of a dispatch (`dispatch_plan`); measured on 3,200 words in 128 sentences
+
+#: Queries of a tile, at most. 1.13, 1.07.
+TILE = 128
+#: Word scores computed at a time: 0.5 MB in float32, which stay in the cache. 1.19, 1.03.
+TILE_BATCH = 1 << 17
+#: Word scores whose computation takes as long as beginning a batch. 0.99, 1.02.
+TILE_BATCH_BEGIN = 1 << 13
+#: Assignments planned at a time; their partial results take 16 MB at width 64. 0.99, 1.01 on 12,800 words.
+TILE_ASSIGNMENTS = 1 << 16
+#: Words to which sentences of a batch are padded: at most a quarter of it is padding.
+TILE_LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *2 ** np.arange(8, 63)])
+#: The same on a GPU, where calls on few numbers take as long as on many: queries of a tile, at least and at most …
+CARD_TILE_LEAST, CARD_TILE_MOST = 16, 128
+#: … word scores at a time, 64 MB in float32 …
+CARD_TILE_BATCH = 1 << 24
+#: … assignments at a time, whose partial results take 256 MB at width 64 …
+CARD_ASSIGNMENTS = 1 << 20
+#: … and words to which sentences are padded: at most a third is padding.
+CARD_LENGTHS = np.array([4, 6, *np.outer(2 ** np.arange(3, 60), [2, 3]).ravel() // 2])
+#: Queries of a sequence of flash attention, at most (`varlen_plan`).
+FLASH_TILE = 512
+
+# --- Selection of sentences; measured for 1,024 words
+
+#: Relevances of all sentences held at a time on a CPU: 4 MB in float32, in its caches. 1.16, 1.04 among 1,024.
+SELECT_CHUNK = 1 << 20
+#: Relevances, dots or products held at a time on a GPU: 128 MB in float32.
+CARD_CHUNK = 1 << 25
+#: Queries side by side, at least: fewer heads at a time rather than shorter rows. 1.02, 1.04 among 1,024.
+SELECT_ROWS = 480
+#: Relevances up to which documents are taken together, other documents' sentences included. 0.90, 1.05 in 64 documents.
+SELECT_JOINT = 1 << 18
+#: Products of single features at a time on a CPU: their indices stay in the cache. 1.00, 1.08 among 4,096.
+BLOCK_PRODUCTS = 1 << 16
+#: Nodes of a tree's level above which single keys are gathered. 1.02, 1.01 among 512.
+TREE_WIDE = 128
+#: Relevances of a tree's upper levels held at a time on a CPU: 16 MB in float32. 1.19, 0.99 among 1,024.
+TREE_CHUNK = 1 << 22
+#: Floats of gathered keys at a time on a CPU: 1 MB, in its cache. 1.03, 0.95 among 1,024.
+TREE_DOTS = 1 << 18
+
+# --- Softmax attention between spans (`packed`, `buckets`)
+
+#: Queries × keys of a span from which a CPU computes it without keeping the scores. 0.99, 0.32 in spans of 128 words:
+#: with double the value they are kept, which was three times as fast there, and 1.6 times at 400 words.
+SPAN_FUSED = 128 * 128
+#: Queries × keys above which a span is computed alone and keeps no scores, 1 MB a head in float32. 1.01, 1.03 at 512
+#: words.
+SPAN_LONG = 512 * 512
+#: Queries × keys that a block of queries of a long span holds: 4 MB a head in float32. 1.03, 1.01 at 2,048 words.
+SPAN_BLOCK = 1 << 20
+
+# --- Linear attention (`linear`, `linear_kernel`, `linear_state`) and the pointer (`copy_scores`)
+
+#: Queries × keys up to which the quadratic form is taken: with relative positions. 1.07, 1.09 at 230 words.
+LINEAR_RELATIVE = 230 * 230
+#: Masked without them. 1.26, 1.04 at 270 words.
+LINEAR_CAUSAL = 270 * 270
+#: Where the linear form is two products. 0.96, 1.07 at 72 words.
+LINEAR_PLAIN = 72 * 72
+#: Elements that all operations process before the next are read: 0.25 MB in float32, which stay in a CPU's cache. 0.99,
+#: 1.00 at 2,048 words.
+LINEAR_PIECE = 1 << 16
+#: Queries of a block. 1.06, 1.11 at 2,048 words.
+LINEAR_BLOCK = 64
+#: Blocks, of all heads together, that are handled at once. 1.03, 0.97 at 2,048 words.
+LINEAR_SEGMENT = 64
+#: Values between two sums that a `LinearMemory` keeps: a query reads up to twice as many beside its horizon.
+LINEAR_SUMS = 8
+#: Queries that the pointer compares at a time, at least.
+COPY_QUERIES = 256
+
+
+# Packed spans in buckets of similar length, padded so that batched products can compute them.
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Spans padded to one length, with the mask of keys that their queries may not see."""
+
+    spans: int
+    q_length: int
+    k_length: int
+    mask: Tensor | None  # (n or 1, 1, Lq or 1, Lk), 0 or -inf
+    long: bool
+
+
+@dataclass(frozen=True)
+class BucketPlan:
+    """Index arrays between packed rows (token, head) and padded rows (span, head, place), bucket by bucket.
+
+    Padding repeats the last row of its own span, so that no other span can enter; it is masked as key and
+    dropped as query.
+    """
+
+    heads: int
+    buckets: list[Bucket]
+    q_rows: Tensor  # which packed row each padded row shows
+    k_rows: Tensor
+    output_rows: Tensor  # 1 + the padded row of each packed one; 0 for queries without keys
+
+    def pad(self, x: Tensor, side: Literal["q", "k"]) -> list[Tensor]:
+        """Return packed rows (T, h, d) as one padded tensor (n, h, L, d) for each bucket."""
+        shapes = [(b.spans, self.heads, b.q_length if side == "q" else b.k_length) for b in self.buckets]
+        rows = x.flatten(0, 1).index_select(0, self.q_rows if side == "q" else self.k_rows)
+        # split, not slices: the backward of each slice would fill a tensor of all rows
+        parts = torch.split(rows, [math.prod(shape) for shape in shapes])
+        return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
+
+    def unpad(self, outputs: Sequence[Tensor], v: Tensor) -> Tensor:
+        """Return the buckets' outputs, (n, h, Lq, dv) each, as packed rows (Tq, h, dv); 0 for a query without keys."""
+        nothing = v[:0].sum((0, 1))[None]  # 0 as an empty sum, which has a gradient as any other output
+        rows = torch.cat([nothing, *(output.flatten(0, 2) for output in outputs)])
+        return rows.index_select(0, self.output_rows).view(-1, self.heads, v.shape[-1])
+
+
+def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
+    """Return the plan of a pair of spans; it is cached with `q_spans`, so that all layers of a model share it."""
+    return q_spans.derive((bucket_plan, k_spans, heads, causal), lambda: _make_plan(q_spans, k_spans, heads, causal))
+
+
+def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
+    q_lengths, k_lengths = q_spans.lengths, k_spans.lengths
+    long = q_lengths * k_lengths > SPAN_LONG
+    q_padded = np.where(long, q_lengths, _padded_length(q_lengths))
+    k_padded = np.where(long, k_lengths, _padded_length(k_lengths))
+    live = np.flatnonzero((q_lengths > 0) & (k_lengths > 0))
+    kinds = np.stack([q_padded, k_padded, np.where(long, np.arange(len(long)), -1)], axis=1)[live]
+    order = np.lexsort(kinds.T[::-1])
+    borders = np.flatnonzero((np.diff(kinds[order], axis=0) != 0).any(axis=1)) + 1
+    order = live[order]
+    shapes, masks = [], []
+    for members in np.split(order, borders) if len(order) else []:
+        q_length, k_length = int(q_padded[members[0]]), int(k_padded[members[0]])
+        is_long = bool(long[members[0]])
+        masks.append(None if is_long else _mask(q_length, k_length, k_lengths[members], causal))
+        shapes.append((len(members), q_length, k_length, is_long))
+    q_rows, filled = _padded_rows(q_spans, order, q_padded, heads)
+    output_rows = np.zeros(q_spans.num_tokens * heads, dtype=np.int64)
+    output_rows[q_rows[filled]] = 1 + np.flatnonzero(filled)
+    k_rows, _ = _padded_rows(k_spans, order, k_padded, heads)
+    arrays: list[np.ndarray | Tensor] = [q_rows, k_rows, output_rows, *(mask for mask in masks if mask is not None)]
+    arrived = iter(to_device(arrays, q_spans.offsets.device))
+    rows = next(arrived), next(arrived), next(arrived)
+    buckets = [
+        Bucket(n, q_length, k_length, None if mask is None else next(arrived), is_long)
+        for (n, q_length, k_length, is_long), mask in zip(shapes, masks, strict=True)
+    ]
+    return BucketPlan(heads, buckets, *rows)
+
+
+def _padded_length(lengths: np.ndarray) -> np.ndarray:
+    """Round lengths up to a multiple of 4 or more, about an eighth of the length; other spans have no influence."""
+    step = np.maximum(4, 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64) // 8)
+    padded: np.ndarray = -(-lengths // step) * step
+    return padded
+
+
+def _padded_rows(spans: Spans, order: np.ndarray, padded: np.ndarray, heads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each padded row (span, head, place) its packed row (token, head), and False where it is padding."""
+    widths = np.repeat(padded[order], heads)  # a run of places for each span and head
+    place = np.arange(int(widths.sum())) - np.repeat(np.cumsum(widths) - widths, widths)
+    last = np.repeat(np.repeat(spans.lengths[order] - 1, heads), widths)
+    first = (spans.host[:-1][order, None] * heads + np.arange(heads)).reshape(-1)
+    return np.repeat(first, widths) + np.minimum(place, last) * heads, place <= last
+
+
+def _mask(q_length: int, k_length: int, k_lengths: np.ndarray, causal: bool) -> Tensor | None:
+    """Return a mask (n or 1, 1, Lq or 1, Lk): -inf at padding and, when causal, later keys; None if all are visible."""
+    place = np.arange(k_length)
+    hidden = (place >= k_lengths[:, None])[:, None, None]
+    if causal:
+        future = place > np.arange(q_length)[:, None]
+        # the future of every query already covers the padding when no query is beyond the keys
+        hidden = future[None, None] if q_length <= k_lengths.min() else hidden | future
+    return torch.zeros(hidden.shape).masked_fill_(torch.from_numpy(hidden), float("-inf")) if hidden.any() else None
+
+
+# Attention in half types on a CUDA card, by variable-length flash attention.
+#
+# The forward and backward kernels are passed as `Calls`: PyTorch's own on a card; in tests, a float64 implementation.
+
+
+class Sequences(NamedTuple):
+    """Offsets of N sequences of queries and keys, (N+1,) int32 each, and upper bounds of their lengths."""
+
+    q: Tensor
+    k: Tensor
+    max_q: int
+    max_k: int
+
+
+class VarlenOutput(NamedTuple):
+    """The result of a forward call: the output (rows, h, d) and the scores' log-sum-exp (h, rows), float32 at least."""
+
+    out: Tensor
+    lse: Tensor
+
+
+class Calls(NamedTuple):
+    """Softmax attention in which sequence i of the queries reads sequence i of the keys, and its gradients.
+
+    Rows after the last sequence are neither read nor written: their contents are arbitrary.
+
+    Fields, in this order: `forward` is (q, k, v, sequences, causal) → `VarlenOutput`; q (Tq, h, d), k and v (Tk, h, d);
+    scores are q·k/√d.
+    `backward` is (gradient of the output, q, k, v, read, sequences, causal) → gradients of q, k and v; it takes weights
+    as exp(score − `read.lse`) and the sum of an output's gradient times its value from `read.out`.
+    """
+
+    forward: Callable[[Tensor, Tensor, Tensor, Sequences, bool], VarlenOutput]
+    backward: Callable[[Tensor, Tensor, Tensor, Tensor, VarlenOutput, Sequences, bool], tuple[Tensor, Tensor, Tensor]]
+
+
+def _flash_forward(q: Tensor, k: Tensor, v: Tensor, at: Sequences, causal: bool) -> VarlenOutput:
+    flash = torch.ops.aten._flash_attention_forward
+    return VarlenOutput(*flash(q, k, v, *at, 0.0, causal, False, scale=q.shape[-1] ** -0.5)[:2])
+
+
+def _flash_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, read: VarlenOutput, at: Sequences, causal: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    flash, scale = torch.ops.aten._flash_attention_backward, q.shape[-1] ** -0.5
+    seed, unused = q.new_zeros(2, dtype=torch.uint64), q.new_empty(0)  # of dropout, which there is none of
+    dq, dk, dv = flash(grad, q, k, v, read.out, read.lse, *at, 0.0, causal, seed, unused, scale=scale)
+    return dq, dk, dv
+
+
+FLASH = Calls(_flash_forward, _flash_backward)
+
+
+def takes_varlen(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Return True if flash attention supports these tensors (rows, h, d): type, device and widths."""
+    width = q.shape[-1]
+    fits = q.is_cuda and q.dtype == k.dtype == v.dtype and q.dtype in (torch.bfloat16, torch.float16)
+    fits = fits and v.shape[-1] == width and width % 8 == 0 and width <= 256
+    return fits and q.numel() > 0 and k.numel() > 0 and _has_flash(q.device)
+
+
+@lru_cache
+def _has_flash(device: torch.device) -> bool:
+    """Return True if this PyTorch and this card have flash attention with a log-sum-exp of shape (h, rows).
+
+    Earlier versions of PyTorch returned (sequences, h, longest), and other names for the results.
+    """
+    names = [result.name for result in torch.ops.aten._flash_attention_forward.default._schema.returns]
+    known = "rng_state" in names and torch.version.cuda is not None
+    return known and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def varlen_packed_attention(
+    q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, *, causal: bool = False, calls: Calls = FLASH
+) -> Tensor:
+    """Softmax attention in which query span i reads key span i only; 0 where that is empty.
+
+    Args:
+        q: (Tq, h, d). k, v: (Tk, h, d).
+        q_spans, k_spans: as many spans of the rows of `q` and of `k`.
+        causal: a key is visible when its index in its span is not greater than the query's; needs equal spans.
+
+    Returns:
+        (Tq, h, d).
+    """
+    longest = max(1, q_spans.max_length), max(1, k_spans.max_length)
+    sequences = Sequences(_short_offsets(q_spans), _short_offsets(k_spans), *longest)
+    out: Tensor = _Packed.apply(q, k, v, sequences, causal, calls)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _short_offsets(spans: Spans) -> Tensor:
+    """Return the offsets in int32, as flash attention expects them; they are cached for all layers."""
+    return spans.derive(_short_offsets, spans.offsets.int)
+
+
+class _PackedContext(PassContext, Protocol):
+    """The context that the forward and backward pass of `_Packed` share."""
+
+    sequences: Sequences
+    causal: bool
+    calls: Calls
+
+
+class _Packed(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: _PackedContext, q: Tensor, k: Tensor, v: Tensor, sequences: Sequences, causal: bool, calls: Calls
+    ) -> Tensor:
+        """The output (Tq, h, d)."""
+        read = calls.forward(q, k, v, sequences, causal)
+        ctx.save_for_backward(q, k, v, *read)
+        ctx.sequences, ctx.causal, ctx.calls = sequences, causal, calls
+        return read.out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: _PackedContext, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of q, k and v."""
+        q, k, v, *read = ctx.saved_tensors
+        gradients = ctx.calls.backward(grad.contiguous(), q, k, v, VarlenOutput(*read), ctx.sequences, ctx.causal)
+        return (*gradients, None, None, None)
+
+
+# Softmax attention between the spans of packed rows: every block that reads a sentence, a window or a document.
+#
+# Spans of similar length form a *bucket* and are padded there only, to a length that follows from the span's own. A
+# bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU, or without distance scores, from
+# `costs.SPAN_FUSED` on, one `scaled_dot_product_attention`. Long spans are computed alone, without padding, and keep
+# no
+# (query × key) tensor: `scaled_dot_product_attention`, or block after block with distance scores. Half types on a CUDA
+# card go to flash attention as they are, unless there are distance scores.
 
 
 def packed_attention(
@@ -66,7 +409,7 @@ def packed_attention(
         near = [distance_scores[:, None].expand(1, -1, bucket.q_length, -1) for bucket in plan.buckets]
     outputs = []
     for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, near, strict=True):
-        fused = bucket.long or (q.device.type == "cpu" and bucket.q_length * bucket.k_length >= costs.SPAN_FUSED)
+        fused = bucket.long or (q.device.type == "cpu" and bucket.q_length * bucket.k_length >= SPAN_FUSED)
         if ns is None and fused:
             hidden = None if bucket.mask is None else bucket.mask.to(qs.dtype)  # a long span has none
             future = causal and bucket.long
@@ -98,7 +441,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, mask: Tensor |
 def _attend_long(q: Tensor, k: Tensor, v: Tensor, near: Tensor, causal: bool) -> Tensor:
     """One long span, as `_attend`, block after block: each is computed again when gradients are asked for."""
     recorded = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, near))
-    step = max(1, costs.SPAN_BLOCK // k.shape[2])
+    step = max(1, SPAN_BLOCK // k.shape[2])
     blocks = []
     for first in range(0, q.shape[2], step):
         rows = slice(first, min(first + step, q.shape[2]))
@@ -128,3 +471,86 @@ def _check(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, near
             f"packed_attention: distance_scores must be (h, 2r+1) or (Tq, h, 2r+1), got {tuple(near.shape)} for q "
             f"{tuple(q.shape)}"
         )
+
+
+# Source2token self-attention: one vector a sentence.
+#
+# Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 1 and 2.
+
+
+def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: Tensor) -> Tensor:
+    """Attention of one learned query over the tokens of each sentence: softmax(keys·query / √d_k) values.
+
+    Args:
+        query: (h, d_k), one for all sentences.
+        keys: (T, h, d_k).
+        values: (T, h, d_v).
+        sentence_offsets: (S+1,) int64, the token index where each sentence begins.
+
+    Returns:
+        (S, h, d_v).
+
+    Raises:
+        ValueError: shapes do not fit, or a sentence has no token.
+    """
+    spans = Spans(sentence_offsets)
+    _check_words(spans)
+    if query.shape != keys.shape[1:] or keys.shape[:2] != values.shape[:2] or len(keys) != spans.num_tokens:
+        raise ValueError(
+            f"source2token: expected query (h, d_k), keys (T, h, d_k), values (T, h, d_v) with T = {spans.num_tokens} "
+            f"from sentence_offsets, got {tuple(query.shape)}, {tuple(keys.shape)}, {tuple(values.shape)}"
+        )
+    if keys.dtype in (torch.float16, torch.bfloat16):
+        return source2token(query.float(), keys.float(), values.float(), sentence_offsets).to(values.dtype)
+    scores = torch.einsum("thd,hd->th", keys, query) / math.sqrt(query.shape[-1])
+    weights = spans_softmax(scores, spans)
+    return sum_over_spans(weights.unsqueeze(-1) * values, spans)
+
+
+def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
+    """Return the mean of each sentence's words, weighted by the softmax of their scores: source2token before W^V.
+
+    Args:
+        scores: (T, h).
+        words: (T, d), the same for all heads; never copied for each of them.
+        spans: the words of each sentence.
+
+    Returns:
+        (h, S, d), in the type of `words`, computed in float32 at least.
+
+    Raises:
+        ValueError: a sentence has no token.
+    """
+    _check_words(spans)
+    tokens, heads = scores.shape
+    precise = torch.promote_types(words.dtype, torch.float32)
+    weights = spans_softmax(scores.to(precise), spans).T.reshape(-1)  # (h·T,)
+    token = torch.arange(tokens, device=words.device)
+    begin = spans.offsets[:-1] + torch.arange(heads, device=words.device)[:, None] * tokens  # (h, S)
+    means = functional.embedding_bag(
+        token.repeat(heads), words.to(precise), begin.flatten(), mode="sum", per_sample_weights=weights
+    )
+    return means.view(heads, len(spans), words.shape[1]).to(words.dtype)
+
+
+def spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
+    """Return the softmax of scores (T, ...) over the tokens of each span, (T, ...)."""
+    span = spans.span_of_token
+    index = span.view(-1, *(1,) * (scores.dim() - 1)).expand_as(scores)
+    top = scores.new_full((len(spans), *scores.shape[1:]), -torch.inf)
+    top = top.scatter_reduce_(0, index, scores.detach(), "amax")
+    exponentials = (scores - top.index_select(0, span)).exp()
+    return exponentials / sum_over_spans(exponentials, spans).index_select(0, span)
+
+
+def sum_over_spans(values: Tensor, spans: Spans) -> Tensor:
+    """Return the sum of values (T, ...) over each span, (number of spans, ...)."""
+    return values.new_zeros((len(spans), *values.shape[1:])).index_add(0, spans.span_of_token, values)
+
+
+def _check_words(spans: Spans) -> None:
+    if isinstance(spans, BoundedSpans):
+        return  # the host cannot look; a sentence without a token is then 0
+    empty = (spans.lengths == 0).nonzero()[0]
+    if len(empty):
+        raise ValueError(f"source2token: sentence {empty[0]} has no token, so there is nothing to attend to")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional import costs
+from docnmt.functional import packed as costs
 from docnmt.functional.kernels import takes_choice
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.top_t import padding, take_top_t

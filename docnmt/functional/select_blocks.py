@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional import costs
+from docnmt.functional import packed as costs
 from docnmt.functional.select_all import at_once, top_sentences
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.sentence_blocks import SentenceBlocks, block_queries

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional import costs
+from docnmt.functional import packed as costs
 from docnmt.functional.ranking import best_children, ranked_children
 from docnmt.functional.select_all import at_once, chunk_rows, document_runs
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy

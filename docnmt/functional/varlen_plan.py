@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional import costs
+from docnmt.functional import packed as costs
 from docnmt.functional.dispatch import Assignments, tiles_of
+from docnmt.functional.packed import Sequences
 from docnmt.functional.selection import Selection
-from docnmt.functional.varlen import Sequences
 from docnmt.layout import Spans
 
 #: Sequences of a call, at most: they are the second dimension of a grid of CUDA blocks.

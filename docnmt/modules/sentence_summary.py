@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.functional import source2token
-from docnmt.functional.source2token import weighted_means
+from docnmt.functional.packed import weighted_means
 from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.sublayer import OwnStart

@@ -42,7 +42,7 @@ from torch.utils._pytree import tree_iter, tree_map
 
 import docnmt
 from docnmt.functional import kernels as triton_kernels
-from docnmt.functional import varlen
+from docnmt.functional import packed as varlen
 from docnmt.runtime import graphs
 
 NAME = "pretended"

@@ -36,8 +36,8 @@ from linear_ways import (
 from torch import Tensor
 
 from docnmt.functional import LinearState, linear_attention, relative_attention_term
-from docnmt.functional.costs import LINEAR_BLOCK
 from docnmt.functional.linear import feature_map
+from docnmt.functional.packed import LINEAR_BLOCK
 from docnmt.runtime import tuning as runtime
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from docnmt.functional.costs import LINEAR_BLOCK
 from docnmt.functional.linear import feature_map
+from docnmt.functional.packed import LINEAR_BLOCK
 
 Features = Callable[[Tensor], Tensor]
 

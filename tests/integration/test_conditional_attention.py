@@ -64,7 +64,7 @@ def test_several_plans(monkeypatch):
     """Heads are planned in groups when there are many assignments; here one by one."""
     layout, inputs = self_attention_inputs()
     whole = reference.values_and_gradients(attend(layout, layout, 2), inputs)
-    monkeypatch.setattr("docnmt.functional.costs.TILE_ASSIGNMENTS", 1)
+    monkeypatch.setattr("docnmt.functional.packed.TILE_ASSIGNMENTS", 1)
     reference.assert_same(reference.values_and_gradients(attend(layout, layout, 2), inputs), whole, 1e-13)
 
 

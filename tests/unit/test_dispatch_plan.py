@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from docnmt.functional import costs
+from docnmt.functional import packed as costs
 from docnmt.functional.dispatch import DispatchPlan, plan_dispatch
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout

@@ -1,4 +1,4 @@
-"""What half and double of each tuning constant of `docnmt/functional/costs.py` cost on this CPU.
+"""What half and double of each tuning constant of `docnmt/functional/packed.py` cost on this CPU.
 
     OMP_NUM_THREADS=1 python tools/bench/costs.py [--repeats 5] [NAME …]
 
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from docnmt import functional
-from docnmt.functional import costs
+from docnmt.functional import packed as costs
 from docnmt.functional.conditional import select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.layout import DocumentLayout
