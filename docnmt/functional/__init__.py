@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from docnmt.functional.linear import relative_attention_term as relative_attention_term
     from docnmt.functional.loss import chunked_cross_entropy as chunked_cross_entropy
     from docnmt.functional.packed import packed_attention as packed_attention
-    from docnmt.functional.top_t import keep_top_t as keep_top_t
+    from docnmt.functional.selection import keep_top_t as keep_top_t
     from docnmt.functional.tree import SentenceTree as SentenceTree
     from docnmt.functional.tree import build_tree as build_tree
 
@@ -30,7 +30,7 @@ _HOMES = {
     "conditional_attention": "conditional",
     "conditional_attention_step": "conditional",
     "hierarchical_conditional_attention": "conditional",
-    "keep_top_t": "top_t",
+    "keep_top_t": "selection",
     "linear_attention": "linear",
     "packed_attention": "packed",
     "packed_linear_attention": "linear",

@@ -17,11 +17,18 @@ from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.decoding import attend_spans
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.kernels import takes_chosen
-from docnmt.functional.select_all import top_sentences
-from docnmt.functional.select_blocks import find_sentences
-from docnmt.functional.select_tree import descend
-from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, in_float32, subtract_largest
-from docnmt.functional.top_t import kept_mask
+from docnmt.functional.selection import (
+    Keys,
+    Queries,
+    Selection,
+    SelectionPolicy,
+    descend,
+    find_sentences,
+    in_float32,
+    kept_mask,
+    subtract_largest,
+    top_sentences,
+)
 from docnmt.functional.tree import SentenceTree, cumulative_keys
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.transfer import to_device

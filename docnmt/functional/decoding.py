@@ -15,9 +15,7 @@ from torch.nn import functional
 
 from docnmt.functional import SentenceTree
 from docnmt.functional.kernels import takes_kernels
-from docnmt.functional.select_blocks import many_sentences
-from docnmt.functional.selection import Keys, SelectionPolicy, in_float32
-from docnmt.functional.sentence_blocks import SentenceBlocks
+from docnmt.functional.selection import Keys, SelectionPolicy, SentenceBlocks, in_float32, many_sentences
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.transfer import to_device
 from docnmt.runtime.tuning import INVARIANT_KEYS

@@ -1,20 +1,226 @@
-"""The data types of sentence selection: queries, keys, the policy of the selection, and its result.
-
-`docnmt.functional.conditional` leads from the first to the last, and from there to the attention's output.
-"""
+"""Which sentences a query keeps: policies, relevance, the t largest of its document."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional.sentence_blocks import SentenceBlocks
-from docnmt.functional.top_t import check_t
+from docnmt.functional import packed as costs
+from docnmt.functional.kernels import takes_choice
+from docnmt.functional.ranking import best_children, ranked_children
 from docnmt.functional.tree import TreeIndex, cumulative_keys, on_device
 from docnmt.layout import DocumentLayout
+from docnmt.runtime.transfer import to_device
+
+# The sentences of long documents in blocks of neighbours, so that blocks can be compared before sentences are.
+
+
+_FIRST = 16  # a document of 16·m² sentences has blocks of m: comparing a block costs less than comparing its members
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceBlocks:
+    """The sentences of documents in blocks of m neighbours, m by the length of each document.
+
+    Attributes:
+        layout: the blocks as sentences.
+        keys: (B, h, 2·d_k), by which blocks are compared with `block_queries`.
+        first, last: (B,) int64, the sentences at the ends of each block.
+        hidden: (B, m) bool, which members are not there, or without a word; None: there is no such.
+        columns: (h·B·d_k, m), the members' keys feature by feature.
+    """
+
+    layout: DocumentLayout
+    keys: Tensor
+    first: Tensor
+    last: Tensor
+    hidden: Tensor | None
+    columns: Tensor
+
+    @classmethod
+    def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:
+        """Make blocks of sentences with keys (S, h, d_k). Non-finite keys count as 0; empty sentences are left out."""
+        coarse, first, last, hidden, complete = _blocks(layout)
+        members = first[:, None] + torch.arange(hidden.shape[1], device=first.device)
+        members = torch.minimum(members, last[:, None])
+        k = sentence_k.nan_to_num(0, 0, 0).index_select(0, members.flatten()).unflatten(0, members.shape)
+        k = k.masked_fill(hidden[..., None, None], 0)  # (B, m, h, d)
+        no_key = hidden[..., None, None] & ~hidden.all(1)[:, None, None, None]
+        largest, smallest = k.masked_fill(no_key, -torch.inf).amax(1), k.masked_fill(no_key, torch.inf).amin(1)
+        columns = k.permute(2, 0, 3, 1).reshape(-1, hidden.shape[1])
+        return cls(coarse, torch.cat([largest, smallest], -1), first, last, None if complete else hidden, columns)
+
+
+def block_queries(q: Tensor) -> Tensor:
+    """Return block queries (…, 2d) for queries (…, d).
+
+    Their product with a block's key, Σ_i max(q_i·largest_i, q_i·smallest_i), is an upper bound of the products of q
+    with the keys of the block's sentences.
+    """
+    return torch.cat([q.clamp(min=0), q.clamp(max=0)], -1)
+
+
+def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor, bool]:
+    """Return the blocks of a layout; they are cached with it.
+
+    Returns:
+        the blocks as a layout; their first and last sentences (B,); (B, m) bool, True for hidden members; True if no
+        member is hidden.
+    """
+    return layout.sentences.derive((_blocks, layout.document_sentences), lambda: _make_blocks(layout))
+
+
+def _make_blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor, bool]:
+    lengths, starts = layout.document_sentences.lengths, layout.document_sentences.host
+    size = 1 << np.ceil(np.log2(np.maximum(lengths / _FIRST, 1)) / 2).astype(np.int64)  # m of each document
+    counts = -(-lengths // size)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    number = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)  # of a block in its document
+    begin = np.repeat(starts[:-1], counts) + number * np.repeat(size, counts)
+    end = np.minimum(begin + np.repeat(size, counts), np.repeat(starts[1:], counts))
+    members = begin[:, None] + np.arange(size.max(initial=1))
+    hidden = (members >= end[:, None]) | (layout.sentences.lengths[np.minimum(members, end[:, None] - 1)] == 0)
+    words = np.concatenate([layout.sentences.host[begin], layout.sentences.host[-1:]])
+    coarse = DocumentLayout(torch.from_numpy(words), torch.from_numpy(offsets))
+    arrived = to_device([words, offsets, begin, end - 1, hidden], layout.sentence_offsets.device)
+    first, last, beyond = arrived[2:]
+    return coarse.moved(arrived[0], arrived[1]), first, last, beyond, not hidden.any()
+
+
+# KeepTopT, and `take_top_t`, the routine behind it that flat selection uses, too.
+
+
+def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
+    """Keeps the t largest scores of each row and sets the others to -inf.
+
+    Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equation 4. Ties keep the lowest
+    index, so that exactly min(t, selectable) scores stay. Differentiable in `scores`.
+
+    Args:
+        scores: (..., n).
+        t: how many stay.
+        mask: (..., n) bool, False = not selectable.
+
+    Returns:
+        (..., n).
+
+    Raises:
+        ValueError: t is below 1, or the mask is not a bool tensor that fits the scores.
+    """
+    check_t(t)
+    if mask is not None and (mask.dtype != torch.bool or not _fits(mask, scores)):
+        raise ValueError(
+            f"mask: expected bool of shape {tuple(scores.shape)}, got {mask.dtype} of shape {tuple(mask.shape)}"
+        )
+    selectable = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+    if scores.numel() == 0:
+        return selectable
+    n = scores.shape[-1]
+    columns = selectable.detach().reshape(-1, n).T  # (n, rows): `take_top_t` works on columns
+    columns = columns.double() if columns.dtype == torch.float64 else columns.float()
+    if torch.isposinf(columns).any():  # infinities must be comparable by subtraction: ranks will do
+        columns = torch.where(
+            columns == -torch.inf, -torch.inf, columns.unique(return_inverse=True)[1].to(columns.dtype)
+        )
+    columns = functional.pad(columns, (0, 0, 0, padding(n)), value=-torch.inf)
+    values, indices = take_top_t(columns, min(t, n))
+    kept = kept_mask(values, indices, columns)[:n].T.reshape(scores.shape)
+    return selectable.masked_fill(~kept, -torch.inf)
+
+
+def kept_mask(values: Tensor, indices: Tensor, like: Tensor) -> Tensor:
+    """Bool tensor in the shape of `like`, True at the indices along the last axis but one whose value is not -inf."""
+    return torch.zeros_like(like).scatter_add_(-2, indices, (values != -torch.inf).to(like.dtype)) != 0
+
+
+def check_t(t: int, name: str = "t") -> None:
+    """Raise ValueError where fewer than one score would stay."""
+    if t < 1:
+        raise ValueError(f"{name}: must be at least 1, got {t}")
+
+
+def _fits(mask: Tensor, scores: Tensor) -> bool:
+    try:
+        return mask.broadcast_to(scores.shape) is not None
+    except RuntimeError:
+        return False
+
+
+def padding(n: int) -> int:
+    """Return the number of rows of -inf to append to n candidates for `take_top_t`."""
+    return -n % _group(n) if _group(n) > 1 else 0
+
+
+def _group(n: int) -> int:
+    """Return the number of candidates in a group of the tournament; 1 if searching all of them is faster."""
+    return 1 if n <= 64 else 8 if n <= 256 else 16 if n <= 1024 else 32
+
+
+def take_top_t(scores: Tensor, t: int) -> tuple[Tensor, Tensor]:
+    """Return the t largest of n candidates for many queries at once; ties keep the lowest index. Overwrites `scores`.
+
+    A tournament: groups of candidates keep their maximum, groups of groups theirs. The winner is found from the top
+    down and taken out, and only the maxima above it are computed anew. All of it is plain arithmetic along the queries,
+    which are neighbours in memory: several times faster than sorting each query's candidates.
+
+    Args:
+        scores: (..., n, R) contiguous float, of R queries, n including `padding`; -inf = not selectable.
+        t: at most n.
+
+    Returns:
+        values and indices (int64), (..., t, R), largest first; the value is -inf where nothing was left.
+    """
+    levels, group = [scores], _group(scores.shape[-2])
+    while group > 1 and levels[-1].shape[-2] > 2 * group and levels[-1].shape[-2] % group == 0:
+        levels.append(levels[-1].unflatten(-2, (-1, group)).amax(-2))
+    within = torch.arange(group, device=scores.device).unsqueeze(-1)
+    values, indices = [], []
+    for taken in range(t):
+        best = levels[-1].amax(-2, keepdim=True)
+        path = [_first(levels[-1], best)]
+        members = []
+        for level in levels[-2::-1]:
+            members.append(level.gather(-2, path[-1] * group + within))
+            path.append(path[-1] * group + _first(members[-1], best))
+        values.append(best)
+        indices.append(path[-1])
+        if taken + 1 < t:
+            _remove_winner(levels, path, members, group)
+    return torch.cat(values, -2), torch.cat(indices, -2)
+
+
+def _first(scores: Tensor, best: Tensor) -> Tensor:
+    """Index of the first score that equals the best: (..., n, R), (..., 1, R) → (..., 1, R).
+
+    Where the best is NaN, or nothing is left, any valid index. The sign of the difference is 0 there and -1 elsewhere;
+    on a CPU comparing and selecting would be four times slower. On a card it is the calls that take the time.
+    """
+    if scores.device.type != "cpu":
+        return scores.argmax(-2, keepdim=True)
+    n = scores.shape[-2]
+    countdown = torch.arange(n - 1, -1, -1, dtype=scores.dtype, device=scores.device).unsqueeze(-1)
+    found = (scores - best).sign_().mul_(n).add_(countdown).amax(-2, keepdim=True)
+    return (n - 1 - found).long().clamp_(0, n - 1)  # -inf minus -inf is NaN
+
+
+def _remove_winner(levels: list[Tensor], path: list[Tensor], members: list[Tensor], group: int) -> None:
+    """Removes the winner at the end of `path` and renews the maxima above it."""
+    gone = torch.full_like(levels[-1][..., :1, :], -torch.inf)
+    for level, index, siblings in zip(levels[:-1], path[:0:-1], members[::-1], strict=True):
+        level.scatter_(-2, index, gone)
+        gone = siblings.scatter_(-2, index % group, gone).amax(-2, keepdim=True)
+    levels[-1].scatter_(-2, path[0], gone)
+
+
+# The data types of sentence selection: queries, keys, the policy of the selection, and its result.
+#
+# `docnmt.functional.conditional` leads from the first to the last, and from there to the attention's output.
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,3 +380,393 @@ def subtract_largest(kept: Tensor) -> Tensor:
 def in_float32(x: Tensor) -> Tensor:
     """Return half types in float32, other types unchanged."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+# Flat selection: every word and head compares its query with the keys of all sentences of its document.
+#
+# Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 3 and 4.
+
+
+def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
+    """Top t of the relevances q·sentence/√d_k among the visible non-empty sentences of the query's own document.
+
+    Works in chunks of queries of one or a few documents, so that a query costs its own document's sentences. A key that
+    is not finite counts as 0 here, so that it cannot disturb the order of the others.
+    """
+    if takes_choice(queries.sentences, keys.sentences, policy.top_t):
+        from docnmt.functional.kernels.attention import choose_sentences
+
+        layouts, earlier = (queries.layout, keys.layout), policy.visible == "earlier"
+        return Selection(*choose_sentences(queries.sentences, keys.sentences, *layouts, policy.top_t, earlier=earlier))
+    q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).permute(1, 2, 0)  # (h, d_k, Tq)
+    k = keys.sentences.transpose(0, 1).nan_to_num(0, 0, 0)  # (h, Sk, d_k)
+    selection = Selection.empty(queries.sentences, policy.top_t)
+    chunk = at_once(q.device, costs.SELECT_CHUNK)
+    seen = _visible_sentences(queries.layout, keys.layout, policy.visible)
+    for tokens, documents in document_runs(queries.layout, keys.layout, heads=len(k)):
+        sentences = slice(*keys.layout.document_sentences.host[[documents.start, documents.stop]].tolist())
+        n = sentences.stop - sentences.start
+        run_keys = functional.pad(k[:, sentences], (0, 0, 0, padding(n)))
+        alone = len(documents) == 1
+        some = max(1, min(len(k), chunk // (n * costs.SELECT_ROWS)))
+        step = chunk_rows(chunk // (n * some))
+        for start in range(tokens.start, tokens.stop, step):
+            rows = slice(start, min(start + step, tokens.stop))
+            n = int(seen.stop[rows].max()) - sentences.start
+            if n == 0:
+                continue
+            hidden = seen.hidden(range(sentences.start, sentences.start + n), rows, q)
+            for head in range(0, len(k), some):
+                heads = slice(head, head + some)
+                scores = run_keys[heads, : n + padding(n)] @ q[heads, :, rows]  # (heads, n and padding, rows)
+                scores[:, n:] = -torch.inf
+                if hidden is not None:
+                    scores[:, :n] += hidden
+                every = n <= policy.top_t and alone
+                values, indices = _in_order(scores[:, :n]) if every else take_top_t(scores, min(policy.top_t, n))
+                # a query that is not finite keeps anything, but in its own document
+                inside = (indices + sentences.start).clamp_(min=seen.lowest[rows], max=seen.highest[rows])
+                selection.write(heads, rows, inside, values)
+    return selection
+
+
+def _in_order(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return all n scores of (heads, n, rows) and their indices like `take_top_t`, but in order of index."""
+    return scores, torch.arange(scores.shape[1], device=scores.device).unsqueeze(-1).expand_as(scores)
+
+
+@dataclass(frozen=True)
+class _Visible:
+    """The key sentences that each query token may see.
+
+    Attributes:
+        first, stop: (Tq,) int64 on the host, the first of them and the one after the last.
+        vacant: (Sk,) bool on the host, which key sentences have no word.
+        lowest, highest: (Tq,) int64, the first and the last; an index that there is, where there is none of them.
+        begin, end, empty: `first`, `stop` and `vacant` on the device.
+    """
+
+    first: np.ndarray
+    stop: np.ndarray
+    vacant: np.ndarray
+    lowest: Tensor
+    highest: Tensor
+    begin: Tensor
+    end: Tensor
+    empty: Tensor
+
+    def hidden(self, sentences: range, rows: slice, like: Tensor) -> Tensor | None:
+        """(n, rows), -inf for a sentence that a query may not choose, else 0; None: there is no such."""
+        begins, ends = self.first[rows].max() <= sentences.start, self.stop[rows].min() >= sentences.stop
+        if begins and ends and not self.vacant[sentences.start : sentences.stop].any():
+            return None
+        index = torch.arange(sentences.start, sentences.stop, device=like.device)[:, None]
+        unseen = (index < self.begin[rows]) | (index >= self.end[rows])
+        unseen |= self.empty[sentences.start : sentences.stop, None]
+        return like.new_zeros(unseen.shape).masked_fill_(unseen, -torch.inf)
+
+
+def _visible_sentences(query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str) -> _Visible:
+    """Return the visible sentences of a pair of layouts; they are cached with the query layout."""
+    key = (_visible_sentences, key_layout.sentences, key_layout.document_sentences, query_layout.documents, visible)
+    return query_layout.sentences.derive(key, lambda: _make_visible(query_layout, key_layout, visible))
+
+
+def _make_visible(query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str) -> _Visible:
+    documents = np.repeat(np.arange(query_layout.num_documents), query_layout.documents.lengths)
+    bounds = key_layout.document_sentences.host
+    first, stop = bounds[documents], bounds[documents + 1]
+    if visible == "earlier":
+        own = np.repeat(np.arange(query_layout.num_sentences), query_layout.sentences.lengths)
+        stop = first + own - query_layout.document_sentences.host[documents]
+    empty = key_layout.sentences.lengths == 0
+    lowest, highest = (np.minimum(x, key_layout.num_sentences - 1) for x in (first, np.maximum(stop - 1, first)))
+    arrays = to_device([lowest, highest, first, stop, empty], query_layout.sentence_offsets.device)
+    return _Visible(first, stop, empty, *arrays)
+
+
+def document_runs(
+    query_layout: DocumentLayout, key_layout: DocumentLayout, *, heads: int
+) -> Iterator[tuple[slice, range]]:
+    """Yield (query tokens, documents): runs of one document, or of several small ones."""
+    tokens, sentences = query_layout.documents.host.tolist(), key_layout.document_sentences.host.tolist()
+    start, number = 0, query_layout.num_documents
+    joint = at_once(query_layout.sentence_offsets.device, costs.SELECT_JOINT)
+    while start < number:
+        stop = start + 1
+        while stop < number and (
+            heads * (tokens[stop + 1] - tokens[start]) * (sentences[stop + 1] - sentences[start]) <= joint
+        ):
+            stop += 1
+        if sentences[start] < sentences[stop]:
+            yield slice(tokens[start], tokens[stop]), range(start, stop)
+        start = stop
+
+
+def at_once(device: torch.device, on_cpu: int) -> int:
+    """Return the number of values to compute at a time: `on_cpu` on a CPU, `costs.CARD_CHUNK` on any other device."""
+    return on_cpu if device.type == "cpu" else costs.CARD_CHUNK
+
+
+def chunk_rows(rows: int) -> int:
+    """Round to an odd multiple of a cache line: columns a power of two apart would share one cache set."""
+    return max(1, rows // 32) * 32 - 16
+
+
+# The search for the t most relevant sentences through blocks of neighbouring sentences, for long documents.
+#
+# A block is ranked by an upper bound of its sentences' relevances (Tang et al. 2024, Quest), which does not miss a
+# single
+# very relevant sentence, as a mean over the block would. Then the sentences of the best 2t blocks are compared. Both
+# steps take O(√n) products per query.
+
+
+_FEW = 2048  # sentences of a document up to which all are compared: hardly dearer in a pass, twice as dear in a step
+_LEAST = 512  # and so many times t
+_WIDER = 2  # blocks that are looked into, for each sentence that is kept
+
+
+def many_sentences(layout: DocumentLayout, t: int) -> np.ndarray:
+    """(D,) bool on the host: the documents in which t sentences are found through blocks."""
+    many: np.ndarray = layout.document_sentences.lengths > _compared(t)
+    return many
+
+
+def _compared(t: int) -> int:
+    """The number of sentences of a document up to which all are compared."""
+    return max(_FEW, _LEAST * t)
+
+
+def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
+    """Return the top t sentences; in a long document, only those of the 2t most relevant blocks are compared."""
+    if keys.layout.document_sentences.max_length <= _compared(policy.top_t):
+        return top_sentences(queries, keys, policy)
+    many = many_sentences(keys.layout, policy.top_t)
+    found = _through_blocks(queries, keys, policy.top_t)
+    if many.all():
+        return found
+    every = top_sentences(queries, keys, policy)
+    key = (many_sentences, policy.top_t)
+    device = found.sentences.device
+    many_documents = keys.layout.document_sentences.derive(key, lambda: on_device(many, device))
+    choose = many_documents[queries.layout.document_of_token, None]  # (Tq, 1)
+    return Selection(
+        torch.where(choose, found.sentences, every.sentences), torch.where(choose, found.relevance, every.relevance)
+    )
+
+
+def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
+    blocks = SentenceBlocks.of(keys.sentences, keys.layout) if keys.blocks is None else keys.blocks
+    coarse = Keys(keys.words, keys.values, blocks.keys, blocks.layout)
+    asked = replace(queries, sentences=block_queries(queries.sentences))
+    best = top_sentences(asked, coarse, SelectionPolicy(_WIDER * t))
+    heads, width = queries.sentences.shape[1:]
+    q = (queries.sentences / math.sqrt(width)).transpose(0, 1).flatten(0, 1)  # (h·Tq, d)
+    head = torch.arange(heads, device=q.device)[:, None, None] * len(blocks.keys)
+    block, rows = best.sentences.flatten(0, 1), (best.sentences + head).flatten(0, 1)  # (h·Tq, 2t)
+    size = blocks.columns.shape[1]
+    missing = (best.relevance == -torch.inf).flatten(0, 1)
+    selection = Selection.empty(queries.sentences, t)
+    sentences, relevance = selection.sentences.flatten(0, 1), selection.relevance.flatten(0, 1)  # views
+    step = max(1, at_once(q.device, costs.BLOCK_PRODUCTS) // (rows.shape[1] * width))
+    for start in range(0, len(q), step):
+        part = slice(start, start + step)
+        scores = _scores(q[part], blocks.columns, rows[part])  # (step, 2t, m)
+        if blocks.hidden is not None:
+            scores.masked_fill_(blocks.hidden[block[part]], -torch.inf)
+        scores = scores.masked_fill_(missing[part, :, None], -torch.inf).flatten(1)
+        relevance[part], place = scores.topk(t)
+        chosen = block[part].gather(1, place // size)
+        sentences[part] = torch.minimum(blocks.first[chosen] + place % size, blocks.last[chosen])
+    return selection
+
+
+def _scores(q: Tensor, columns: Tensor, rows: Tensor) -> Tensor:
+    """q (n, d) · the members of blocks `rows` (n, w) → (n, w, m).
+
+    A product with a block is the sum of the rows of its (d, m) columns, weighted by the query: `embedding_bag` reads
+    them where they stand. Gathering the keys first takes twice as long.
+    """
+    width, (n, blocks) = q.shape[1], rows.shape
+    feature = torch.arange(width, dtype=torch.int32, device=q.device)
+    index = (rows * width).to(torch.int32)[..., None] + feature  # (n, w, d)
+    begin = torch.arange(0, index.numel(), width, dtype=torch.int32, device=q.device)
+    weights = q[:, None].expand(-1, blocks, -1).reshape(-1)
+    scores = functional.embedding_bag(index.flatten(), columns, begin, mode="sum", per_sample_weights=weights)
+    return scores.view(n, blocks, -1)
+
+
+# TraverseTree: down the trees of all documents, keeping the top t nodes of each level.
+#
+# Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", section 3.3.2.
+#
+# All words and heads of a run of documents descend together. A node is named by its *place* in its level; the children
+# of
+# place p have the places 2p and 2p + 1, and their relevances stand side by side. Those of the upper levels are one
+# product, of up to 128 nodes each; below them only the children of kept nodes are looked at, 2t a level, t rounded up
+# to
+# a power of two.
+
+
+def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
+    """The sentences that stay after the last level, with their cumulative relevance.
+
+    A node without a word below it, like an empty sentence, is never kept.
+    """
+    assert keys.tree is not None
+    assert keys.cumulative is not None
+    by_node, t = policy.select_on == "node", policy.top_t
+    node_k = keys.relevance if by_node else keys.cumulative  # what nodes are kept by
+    q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).transpose(0, 1).contiguous()  # (h, Tq, d_k)
+    selection = Selection.empty(queries.sentences, t)
+    for tokens, documents in document_runs(queries.layout, keys.layout, heads=len(q)):
+        levels = _levels(keys.tree, documents, keys.layout, t)
+        upper = node_k.index_select(0, levels.upper_nodes).transpose(0, 1).contiguous()  # (h, 2·pairs, d_k)
+        hidden = q.new_zeros(len(levels.upper_nodes)).masked_fill_(levels.hidden, -torch.inf)
+        step = chunk_rows(at_once(q.device, costs.TREE_CHUNK) // max(1, upper.shape[:2].numel()))
+        for start in range(tokens.start, tokens.stop, step):
+            rows = slice(start, min(start + step, tokens.stop))
+            scores = torch.baddbmm(hidden, q[:, rows], upper.mT)  # (h, rows, 2·pairs)
+            document = queries.layout.document_of_token[rows] - documents.start
+            descent = _Descent(q[:, rows], node_k, scores.unflatten(2, (-1, 2)), levels, document)
+            values, leaves = descent.down(t)
+            if by_node:
+                total = _dots(q[:, rows], keys.cumulative, descent.nodes(0, leaves))
+                values = total.masked_fill_(values == -torch.inf, -torch.inf)
+            sentences = descent.sentences(leaves).clamp_(max=keys.layout.num_sentences - 1)
+            selection.write(slice(None), rows, sentences.transpose(0, 1), values.transpose(0, 1))
+    return selection
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """The trees of a run of documents, levels from the leaves up. A root stands in all levels above its own, too.
+
+    Attributes:
+        size, node, pair: (levels, documents) int64: nodes, the first one, and its pair among the upper ones.
+        first_sentence: (documents,) int64.
+        first: the level to begin at: all nodes of the next one are kept, being no more than t in any document.
+        low: the lowest of the upper levels.
+        widest: nodes of the widest level.
+        upper_nodes: the nodes of the levels from `low` to `first`, in pairs; one more pair after each level of each
+            document, and a last node without a sibling has some other beside it.
+        hidden: bool, which of them are not nodes of the level, or without a word.
+        filled: (N,) whether a node has words; None if all of this run have.
+    """
+
+    size: Tensor
+    node: Tensor
+    pair: Tensor
+    first_sentence: Tensor
+    first: int
+    low: int
+    widest: int
+    upper_nodes: Tensor
+    hidden: Tensor
+    filled: Tensor | None
+
+    @classmethod
+    def of_run(cls, index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
+        """The levels of the trees of some documents."""
+        part = slice(documents.start, documents.stop)
+        exists = index.level_size[:, part]
+        root = index.node_spans.host[documents.start + 1 : documents.stop + 1] - 1
+        size = np.where(exists > 0, exists, np.minimum(exists[0], 1))
+        node = np.where(exists > 0, index.level_start[:, part], np.maximum(root, 0))
+        widest = size.max(1)  # shrinks upwards
+        first = max(0, int((widest > t).sum()) - 1)
+        low = min(first + 1, int((widest > costs.TREE_WIDE).sum()))
+        pairs = (size[low : first + 1].ravel() + 1) // 2 + 1
+        pair = np.cumsum(pairs) - pairs
+        place = np.arange(2 * pairs.sum()) - np.repeat(2 * pair, 2 * pairs)
+        beyond = place >= np.repeat(size[low : first + 1].ravel(), 2 * pairs)
+        nodes = np.repeat(node[low : first + 1].ravel(), 2 * pairs) + np.where(beyond, 0, place)
+        filled = index.filled_nodes(key_layout)
+        span = index.node_spans.host[part.start], index.node_spans.host[part.stop]
+        pair = np.concatenate([np.zeros_like(size[:low]), pair.reshape(-1, len(documents))])
+        arrays = [size, node, pair, nodes, beyond | ~filled[nodes]]
+        arrays += [] if filled[span[0] : span[1]].all() else [filled]
+        moved = to_device(arrays, index.document_offsets.device)
+        return cls(
+            size=moved[0],
+            node=moved[1],
+            pair=moved[2],
+            first_sentence=index.document_offsets[part],
+            first=first,
+            low=low,
+            widest=int(widest[0]),
+            upper_nodes=moved[3],
+            hidden=moved[4],
+            filled=moved[5] if len(moved) > 5 else None,
+        )
+
+
+def _levels(index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
+    """Made once for a layout: all layers of a model share them."""
+    key = (_levels, key_layout.document_sentences, documents, t)
+    return key_layout.sentences.derive(key, lambda: _Levels.of_run(index, documents, key_layout, t))
+
+
+class _Descent:
+    """Queries (h, R, d_k) of documents (R,) of a run, the relevances of the upper pairs (h, R, pairs, 2), all keys."""
+
+    def __init__(self, queries: Tensor, keys: Tensor, scores: Tensor, levels: _Levels, document: Tensor) -> None:
+        self.queries, self.keys, self.levels = queries, keys, levels
+        self.table = torch.view_as_complex(scores.flatten(0, 2))  # both numbers of a pair at once
+        self.size, self.node = levels.size[:, document], levels.node[:, document]  # (levels, R)
+        heads, rows, pairs = scores.shape[:3]
+        own = torch.arange(heads * rows, device=document.device).view(heads, rows) * pairs
+        self.pair = levels.pair[:, None, document] + own  # (levels, h, R), in the table
+        self.first_sentence = levels.first_sentence[document]
+
+    def down(self, t: int) -> tuple[Tensor, Tensor]:
+        """(≤ t, h, R) scores of the leaves that stay, and their places; a place beyond the last where none stays."""
+        shape, stay = self.queries.shape[:2], min(t, self.levels.widest)
+        width = 1 << (stay - 1).bit_length()
+        kept, pairs = torch.arange(width, device=self.queries.device).view(-1, 1, 1), (self.size + 1) // 2
+        for level in range(self.levels.first, -1, -1):
+            kept = torch.minimum(kept, pairs[level]).expand(-1, *shape)  # the pair after the last is hidden
+            scores = self._scores(level, kept)
+            if level == 0:
+                values, kept = ranked_children(scores, kept.flatten(1), stay)
+            else:
+                kept = best_children(scores, kept.flatten(1), stay)
+                if stay < width:
+                    kept = functional.pad(kept, (0, 0, 0, width - stay), value=self.levels.widest)
+            kept = kept.view(-1, *shape)
+        return values.view(-1, *shape), kept
+
+    def nodes(self, level: int, places: Tensor) -> Tensor:
+        """The node at each place; for a place beyond the last, one of the same document."""
+        return torch.minimum(places, (self.size[level] - 1).clamp_(min=0)) + self.node[level]
+
+    def sentences(self, leaves: Tensor) -> Tensor:
+        """The sentence of each leaf; for a place beyond the last, any near it."""
+        return torch.minimum(leaves, (self.size[0] - 1).clamp_(min=0)) + self.first_sentence
+
+    def _scores(self, level: int, parents: Tensor) -> Tensor:
+        """(T, h·R, 2): relevance of the children of places (T, h, R), -inf where there is none or it has no word."""
+        if level >= self.levels.low:
+            pairs = self.table.index_select(0, (parents + self.pair[level]).flatten())
+            return torch.view_as_real(pairs).view(len(parents), -1, 2)
+        children = torch.stack([2 * parents, 2 * parents + 1], 1)  # (T, 2, h, R)
+        nodes = self.nodes(level, children)
+        scores = _dots(self.queries, self.keys, nodes.flatten(0, 1)).view_as(children)
+        hidden = children >= self.size[level]
+        if self.levels.filled is not None:
+            hidden |= ~self.levels.filled[nodes]
+        return scores.masked_fill_(hidden, -torch.inf).flatten(2).mT.contiguous()
+
+
+def _dots(queries: Tensor, keys: Tensor, nodes: Tensor) -> Tensor:
+    """queries (h, R, d) · keys (N, h, d) at nodes (c, h, R) → (c, h, R), a piece at a time."""
+    heads, width = len(queries), queries.shape[-1]
+    head = torch.arange(heads, device=nodes.device).view(-1, 1)
+    index = (nodes * heads + head).flatten(1).T.contiguous()  # (h·R, c)
+    flat_q, flat_k = queries.reshape(-1, 1, width), keys.reshape(-1, width)
+    step = max(1, at_once(nodes.device, costs.TREE_DOTS) // (index.shape[1] * width))
+    dots = [
+        flat_k.index_select(0, part.flatten()).view(*part.shape, width).mul_(q).sum(-1)
+        for part, q in zip(torch.split(index, step), torch.split(flat_q, step), strict=True)
+    ]
+    return torch.cat(dots).T.reshape(nodes.shape)

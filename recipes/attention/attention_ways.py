@@ -23,8 +23,7 @@ from docnmt.functional import (
 )
 from docnmt.functional.conditional import choose_backend, select, selective_attention_step
 from docnmt.functional.dispatch import dispatch_attention
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.sentence_blocks import SentenceBlocks
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy, SentenceBlocks
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_attention import ConditionalAttention, SummaryEncoder
 from docnmt.modules.context_sublayers import EncoderContext

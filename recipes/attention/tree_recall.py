@@ -44,8 +44,7 @@ from docnmt.core.search.forced import examples_as_documents
 from docnmt.core.translation_task import TranslationDataset
 from docnmt.functional import conditional as selective
 from docnmt.functional.decoding import ContextKeys, DocumentStore
-from docnmt.functional.select_all import top_sentences
-from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
+from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, top_sentences
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_attention import ConditionalAttention
 from docnmt.runtime.errors import UserError

@@ -21,8 +21,7 @@ from docnmt.functional import kernels
 from docnmt.functional.kernels.attention import choose_sentences, short_attention
 from docnmt.functional.kernels.pointwise import bias_activation, residual_norm
 from docnmt.functional.packed import packed_attention
-from docnmt.functional.select_all import top_sentences
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy, top_sentences
 from docnmt.layout import DocumentLayout
 
 HEADS, WIDTH, TOP_T = 8, 64, 4

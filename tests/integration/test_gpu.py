@@ -25,8 +25,7 @@ from docnmt.functional import conditional_attention, kernels, packed_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.conditional import select
 from docnmt.functional.packed import takes_varlen
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.top_t import take_top_t
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy, take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.graphs import CudaRecorder
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from docnmt.cli.train import main
 from docnmt.core.training import criterions as form_choice
 from docnmt.functional import conditional_attention
-from docnmt.functional import select_blocks as nearest
+from docnmt.functional import selection as nearest
 from docnmt.functional.dispatch import TileBounds
-from docnmt.functional.top_t import take_top_t
+from docnmt.functional.selection import take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.modules.dropout import Dropout
 from docnmt.runtime.transfer import to_device, to_host

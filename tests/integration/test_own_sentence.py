@@ -9,7 +9,7 @@ import torch
 from test_models import batch, build, scores
 
 from docnmt.core.batch import PackedText, TranslationBatch
-from docnmt.functional import select_blocks as nearest
+from docnmt.functional import selection as nearest
 from docnmt.registry import MODELS
 from docnmt.registry.options import contradictions
 

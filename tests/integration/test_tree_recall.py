@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "attention"))
 
 import tree_recall as tool
 
-from docnmt.functional import select_blocks as nearest
+from docnmt.functional import selection as nearest
 from docnmt.functional.selection import Selection
 
 

@@ -32,8 +32,13 @@ from docnmt.functional.kernels.pointwise import (
     bias_activation,  # noqa: E402
     residual_norm,  # noqa: E402
 )
-from docnmt.functional.select_all import top_sentences  # noqa: E402
-from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy  # noqa: E402
+from docnmt.functional.selection import (  # noqa: E402
+    Keys,
+    Queries,
+    Selection,
+    SelectionPolicy,
+    top_sentences,  # noqa: E402
+)
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
 from docnmt.modules import layers  # noqa: E402
 from docnmt.modules.layers import FeedForward, Layer, Residual  # noqa: E402

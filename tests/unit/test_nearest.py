@@ -8,12 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from docnmt.functional import select_blocks as nearest
+from docnmt.functional import selection as nearest
 from docnmt.functional.conditional import select, selective_attention, selective_attention_step
-from docnmt.functional.select_all import top_sentences
-from docnmt.functional.select_blocks import find_sentences, many_sentences
-from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.functional.sentence_blocks import SentenceBlocks
+from docnmt.functional.selection import (
+    Keys,
+    Queries,
+    Selection,
+    SelectionPolicy,
+    SentenceBlocks,
+    find_sentences,
+    many_sentences,
+    top_sentences,
+)
 from docnmt.layout import DocumentLayout
 
 HEADS, WIDTH = 2, 8

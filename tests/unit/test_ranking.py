@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from docnmt.functional import build_tree
 from docnmt.functional.ranking import best_children, ranked_children
-from docnmt.functional.select_tree import descend
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy, descend
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.functional import keep_top_t
-from docnmt.functional.top_t import padding, take_top_t
+from docnmt.functional.selection import padding, take_top_t
 
 INF = torch.inf
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from docnmt.functional import build_tree
-from docnmt.functional.select_tree import _Levels
+from docnmt.functional.selection import _Levels
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 
