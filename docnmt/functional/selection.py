@@ -13,8 +13,7 @@ from torch.nn import functional
 
 from docnmt.functional import packed as costs
 from docnmt.functional.kernels import takes_choice
-from docnmt.functional.ranking import best_children, ranked_children
-from docnmt.functional.tree import TreeIndex, cumulative_keys, on_device
+from docnmt.functional.tree import TreeIndex, best_children, cumulative_keys, on_device, ranked_children
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.transfer import to_device
 

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.functional import build_tree
-from docnmt.functional.ranking import best_children, ranked_children
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy, descend
-from docnmt.functional.tree import cumulative_keys
+from docnmt.functional.tree import best_children, cumulative_keys, ranked_children
 from docnmt.layout import DocumentLayout
 
 SCORES = [-torch.inf, -2.5, -1.0, -1e-38, -0.0, 0.0, 1e-38, 1.0, 1.0 + 2**-23, 2.5, torch.inf]
