@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from docnmt.functional import packed as costs
-from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.decoding import attend_spans
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.kernels import takes_chosen
@@ -30,6 +29,7 @@ from docnmt.functional.selection import (
     top_sentences,
 )
 from docnmt.functional.tree import SentenceTree, cumulative_keys
+from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.transfer import to_device
 from docnmt.runtime.tuning import new_shapes

@@ -36,9 +36,9 @@ from docnmt.core.training.start import prepare
 from docnmt.core.training.trainer import open_epoch
 from docnmt.core.training.update import change_weights, gradient
 from docnmt.functional import conditional_attention, kernels, packed_attention
-from docnmt.functional.attend_varlen import suits_varlen
 from docnmt.functional.conditional import attend, attend_on_card, select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
+from docnmt.functional.varlen import suits_varlen
 from docnmt.layout import BoundedLayout
 from docnmt.runtime.graphs import CudaRecorder
 

@@ -17,14 +17,14 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from varlen_emulation import EMULATED, pretend
 
-from docnmt.functional import build_tree, conditional_attention, packed_attention, varlen_plan
+from docnmt.functional import build_tree, conditional_attention, packed_attention
 from docnmt.functional import packed as costs
 from docnmt.functional import packed as varlen
-from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
+from docnmt.functional import varlen as varlen_plan
 from docnmt.functional.conditional import dense_attention, select
 from docnmt.functional.packed import FLASH, Sequences, takes_varlen, varlen_packed_attention
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.functional.varlen_plan import heads_at_once, plan_varlen
+from docnmt.functional.varlen import heads_at_once, plan_varlen, suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
 
 Attend = Callable[[Queries, Keys, Selection], Tensor]
