@@ -28,16 +28,16 @@ from docnmt.core.units import ReadingPlan
 from docnmt.functional import packed_attention
 from docnmt.functional.decoding import RowLists, TokenTable, attend_listed
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.modules.fusion import Fusion, build_fusion
-from docnmt.modules.layers import FeedForward, Layer, Residual
-from docnmt.modules.positions import AttentionPosition, Position, PositionSettings, build_position
-from docnmt.modules.softmax_attention import (
+from docnmt.modules.attention import (
     CrossAttention,
     CrossKeys,
     KeyValueCache,
     PackedKeys,
     SelfAttention,
 )
+from docnmt.modules.fusion import Fusion, build_fusion
+from docnmt.modules.layers import FeedForward, Layer, Residual
+from docnmt.modules.positions import AttentionPosition, Position, PositionSettings, build_position
 from docnmt.modules.sublayer import Cache, NoCache, Reads, Slots, Step, Sublayer
 from docnmt.registry import (
     FUSIONS,

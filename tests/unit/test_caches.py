@@ -8,8 +8,8 @@ from torch import Tensor
 
 from docnmt.functional.decoding import TokenTable, attend_listed
 from docnmt.layout import DocumentLayout
+from docnmt.modules.attention import CrossKeys, KeyValueCache, PackedKeys, SelfAttention
 from docnmt.modules.positions.attention_positions import Alibi, RelativeKeys, Rotary
-from docnmt.modules.softmax_attention import CrossKeys, KeyValueCache, PackedKeys, SelfAttention
 from docnmt.modules.sublayer import Reads, Step
 
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from docnmt.core.units import ReadingPlan
 from docnmt.layout import DocumentLayout
 from docnmt.modules import layers
+from docnmt.modules.attention import SelfAttention
 from docnmt.modules.layers import FeedForward, Layer, Residual
-from docnmt.modules.softmax_attention import SelfAttention
 from docnmt.modules.sublayer import Reads
 
 

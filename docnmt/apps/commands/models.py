@@ -187,7 +187,7 @@ def in_half_precision(path: Path, model: nn.Module, kind: torch.dtype) -> None:
     Raises:
         UsageError: the model has sums that neither can represent.
     """
-    from docnmt.modules.linear_attention import LinearSelfAttention
+    from docnmt.modules.attention import LinearSelfAttention
 
     if any(isinstance(module, LinearSelfAttention) for module in model.modules()):
         option = "--fp16" if kind == torch.float16 else "--bf16"

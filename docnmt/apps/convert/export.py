@@ -27,9 +27,9 @@ from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Preparation
 from docnmt.core.training.checkpoint import load_model, load_state, save_checkpoint, unique_state
 from docnmt.core.training.run import TrainingState
 from docnmt.core.translation_task import DocumentTranslation
+from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.fusion import Concat, Fusion
 from docnmt.modules.layers import Layer
-from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
 from docnmt.registry.options import to_dict
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import BEST, find_checkpoint, write_text

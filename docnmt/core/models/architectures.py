@@ -29,6 +29,7 @@ from docnmt.core.tokenizer import BOS, EOS
 from docnmt.core.units import ReadingPlan
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
+from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention, SummaryEncoder
 from docnmt.modules.context_sublayers import DecoderContext, EarlierContext, EncoderContext
 from docnmt.modules.embedding import Embedding, WordDropout
@@ -44,7 +45,6 @@ from docnmt.modules.positions import (
     check_linear,
 )
 from docnmt.modules.sentence_summary import build_merge
-from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
 from docnmt.modules.sublayer import Sublayer
 from docnmt.modules.target_attention import EarlierSentences, EarlierSummaries
 from docnmt.registry.registry import FUSIONS, POSITIONS
@@ -53,7 +53,7 @@ from docnmt.runtime.errors import UsageError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from docnmt.modules.linear_attention import LinearSelfAttention
+    from docnmt.modules.attention import LinearSelfAttention
 
 
 # Build the modules of an encoder-decoder from a configuration.
@@ -263,7 +263,7 @@ def _self_attention(config: TransformerConfig, position: Position, *, causal: bo
         inside = RelativeKeys(d_head, config.horizon)
     kind: type[SelfAttention] | type[LinearSelfAttention] = SelfAttention
     if config.attention == "linear":
-        from docnmt.modules import linear_attention
+        from docnmt.modules import attention as linear_attention
 
         check_linear(config.position, inside)
         kind = linear_attention.LinearSelfAttention
@@ -274,7 +274,7 @@ def _cross_attention(config: TransformerConfig, heads: int) -> Sublayer:
     width, d_head = config.embed_dim, config.embed_dim // config.heads
     if config.attention == "softmax":
         return CrossAttention(d_model=width, heads=heads, d_head=d_head)
-    from docnmt.modules.linear_attention import LinearCrossAttention
+    from docnmt.modules.attention import LinearCrossAttention
 
     relative = RelativeKeys(d_head, config.horizon) if config.horizon and config.cross_relative else None
     return LinearCrossAttention(d_model=width, heads=heads, d_head=d_head, position=relative)

@@ -22,9 +22,9 @@ from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Job, Scheduler, given_tokens
 from docnmt.core.search.translation_memory import TranslationMemory, streams_of, with_memory
 from docnmt.core.tokenizer import Tokenizer
+from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.context_sublayers import DecoderContext
 from docnmt.modules.layers import FeedForward
-from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
 from docnmt.registry.registry import GENERATORS
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UserError, printable

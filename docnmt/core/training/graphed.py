@@ -31,10 +31,10 @@ from docnmt.core.training.update import norm_of
 from docnmt.functional import kernels
 from docnmt.functional.decoding import SlotSpans, TokenTable
 from docnmt.layout import BoundedLayout
+from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, SelfAttention
 from docnmt.modules.context_attention import ConditionalAttention
 from docnmt.modules.layers import FeedForward
 from docnmt.modules.positions import MultiLevel
-from docnmt.modules.softmax_attention import CrossAttention, CrossKeys, KeyValueCache, SelfAttention
 from docnmt.modules.sublayer import Cache, NoCache, Step
 from docnmt.runtime import graphs, ranks
 from docnmt.runtime.graphs import Recorder, Repeated, Uncapturable, power_of_two, seeds_from
