@@ -241,20 +241,20 @@ _add(
 _add(
     MERGES,
     "docnmt",
-    ("mean", "modules.sentence_summary:MeanMerge", "the mean of both children"),
+    ("mean", "modules.document_context:MeanMerge", "the mean of both children"),
     (
         "source2token",
-        "modules.sentence_summary:Source2TokenMerge",
+        "modules.document_context:Source2TokenMerge",
         "source2token over both children and a layer norm, shared by the whole tree",
     ),
     (
         "plain_source2token",
-        "modules.sentence_summary:PlainSource2TokenMerge",
+        "modules.document_context:PlainSource2TokenMerge",
         "the same without the layer norm, as in the paper",
     ),
     (
         "multidim_source2token",
-        "modules.sentence_summary:MultiDimSource2TokenMerge",
+        "modules.document_context:MultiDimSource2TokenMerge",
         "source2token feature by feature, shared by the whole tree",
     ),
 )

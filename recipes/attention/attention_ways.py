@@ -26,10 +26,8 @@ from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy, SentenceBlocks
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import SelfAttention
-from docnmt.modules.context_attention import ConditionalAttention, SummaryEncoder
-from docnmt.modules.context_sublayers import EncoderContext
+from docnmt.modules.document_context import ConditionalAttention, EncoderContext, SummaryEncoder, build_merge
 from docnmt.modules.layers import FeedForward, Residual, plain_layer
-from docnmt.modules.sentence_summary import build_merge
 from docnmt.modules.sublayer import Reads
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))

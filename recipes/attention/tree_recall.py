@@ -46,7 +46,7 @@ from docnmt.functional import conditional as selective
 from docnmt.functional.decoding import ContextKeys, DocumentStore
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, top_sentences
 from docnmt.layout import DocumentLayout
-from docnmt.modules.context_attention import ConditionalAttention
+from docnmt.modules.document_context import ConditionalAttention
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_json
 

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from docnmt.functional import conditional_attention, hierarchical_conditional_attention
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
-from docnmt.modules.context_attention import SummaryEncoder
-from docnmt.modules.sentence_summary import build_merge
+from docnmt.modules.document_context import SummaryEncoder, build_merge
 from docnmt.registry import MERGES
 
 HEADS, WIDTH = 2, 3

@@ -15,7 +15,7 @@ from toy import assert_same_checkpoint, log
 from docnmt.cli.train import main as train
 from docnmt.core.batch import collate
 from docnmt.core.units import document_units
-from docnmt.modules.context_attention import ConditionalAttention, tell_update
+from docnmt.modules.document_context import ConditionalAttention, tell_update
 
 
 @pytest.mark.parametrize("arch", ["cond_transformer_tiny", "hier_cond_transformer_tiny"])

@@ -188,7 +188,7 @@ def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
 
 
 def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    from docnmt.modules.context_sublayers import SourceKeys
+    from docnmt.modules.document_context import SourceKeys
 
     monkeypatch.delattr(SourceKeys, "any_memory")
     models = [small_system.model("cond_transformer_tiny")]

@@ -28,7 +28,7 @@ from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import BOS
 from docnmt.layout import DocumentLayout
-from docnmt.modules.target_attention import attend_earlier
+from docnmt.modules.document_context import attend_earlier
 from docnmt.registry import MODELS
 from docnmt.registry.options import contradictions
 

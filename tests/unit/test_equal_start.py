@@ -9,8 +9,13 @@ import torch
 from torch import nn
 
 from docnmt.core.models.encoder_decoder import initialise
-from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention
-from docnmt.modules.target_attention import EarlierSentences, EarlierSummaries
+from docnmt.modules.document_context import (
+    ConditionalAttention,
+    ContextAttention,
+    EarlierSentences,
+    EarlierSummaries,
+    SummaryAttention,
+)
 
 SIZES = {"d_model": 12, "heads": 2, "d_head": 4}
 ATTENTIONS: dict[str, Callable[[bool], ContextAttention]] = {

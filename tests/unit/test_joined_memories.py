@@ -7,10 +7,15 @@ import torch
 
 from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.layout import DocumentLayout
-from docnmt.modules import context_attention as context
-from docnmt.modules import context_sublayers as document_context
-from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention
-from docnmt.modules.context_sublayers import DecoderContext, SourceKeys
+from docnmt.modules import document_context
+from docnmt.modules import document_context as context
+from docnmt.modules.document_context import (
+    ConditionalAttention,
+    ContextAttention,
+    DecoderContext,
+    SourceKeys,
+    SummaryAttention,
+)
 from docnmt.modules.sublayer import Reads, Slots, Step
 
 WIDTH, BEAM = 16, 2

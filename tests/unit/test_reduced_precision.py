@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from docnmt.modules.document_context import Source2Token
 from docnmt.modules.reduced_precision import (
     BFloat16Linear,
     EightBitLinear,
@@ -15,7 +16,6 @@ from docnmt.modules.reduced_precision import (
     packs,
     replace_linear,
 )
-from docnmt.modules.sentence_summary import Source2Token
 
 whole_numbers = pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
 

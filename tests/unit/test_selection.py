@@ -25,10 +25,8 @@ from docnmt.functional.conditional import select, selective_attention, selective
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
-from docnmt.modules.context_attention import ConditionalAttention, SummaryAttention
+from docnmt.modules.document_context import ConditionalAttention, EarlierSentences, Source2Token, SummaryAttention
 from docnmt.modules.embedding import WordDropout
-from docnmt.modules.sentence_summary import Source2Token
-from docnmt.modules.target_attention import EarlierSentences
 
 BACKENDS = ["dense", "padded", "dispatch"]
 POLICIES: list[tuple[bool, dict[str, Any]]] = [

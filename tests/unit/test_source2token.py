@@ -7,7 +7,7 @@ import torch
 
 from docnmt.functional import source2token
 from docnmt.layout import Spans
-from docnmt.modules.sentence_summary import Source2Token
+from docnmt.modules.document_context import Source2Token
 
 OFFSETS = torch.tensor([0, 3, 4, 9])
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from docnmt.functional import build_tree, source2token
-from docnmt.modules.sentence_summary import build_merge
+from docnmt.modules.document_context import build_merge
 from docnmt.registry import MERGES
 
 

@@ -30,8 +30,18 @@ from docnmt.core.units import ReadingPlan
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossAttention, SelfAttention
-from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention, SummaryEncoder
-from docnmt.modules.context_sublayers import DecoderContext, EarlierContext, EncoderContext
+from docnmt.modules.document_context import (
+    ConditionalAttention,
+    ContextAttention,
+    DecoderContext,
+    EarlierContext,
+    EarlierSentences,
+    EarlierSummaries,
+    EncoderContext,
+    SummaryAttention,
+    SummaryEncoder,
+    build_merge,
+)
 from docnmt.modules.embedding import Embedding, WordDropout
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual
@@ -44,9 +54,7 @@ from docnmt.modules.positions import (
     check_fusion,
     check_linear,
 )
-from docnmt.modules.sentence_summary import build_merge
 from docnmt.modules.sublayer import Sublayer
-from docnmt.modules.target_attention import EarlierSentences, EarlierSummaries
 from docnmt.registry.registry import FUSIONS, POSITIONS
 from docnmt.runtime.errors import UsageError
 

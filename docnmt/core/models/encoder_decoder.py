@@ -21,7 +21,7 @@ from docnmt.core.units import ReadingPlan
 from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
-from docnmt.modules.context_sublayers import EarlierContext
+from docnmt.modules.document_context import EarlierContext
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.layers import Layer
 from docnmt.modules.sublayer import Cache, OwnStart, Reads, Slots, Step

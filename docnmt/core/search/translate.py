@@ -23,7 +23,7 @@ from docnmt.core.search.scheduler import Job, Scheduler, given_tokens
 from docnmt.core.search.translation_memory import TranslationMemory, streams_of, with_memory
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.modules.attention import CrossAttention, SelfAttention
-from docnmt.modules.context_sublayers import DecoderContext
+from docnmt.modules.document_context import DecoderContext
 from docnmt.modules.layers import FeedForward
 from docnmt.registry.registry import GENERATORS
 from docnmt.runtime import ranks

@@ -32,7 +32,7 @@ from docnmt.functional import kernels
 from docnmt.functional.decoding import SlotSpans, TokenTable
 from docnmt.layout import BoundedLayout
 from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, SelfAttention
-from docnmt.modules.context_attention import ConditionalAttention
+from docnmt.modules.document_context import ConditionalAttention
 from docnmt.modules.layers import FeedForward
 from docnmt.modules.positions import MultiLevel
 from docnmt.modules.sublayer import Cache, NoCache, Step

@@ -31,7 +31,7 @@ from docnmt.core.training.config import SECTIONS, OptimizationConfig, RunConfig,
 from docnmt.core.training.criterions import Criterion
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.functional.loss import PassContext
-from docnmt.modules.context_attention import tell_update
+from docnmt.modules.document_context import tell_update
 from docnmt.modules.layers import Layer
 from docnmt.registry.options import to_dict
 from docnmt.registry.registry import ARCHITECTURES, MODELS
