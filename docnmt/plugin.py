@@ -36,9 +36,8 @@ from docnmt.modules.attention import (
     SelfAttention,
 )
 from docnmt.modules.fusion import Fusion, build_fusion
-from docnmt.modules.layers import FeedForward, Layer, Residual
+from docnmt.modules.layers import Cache, FeedForward, Layer, NoCache, Reads, Residual, Slots, Step, Sublayer
 from docnmt.modules.positions import AttentionPosition, Position, PositionSettings, build_position
-from docnmt.modules.sublayer import Cache, NoCache, Reads, Slots, Step, Sublayer
 from docnmt.registry import (
     FUSIONS,
     MERGES,

@@ -11,10 +11,8 @@ from torch import Tensor, nn
 from docnmt.functional import LinearMemory, LinearState, packed_attention, packed_linear_attention
 from docnmt.functional.decoding import SlotSpans, TokenTable
 from docnmt.layout import Spans
-from docnmt.modules.arguments import check_at_least
+from docnmt.modules.layers import OfMemories, Reads, Slots, Step, Sublayer, attended, check_at_least
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
-from docnmt.modules.record_reads import attended
-from docnmt.modules.sublayer import OfMemories, Reads, Slots, Step, Sublayer
 
 # Multi-head linear attention on packed rows, which `--attention linear` uses in place of softmax attention.
 #

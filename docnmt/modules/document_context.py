@@ -29,9 +29,7 @@ from docnmt.functional.packed import weighted_means
 from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.modules.arguments import check_at_least
-from docnmt.modules.record_reads import attended
-from docnmt.modules.sublayer import (
+from docnmt.modules.layers import (
     CacheT,
     DocumentPart,
     NoCache,
@@ -42,6 +40,8 @@ from docnmt.modules.sublayer import (
     Slots,
     Step,
     Sublayer,
+    attended,
+    check_at_least,
 )
 from docnmt.registry.registry import MERGES
 

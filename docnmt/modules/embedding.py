@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.dropout import Dropout
+from docnmt.modules.layers import Dropout
 from docnmt.modules.positions.position_tables import Indexed
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.arguments import check_at_least
+from docnmt.modules.layers import check_at_least
 from docnmt.registry.registry import FUSIONS
 
 

@@ -1,15 +1,280 @@
-"""A layer of the encoder, of the decoder, or of a classifier: blocks of sublayers in order."""
+"""A layer: sublayers, residuals and norms, feed-forward, embedding, dropout; its full pass equals its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, cast
 
+import torch
 from torch import Tensor, nn
+from typing_extensions import Self, TypeVar
 
+from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.functional.kernels import takes_kernels
-from docnmt.modules.dropout import Dropout
-from docnmt.modules.sublayer import Cache, DocumentPart, NoCache, Reads, Slots, Step, Sublayer
+from docnmt.functional.loss import PassContext
+from docnmt.layout import DocumentLayout
+from docnmt.runtime.tuning import INVARIANT_ROWS
+
+# Checks of the arguments that modules are constructed with.
+
+
+def check_at_least(least: int, **values: int) -> None:
+    """Raise ValueError where a value is below `least`, naming the argument, what was expected and what was given."""
+    for name, value in values.items():
+        if value < least:
+            raise ValueError(f"{name}: expected at least {least}, got {value}")
+
+
+def check_one_of(known: tuple[str, ...], **values: str) -> None:
+    """Raise ValueError where a value is none of the `known` ones, as `check_at_least` does."""
+    for name, value in values.items():
+        if value not in known:
+            raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
+
+
+# Dropout that draws four numbers at once on a CPU.
+
+
+#: A draw has 16 bits.
+_DRAWS = 1 << 16
+
+
+class Dropout(nn.Dropout):
+    """In training each number is 0 with probability p, and otherwise divided by 1 − p (Srivastava et al. 2014).
+
+    On a CPU a number of 64 bits from torch's generator decides about four numbers, so p is rounded to a 65,536th;
+    `nn.Dropout` takes a float64 for each, and four times as long. On other devices this is `nn.Dropout`.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…) → (…)."""
+        few = round(self.p * _DRAWS)
+        if not self.training or x.device.type != "cpu" or not 0 < few < _DRAWS:
+            return super().forward(x)
+        return cast(Tensor, _Dropped.apply(x, few))  # type: ignore[no-untyped-call]
+
+
+class _Context(PassContext, Protocol):
+    """The context that both passes of `_Dropped` share: what the numbers that stay are multiplied by."""
+
+    scale: float
+
+
+class _Dropped(torch.autograd.Function):
+    """x, of whose numbers `few` of 65,536 become 0."""
+
+    @staticmethod
+    def forward(ctx: _Context, x: Tensor, few: int) -> Tensor:
+        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
+        stay = draws.view(torch.int16)[: x.numel()].view(x.shape) >= few - _DRAWS // 2
+        ctx.save_for_backward(stay)
+        ctx.scale = _DRAWS / (_DRAWS - few)
+        return _kept(x, stay, ctx.scale)
+
+    @staticmethod
+    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor, None]:
+        (stay,) = ctx.saved_tensors
+        return _kept(grad, stay, ctx.scale), None
+
+
+def _kept(x: Tensor, stay: Tensor, scale: float) -> Tensor:
+    """x · stay · scale; as bytes `stay` becomes numbers six times as fast as it would from bool."""
+    return (x * stay.view(torch.int8).to(x.dtype)).mul_(scale)
+
+
+# What the sublayers of encoder and decoder layers have in common: a full pass, and one token a row in decoding.
+
+
+ReadT = TypeVar("ReadT")
+
+
+@dataclass(frozen=True, eq=False)
+class Reads:
+    """The tensors that the sublayers of a layer may read besides their input row.
+
+    Attributes:
+        layout: of the row itself.
+        source, source_layout: in a decoder, the encoder's states (Tk, d) and how they are divided.
+        store: in a decoder, the source document with its summaries; in an encoder, summaries made once of the
+            embeddings for all layers (figure 1 of Trankova and Rykunov), where there are such.
+        written: in a decoder, the target side with its summaries, for sublayers that read earlier target sentences.
+    """
+
+    layout: DocumentLayout
+    source: Tensor | None = None
+    source_layout: DocumentLayout | None = None
+    store: DocumentStore | None = None
+    written: DocumentStore | None = None
+
+    @property
+    def of_source(self) -> tuple[Tensor, DocumentLayout]:
+        """The encoder's states and their layout.
+
+        Raises:
+            ValueError: there are none, as in an encoder.
+        """
+        if self.source is None or self.source_layout is None:
+            raise ValueError("this sublayer reads a source, and here is none: it belongs into a decoder")
+        return self.source, self.source_layout
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """The slots that begin to be decoded, `beam` rows each.
+
+    Attributes:
+        sentences: (N,) the sentence of the memory that each slot translates.
+        earlier: for each slot, the keys of the translations before its sentence; empty if no sublayer reads them.
+        like: a tensor with the type and device of the model.
+    """
+
+    sentences: Tensor
+    beam: int
+    earlier: Sequence[Sequence[ContextKeys]]
+    like: Tensor
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all slots."""
+        return len(self.sentences) * self.beam
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The positions of the rows of a decoding step: row r reads token number `lengths[r]` of its text.
+
+    Attributes:
+        lengths: (R,). sentences: (R,) the sentence of the memory that each row translates.
+        table: where the tokens of the rows are stored, these included.
+    """
+
+    lengths: Tensor
+    sentences: Tensor
+    table: TokenTable
+
+
+class Cache(Protocol):
+    """The state of a sublayer for live rows and slots. It changes in place.
+
+    A class that itself sets `any_memory = True` can also append slots that read another memory of source documents.
+    """
+
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """Keep only these rows, in that order, and these slots; None: all slots stay in place."""
+
+    def append(self, other: Self) -> None:
+        """Append the rows and slots of another cache."""
+
+
+class NoCache:
+    """The cache of a sublayer that keeps nothing, or nothing that depends on rows."""
+
+    any_memory = True
+
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """Nothing changes."""
+
+    def append(self, other: Self) -> None:
+        """Nothing changes."""
+
+
+@dataclass
+class OfMemories(Generic[ReadT]):
+    """The projections that slots read, one for each memory of source documents; mostly there is one memory.
+
+    Attributes:
+        parts: one for each memory. of: (N,) the part that each slot reads.
+    """
+
+    parts: list[ReadT]
+    of: Tensor
+
+    @classmethod
+    def all_of(cls, part: ReadT, slots: Tensor) -> OfMemories[ReadT]:
+        """Slots (N,) that read the same part."""
+        return cls([part], torch.zeros_like(slots))
+
+    def keep(self, slots: Tensor | None) -> None:
+        """Only these slots stay, and the parts that they read."""
+        if slots is None:
+            return
+        self.of = self.of.index_select(0, slots)
+        if len(self.parts) > 1:
+            read, self.of = self.of.unique(return_inverse=True)
+            self.parts = [self.parts[number] for number in read.tolist()]
+
+    def append(self, other: OfMemories[ReadT]) -> None:
+        """Append the slots of `other` and the parts that they read."""
+        new = [part for part in other.parts if all(part is not own for own in self.parts)]
+        self.parts = [*self.parts, *new]
+        place = {id(part): number for number, part in enumerate(self.parts)}
+        renamed = torch.tensor([place[id(part)] for part in other.parts], device=self.of.device)
+        self.of = torch.cat([self.of, renamed[other.of]])
+
+    def read(self, x: Tensor, rows: Sequence[Tensor], read: Callable[..., Tensor]) -> Tensor:
+        """`read(part, x, *rows)` → (R, ...) of each part's own rows: x (R, d) and `rows`, each (R,)."""
+        if len(self.parts) == 1:
+            return read(self.parts[0], x, *rows)
+        of = self.of.repeat_interleave(len(x) // len(self.of))
+        order, mixed = [], []
+        for number, part in enumerate(self.parts):
+            own = (of == number).nonzero()[:, 0]
+            enough = own.repeat(-(-INVARIANT_ROWS // len(own)))  # fewer rows take other kernels
+            mixed.append(read(part, x[enough], *(each[enough] for each in rows))[: len(own)])
+            order.append(own)
+        return torch.cat(mixed)[torch.cat(order).argsort()]
+
+
+RememberedT = TypeVar("RememberedT", default=Any)
+CacheT = TypeVar("CacheT", bound=Cache, default=Any)
+
+
+class Sublayer(nn.Module, ABC, Generic[RememberedT, CacheT]):
+    """One part of a layer. An encoder calls `forward` only.
+
+    `RememberedT` is what the sublayer keeps of source documents, `CacheT` what it keeps of live rows and slots. Its
+    layer hands both back unread.
+    """
+
+    @abstractmethod
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d), all tokens of a packed row → (T, d)."""
+
+    def remember(self, reads: Reads) -> RememberedT | None:
+        """Return the projections of source documents for decoding, made once. `reads.layout` is the source's."""
+        return None
+
+    @abstractmethod
+    def begin(self, remembered: RememberedT, slots: Slots) -> CacheT:
+        """The cache of new slots, whose rows have no tokens yet."""
+
+    @abstractmethod
+    def step(self, x: Tensor, cache: CacheT, at: Step) -> Tensor:
+        """One new token a row: x (R, d) → (R, d), the same numbers as the full pass gives."""
+
+
+class OwnStart(ABC):
+    """A module with its own initialisation of some weights, after `docnmt.core.models.encoder_decoder.initialise`."""
+
+    @abstractmethod
+    def reset_parameters(self) -> None:
+        """Set the weights that start otherwise; the others have been initialised."""
+
+
+class DocumentPart(ABC):
+    """A module that a sentence model lacks and that can begin without an effect on the rest."""
+
+    @abstractmethod
+    def start_closed(self) -> None:
+        """Set the weights such that it adds nothing, and that its gradients are not 0."""
+
+
+# A layer of the encoder, of the decoder, or of a classifier: blocks of sublayers in order.
+
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
 
@@ -186,3 +451,61 @@ def plain_layer(*, attention: Sublayer, feed_forward: FeedForward, residual: Cal
     """A layer of the Transformer's encoder (Vaswani et al. 2017): self-attention, feed-forward."""
     sublayers = {"attention": attention, "feed_forward": feed_forward}
     return Layer(sublayers, [("attention",), ("feed_forward",)], residual=residual)
+
+
+# Records of attention weights, for analysis. Outside `recording` nothing is stored or computed for them.
+
+
+#: Attention as a function of its values alone, in which it is linear: (keys, h, d) → (queries, h, d). The weight of a
+#: key, or the sum of those of some keys, is what it gives where their values are 1 and all others 0.
+ReadFunction = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Note:
+    """The record of one call of an attention.
+
+    Attributes:
+        module: the attention module.
+        read: the attention as a function of its values.
+        values: the values of this call, (keys, h, d).
+        sentences: True if a key is a sentence; False if it is a word.
+        tree: True if sentences were selected through a tree.
+        share: (queries,) the share of this attention in the output, if it is not all of it, such as a pointer's λ.
+    """
+
+    module: nn.Module
+    read: ReadFunction
+    values: Tensor
+    sentences: bool = False
+    tree: bool = False
+    share: Tensor | None = None
+
+
+_NOTES: ContextVar[list[Note] | None] = ContextVar("notes", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[Note]]:
+    """Yield a list to which every attention that supports it adds a note, in this context."""
+    notes: list[Note] = []
+    before = _NOTES.set(notes)
+    try:
+        yield notes
+    finally:
+        _NOTES.reset(before)
+
+
+def taking_notes() -> list[Note] | None:
+    """Return the list of the current `recording`; None outside of one."""
+    return _NOTES.get()
+
+
+def attended(
+    module: nn.Module, read: ReadFunction, values: Tensor, *, sentences: bool = False, tree: bool = False
+) -> Tensor:
+    """Return `read(values)`, and record a `Note` with the other arguments inside `recording`."""
+    notes = taking_notes()
+    if notes is not None:
+        notes.append(Note(module, read, values, sentences, tree))
+    return read(values)

@@ -13,9 +13,7 @@ from torch.nn import functional as F
 from docnmt.functional.copy_scores import NOTHING, copied_labels, copied_values, similarities
 from docnmt.functional.loss import Copied
 from docnmt.layout import DocumentLayout
-from docnmt.modules.arguments import check_at_least
-from docnmt.modules.record_reads import Note, taking_notes
-from docnmt.modules.sublayer import DocumentPart, OwnStart
+from docnmt.modules.layers import DocumentPart, Note, OwnStart, check_at_least, taking_notes
 
 #: At the start, |q − k|² of two states whose features differ by 1 in each place: how sharp the pointer is.
 SHARPNESS = 8.0

@@ -27,8 +27,7 @@ from docnmt.functional.selection import Keys, Queries, SelectionPolicy, Sentence
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.document_context import ConditionalAttention, EncoderContext, SummaryEncoder, build_merge
-from docnmt.modules.layers import FeedForward, Residual, plain_layer
-from docnmt.modules.sublayer import Reads
+from docnmt.modules.layers import FeedForward, Reads, Residual, plain_layer
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))
 from measuring import Way, forward_backward

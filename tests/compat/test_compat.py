@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from docnmt.modules.dropout import Dropout
+from docnmt.modules.layers import Dropout
 
 V1 = Path(__file__).parent / "v1"
 EXPECTED = json.loads((V1 / "expected.json").read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from docnmt.functional import selection as nearest
 from docnmt.functional.dispatch import TileBounds
 from docnmt.functional.selection import take_top_t
 from docnmt.layout import DocumentLayout
-from docnmt.modules.dropout import Dropout
+from docnmt.modules.layers import Dropout
 from docnmt.runtime.transfer import to_device, to_host
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))

@@ -21,7 +21,7 @@ from docnmt.cli.generate import main as generate
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
 from docnmt.layout import DocumentLayout
-from docnmt.modules.sublayer import Reads
+from docnmt.modules.layers import Reads
 from docnmt.registry import MODELS
 from docnmt.registry.options import contradictions
 

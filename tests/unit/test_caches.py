@@ -9,8 +9,8 @@ from torch import Tensor
 from docnmt.functional.decoding import TokenTable, attend_listed
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossKeys, KeyValueCache, PackedKeys, SelfAttention
+from docnmt.modules.layers import Reads, Step
 from docnmt.modules.positions.attention_positions import Alibi, RelativeKeys, Rotary
-from docnmt.modules.sublayer import Reads, Step
 
 
 def stepped(attention: SelfAttention, x: Tensor, cache: KeyValueCache, table: TokenTable, lengths: list[int]) -> Tensor:

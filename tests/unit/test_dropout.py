@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from docnmt.modules.dropout import Dropout
+from docnmt.modules.layers import Dropout
 
 
 def dropped(p: float, *shape: int, seed: int = 0) -> torch.Tensor:

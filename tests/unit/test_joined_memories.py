@@ -16,7 +16,7 @@ from docnmt.modules.document_context import (
     SourceKeys,
     SummaryAttention,
 )
-from docnmt.modules.sublayer import Reads, Slots, Step
+from docnmt.modules.layers import Reads, Slots, Step
 
 WIDTH, BEAM = 16, 2
 LENGTHS = [[[3, 5, 2], [4]], [[6, 1, 2, 7, 3]], [[2, 2], [5, 3]]]

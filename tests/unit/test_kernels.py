@@ -41,8 +41,12 @@ from docnmt.functional.selection import (  # noqa: E402
 )
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
 from docnmt.modules import layers  # noqa: E402
-from docnmt.modules.layers import FeedForward, Layer, Residual  # noqa: E402
-from docnmt.modules.sublayer import Reads  # noqa: E402
+from docnmt.modules.layers import (  # noqa: E402
+    FeedForward,
+    Layer,
+    Reads,  # noqa: E402
+    Residual,
+)
 from docnmt.runtime.errors import UserError  # noqa: E402
 from docnmt.runtime.graphs import seeds_from  # noqa: E402
 

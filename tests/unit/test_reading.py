@@ -16,8 +16,7 @@ from docnmt.core.units import ReadingPlan
 from docnmt.layout import DocumentLayout
 from docnmt.modules import layers
 from docnmt.modules.attention import SelfAttention
-from docnmt.modules.layers import FeedForward, Layer, Residual
-from docnmt.modules.sublayer import Reads
+from docnmt.modules.layers import FeedForward, Layer, Reads, Residual
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationT
 from docnmt.core.search.forced import forced_batches
 from docnmt.core.tokenizer import tag_of
 from docnmt.core.units import Units
-from docnmt.modules.record_reads import Note, ReadFunction, recording
+from docnmt.modules.layers import Note, ReadFunction, recording
 
 # Explanations as values: what a model read for a translation, and its scores without sentences.
 

@@ -17,7 +17,7 @@ from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationT
 from docnmt.core.search.forced import forced_batches, token_log_probs
 from docnmt.core.search.scheduler import given_tokens
 from docnmt.core.search.translation_memory import TranslationMemory, with_memory
-from docnmt.modules.record_reads import recording
+from docnmt.modules.layers import recording
 
 # Excerpts: documents of selected sentences, as a model reads them, or without one of the sentences.
 

@@ -44,7 +44,7 @@ from docnmt.modules.document_context import (
 )
 from docnmt.modules.embedding import Embedding, WordDropout
 from docnmt.modules.fusion import build_fusion
-from docnmt.modules.layers import FeedForward, Layer, Residual
+from docnmt.modules.layers import FeedForward, Layer, Residual, Sublayer
 from docnmt.modules.pointer import CopyKeys, Earlier, Pointer
 from docnmt.modules.positions import (
     AttentionPosition,
@@ -54,7 +54,6 @@ from docnmt.modules.positions import (
     check_fusion,
     check_linear,
 )
-from docnmt.modules.sublayer import Sublayer
 from docnmt.registry.registry import FUSIONS, POSITIONS
 from docnmt.runtime.errors import UsageError
 

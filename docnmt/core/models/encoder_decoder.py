@@ -23,8 +23,7 @@ from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import EarlierContext
 from docnmt.modules.embedding import Embedding
-from docnmt.modules.layers import Layer
-from docnmt.modules.sublayer import Cache, OwnStart, Reads, Slots, Step
+from docnmt.modules.layers import Cache, Layer, OwnStart, Reads, Slots, Step
 
 # The state of decoding: of source documents, computed once, and of live hypotheses, which are added and reordered.
 

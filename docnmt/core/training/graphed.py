@@ -33,9 +33,8 @@ from docnmt.functional.decoding import SlotSpans, TokenTable
 from docnmt.layout import BoundedLayout
 from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, SelfAttention
 from docnmt.modules.document_context import ConditionalAttention
-from docnmt.modules.layers import FeedForward
+from docnmt.modules.layers import Cache, FeedForward, NoCache, Step
 from docnmt.modules.positions import MultiLevel
-from docnmt.modules.sublayer import Cache, NoCache, Step
 from docnmt.runtime import graphs, ranks
 from docnmt.runtime.graphs import Recorder, Repeated, Uncapturable, power_of_two, seeds_from
 from docnmt.runtime.transfer import Inbox

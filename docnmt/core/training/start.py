@@ -46,9 +46,8 @@ from docnmt.core.training.trainer import (
 )
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.fusion import Concat
-from docnmt.modules.layers import Layer
+from docnmt.modules.layers import DocumentPart, Layer
 from docnmt.modules.reduced_precision import multiplies_bfloat16, replace_linear
-from docnmt.modules.sublayer import DocumentPart
 from docnmt.modules.trained_linear import TrainedLinear
 from docnmt.registry.options import collected, flag, settings, to_dict
 from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.arguments import check_at_least
+from docnmt.modules.layers import check_at_least
 
 
 class AttentionPosition(nn.Module):

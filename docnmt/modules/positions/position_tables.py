@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.arguments import check_at_least
-from docnmt.modules.sublayer import DocumentPart
+from docnmt.modules.layers import DocumentPart, check_at_least
 from docnmt.runtime.graphs import happens
 from docnmt.runtime.transfer import to_device
 

@@ -11,12 +11,10 @@ from torch.nn.utils.rnn import PackedSequence
 
 from docnmt.functional.pooling import span_max, span_mean
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.modules.arguments import check_one_of
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.document_context import Source2Token
-from docnmt.modules.layers import FeedForward, Residual, plain_layer
+from docnmt.modules.layers import FeedForward, Reads, Residual, check_one_of, plain_layer
 from docnmt.modules.positions import Sinusoidal
-from docnmt.modules.sublayer import Reads
 from docnmt.other_tasks.sentence_vectors.config import BagOfWordsConfig, BiLstmMaxConfig, Source2TokenEncoderConfig
 from docnmt.other_tasks.sentence_vectors.pair_classifier import SentenceTask, WordEncoder, look_up
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.layout import Spans
-from docnmt.modules.dropout import Dropout
+from docnmt.modules.layers import Dropout
 from docnmt.other_tasks.sentence_vectors.config import SentencePairConfig
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.other_tasks.sentence_vectors.hashing import SemanticHash
