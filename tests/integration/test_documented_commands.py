@@ -27,7 +27,7 @@ from documented import ROOT, SCRIPTS, Shown, files, inside, options, run, shown
 from parallel_text import ParallelText
 from served import serve
 
-from docnmt.modules.reduced_precision import multiplies_eight_bits
+from docnmt.modules.linear_layers import multiplies_eight_bits
 
 #: Pages of experiments that took hours, on corpora that are not here: their commands are read and not run.
 RESULTS = {

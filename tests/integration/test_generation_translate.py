@@ -30,7 +30,7 @@ from docnmt.core.search.generators import chrf_of_pairs
 from docnmt.core.search.scheduler import Ensemble, groups
 from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import EOS
-from docnmt.modules.reduced_precision import (
+from docnmt.modules.linear_layers import (
     BFloat16Linear,
     EightBitLinear,
     multiplies_eight_bits,

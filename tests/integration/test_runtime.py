@@ -16,7 +16,7 @@ from parallel_text import ParallelText
 
 from docnmt.cli.train import parse
 from docnmt.core.training.start import prepare
-from docnmt.modules.trained_linear import TrainedLinear
+from docnmt.modules.linear_layers import TrainedLinear
 from docnmt.runtime import tuning as runtime
 from docnmt.runtime.errors import UserError
 

@@ -24,7 +24,7 @@ from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.glossary import Glossary
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.dry_run import model_card
-from docnmt.modules.reduced_precision import multiplies_eight_bits
+from docnmt.modules.linear_layers import multiplies_eight_bits
 from docnmt.runtime.errors import UsageError, UserError
 
 DOCUMENTS = small_system.text(3, 4, seed=4)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from docnmt.modules.document_context import Source2Token
-from docnmt.modules.reduced_precision import (
+from docnmt.modules.linear_layers import (
     BFloat16Linear,
     EightBitLinear,
     PackedLinear,

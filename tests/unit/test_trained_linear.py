@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.trained_linear import TrainedLinear
+from docnmt.modules.linear_layers import TrainedLinear
 from docnmt.runtime import tuning
 
 

@@ -24,7 +24,7 @@ from translators import Pieces, Task, ctranslate2, docnmt, marian
 from docnmt.apps.convert.convert import convert
 from docnmt.apps.options import ConvertConfig
 from docnmt.core.training.checkpoint import load_model
-from docnmt.modules.reduced_precision import BFloat16Linear, EightBitLinear, multiplies_bfloat16, multiplies_eight_bits
+from docnmt.modules.linear_layers import BFloat16Linear, EightBitLinear, multiplies_bfloat16, multiplies_eight_bits
 from docnmt.runtime.errors import UserError
 
 OURS, OURS_INT8, OURS_BF16 = "docnmt", "docnmt --int8", "docnmt --bf16"

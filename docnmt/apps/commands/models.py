@@ -22,7 +22,7 @@ from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.tokenizer import UnknownLanguage
 from docnmt.core.training.checkpoint import load_model
 from docnmt.core.translation_task import DocumentTranslation
-from docnmt.modules.reduced_precision import (
+from docnmt.modules.linear_layers import (
     BFloat16Linear,
     EightBitLinear,
     PackedLinear,

@@ -1,16 +1,21 @@
-"""Linear layers for translating on a CPU: with weights packed once, in float32, bfloat16 or eight-bit integers."""
+"""Linear layers for a CPU: packed, eight bits, bfloat16, and in training."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable
 from functools import lru_cache
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.runtime.tuning import INVARIANT_ROWS
+from docnmt.functional.loss import PassContext
+from docnmt.runtime.tuning import INVARIANT_ROWS, linear_products
+
+# Linear layers for translating on a CPU: with weights packed once, in float32, bfloat16 or eight-bit integers.
+
 
 #: The middle of a byte: inputs are -127 … 127, and the products of oneDNN take 0 … 255.
 _MIDDLE = 128
@@ -178,3 +183,46 @@ def multiplies_eight_bits() -> bool:
             return bool((found - layer(x)).abs().max() < 1)
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
+
+
+# Linear layers for training on a CPU in float32: their products, forward and backward, by oneDNN.
+
+
+class TrainedLinear(nn.Linear):
+    """y = x Wᵀ + b. In training oneDNN computes it and its gradients, where `tune` chose that; else as `nn.Linear`.
+
+    Only float32 with gradients: so what is computed without, as in validation, has the bits that it has elsewhere.
+
+    Args:
+        layer: the layer that it replaces, whose parameters it has.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        nn.Module.__init__(self)  # no parameters of its own
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        self.weight, self.bias = layer.weight, layer.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (…, K) → (…, N)."""
+        if not torch.is_grad_enabled() or x.dtype != torch.float32 or torch.is_autocast_enabled(x.device.type):
+            return super().forward(x)
+        return cast(Tensor, _Linear.apply(x, self.weight, self.bias))  # type: ignore[no-untyped-call]
+
+
+class _Linear(torch.autograd.Function):
+    """x (…, K), W (N, K) and b (N,) → (…, N)."""
+
+    @staticmethod
+    def forward(ctx: PassContext, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        with linear_products():
+            return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: PassContext, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        needed, rows = ctx.needs_input_grad, grad.reshape(-1, len(weight))  # (R, N)
+        with linear_products():
+            d_x = grad @ weight if needed[0] else None
+            d_weight = rows.t() @ x.reshape(-1, weight.shape[1]) if needed[1] else None
+        return d_x, d_weight, rows.sum(0) if needed[2] else None
