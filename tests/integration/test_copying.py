@@ -17,9 +17,9 @@ from docnmt.core.tokenizer import EOS
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.training.start import own_parameters, start_as_sentence_model
 from docnmt.functional import chunked_cross_entropy
-from docnmt.functional.copy_scores import copied_labels, copied_values
 from docnmt.functional.loss import Copied, label_log_probs
 from docnmt.layout import DocumentLayout
+from docnmt.modules.pointer import copied_labels, copied_values
 
 LAYOUT = DocumentLayout.from_lengths([[3, 2, 0, 4], [5], [2, 1]])
 

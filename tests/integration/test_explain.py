@@ -20,9 +20,9 @@ from docnmt.apps.explain.page import ExplainedSentence, write_explanation
 from docnmt.core.corpus import TextArray, TokenArray
 from docnmt.core.search.forced import forced_batches, token_log_probs
 from docnmt.core.search.translation_memory import TranslationMemory
-from docnmt.functional.copy_scores import similarities
 from docnmt.modules.document_context import ConditionalAttention
 from docnmt.modules.layers import taking_notes
+from docnmt.modules.pointer import similarities
 
 DOCUMENTS = [*small_system.text(1, 6, seed=4), *small_system.text(1, 3, seed=8)]
 BRIEF: dict[str, Any] = {"max_len_a": 0.4, "max_len_b": 2}
