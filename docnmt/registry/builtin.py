@@ -210,18 +210,18 @@ _add(
 )  # fmt: skip
 _add(
     POSITIONS, "docnmt",
-    ("sinusoidal", "modules.positions.build_position:sinusoidal", "sines and cosines of the word's index"),
-    ("learned", "modules.positions.build_position:learned", "a learned vector for each word index"),
-    ("multi_level", "modules.positions.build_position:multi_level",
+    ("sinusoidal", "modules.positions:sinusoidal", "sines and cosines of the word's index"),
+    ("learned", "modules.positions:learned", "a learned vector for each word index"),
+    ("multi_level", "modules.positions:multi_level",
      "one encoding for each structural level (word, sentence, paragraph, section), added up"),
-    ("rope", "modules.positions.build_position:rope", "rotary positions, inside attention"),
-    ("relative", "modules.positions.build_position:relative", "learned embeddings of the distance between words, inside attention"),
-    ("alibi", "modules.positions.build_position:alibi", "a penalty that grows with the distance between words, inside attention"),
-    ("rope_input", "modules.positions.build_position:rope_input",
+    ("rope", "modules.positions:rope", "rotary positions, inside attention"),
+    ("relative", "modules.positions:relative", "learned embeddings of the distance between words, inside attention"),
+    ("alibi", "modules.positions:alibi", "a penalty that grows with the distance between words, inside attention"),
+    ("rope_input", "modules.positions:rope_input",
      "what the notebooks of Fusion Matters call RoPE: a sinusoidal table in another order, fused"),
-    ("relative_input", "modules.positions.build_position:relative_input",
+    ("relative_input", "modules.positions:relative_input",
      "what those notebooks call relative: a learned table of unit variance, fused"),
-    ("none", "modules.positions.build_position:none", "no position: attention sees a bag of words"),
+    ("none", "modules.positions:none", "no position: attention sees a bag of words"),
 )  # fmt: skip
 _add(
     FUSIONS, "docnmt",

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.positions.position_tables import sinusoids
+from docnmt.modules.positions import sinusoids
 from docnmt.other_tasks.classification.classifier import FusionClassifier
 from docnmt.other_tasks.classification.config import FusionClassifierConfig
 from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset

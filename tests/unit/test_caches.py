@@ -10,7 +10,7 @@ from docnmt.functional.decoding import TokenTable, attend_listed
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossKeys, KeyValueCache, PackedKeys, SelfAttention
 from docnmt.modules.layers import Reads, Step
-from docnmt.modules.positions.attention_positions import Alibi, RelativeKeys, Rotary
+from docnmt.modules.positions import Alibi, RelativeKeys, Rotary
 
 
 def stepped(attention: SelfAttention, x: Tensor, cache: KeyValueCache, table: TokenTable, lengths: list[int]) -> Tensor:

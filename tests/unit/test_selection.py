@@ -26,7 +26,7 @@ from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import ConditionalAttention, EarlierSentences, Source2Token, SummaryAttention
-from docnmt.modules.embedding import WordDropout
+from docnmt.modules.positions import WordDropout
 
 BACKENDS = ["dense", "padded", "dispatch"]
 POLICIES: list[tuple[bool, dict[str, Any]]] = [

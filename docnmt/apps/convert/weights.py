@@ -9,7 +9,7 @@ from torch import Tensor
 
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.tokenizer import SPECIAL
-from docnmt.modules.positions.position_tables import sinusoids
+from docnmt.modules.positions import sinusoids
 from docnmt.runtime.errors import UserError
 
 #: The modules of a layer in docnmt, and Marian's modules whose rows each contains, one after the other.

@@ -42,14 +42,15 @@ from docnmt.modules.document_context import (
     SummaryEncoder,
     build_merge,
 )
-from docnmt.modules.embedding import Embedding, WordDropout
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual, Sublayer
 from docnmt.modules.pointer import CopyKeys, Earlier, Pointer
 from docnmt.modules.positions import (
     AttentionPosition,
+    Embedding,
     Position,
     RelativeKeys,
+    WordDropout,
     build_position,
     check_fusion,
     check_linear,

@@ -22,8 +22,8 @@ from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import EarlierContext
-from docnmt.modules.embedding import Embedding
 from docnmt.modules.layers import Cache, Layer, OwnStart, Reads, Slots, Step
+from docnmt.modules.positions import Embedding
 
 # The state of decoding: of source documents, computed once, and of live hypotheses, which are added and reordered.
 
