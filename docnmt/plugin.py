@@ -38,6 +38,7 @@ from docnmt.modules.attention import (
 from docnmt.modules.fusion import Fusion, build_fusion
 from docnmt.modules.layers import Cache, FeedForward, Layer, NoCache, Reads, Residual, Slots, Step, Sublayer
 from docnmt.modules.positions import AttentionPosition, Position, PositionSettings, build_position
+from docnmt.options import Needs, Open, option
 from docnmt.registry import (
     FUSIONS,
     MERGES,
@@ -54,7 +55,6 @@ from docnmt.registry import (
     register_task,
 )
 from docnmt.registry.builtin import register_sizes
-from docnmt.registry.options import Needs, Open, option
 from docnmt.runtime.errors import UsageError, UserError
 
 __all__ = [

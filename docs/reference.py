@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 import docnmt
-from docnmt.registry.options import Setting, settings
+from docnmt.options import Setting, settings
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,7 +42,7 @@ API = {
     "docnmt.other_tasks.classification": "Text classification",
     "docnmt.other_tasks.sentence_vectors": "Sentence vectors",
     "docnmt.registry.registry": "Registries",
-    "docnmt.registry.options": "Configurations",
+    "docnmt.options": "Configurations",
     "docnmt.runtime.tuning": "How this process computes",
     "docnmt.runtime.errors": "Errors",
 }

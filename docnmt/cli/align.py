@@ -6,7 +6,7 @@ import sys
 
 from docnmt.apps.options import AlignConfig
 from docnmt.cli.command import Command, Given
-from docnmt.registry.options import Section
+from docnmt.options import Section
 
 COMMAND = Command(
     "docnmt-align",

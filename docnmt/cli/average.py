@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.cli.command import Command, Given
-from docnmt.registry.options import Section, option
+from docnmt.options import Section, option
 from docnmt.runtime.files import check_new
 
 COMMAND = Command(

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol
 
+from docnmt.options import Section, Setting, build, convert, flag, read_yaml, underscored
 from docnmt.registry.migrate import gone, migrate_file, moved_to
-from docnmt.registry.options import Section, Setting, build, convert, flag, read_yaml, underscored
 from docnmt.registry.registry import Registry
 from docnmt.registry.user_dir import import_plugins, place_in_plugin
 from docnmt.runtime import launch

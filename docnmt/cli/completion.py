@@ -13,8 +13,8 @@ from typing import Literal, NoReturn
 
 import docnmt.cli
 from docnmt.cli.command import Command, Given, Parser, add_common, add_options
+from docnmt.options import Section, option
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
-from docnmt.registry.options import Section, option
 from docnmt.runtime.errors import UserError
 
 COMMAND = Command(

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from docnmt.cli.command import Command, Given
+from docnmt.options import Section
 from docnmt.other_tasks.sentence_vectors.config import EmbedConfig
-from docnmt.registry.options import Section
 from docnmt.runtime.files import check_new
 
 COMMAND = Command(

@@ -8,8 +8,8 @@ from docnmt.apps.options import GenerateConfig
 from docnmt.cli.command import Command, Given
 from docnmt.cli.generation import parse
 from docnmt.core.scoring.config import ReportConfig
+from docnmt.options import Section
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
-from docnmt.registry.options import Section
 
 COMMAND = Command(
     "docnmt-generate",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.cli.command import Command, Given
-from docnmt.registry.options import Section, option
+from docnmt.options import Section, option
 from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.files import find_checkpoint
 

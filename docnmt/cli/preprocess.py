@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docnmt.cli.command import Choice, Command, Given
-from docnmt.registry.options import Section, option
+from docnmt.options import Section, option
 from docnmt.registry.registry import Registry
 from docnmt.runtime.errors import UsageError, printable
 

@@ -23,8 +23,8 @@ from docnmt.core.scoring.config import (
     ScoreConfig,
 )
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.options import Section, settings
 from docnmt.registry import builtin  # noqa: F401  (registers every generator)
-from docnmt.registry.options import Section, settings
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.launch import place
 

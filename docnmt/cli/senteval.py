@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from docnmt.cli.command import Command, Given
+from docnmt.options import Section
 from docnmt.other_tasks.sentence_vectors.senteval.config import SentEvalConfig
-from docnmt.registry.options import Section
 
 COMMAND = Command(
     "docnmt-senteval",

@@ -13,8 +13,8 @@ from typing import Any, TypedDict
 from docnmt.cli.command import Choice, Command, Given
 from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
+from docnmt.options import Section, flag
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
-from docnmt.registry.options import Section, flag
 from docnmt.registry.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
 from docnmt.registry.user_dir import import_plugins
 from docnmt.runtime.checksums import skipped

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.registry.options import Needs, Open, flag, option, settings
+from docnmt.options import Needs, Open, flag, option, settings
 
 # The roles of a table's columns, given by `--columns` or found by the names that known corpora use.
 

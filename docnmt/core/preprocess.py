@@ -52,7 +52,7 @@ from docnmt.core.read_corpus import Reading, SplitFiles, find_splits, locate, pl
 from docnmt.core.tables import KINDS
 from docnmt.core.tokenizer import UNK, Preparation, Tokenizer, detokenizer, directed, train_in_process
 from docnmt.core.units import cut_units, document_units
-from docnmt.registry.options import to_dict
+from docnmt.options import to_dict
 from docnmt.runtime.checksums import Seal
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_folder, find_checkpoint, replacing_folder

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from docnmt.registry.options import flag, underscored
+from docnmt.options import flag, underscored
 
 #: The version of the names that this code writes.
 CONFIG_VERSION = 3

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from docnmt.registry.options import PLUGIN, NoOptions, nearest
+from docnmt.options import PLUGIN, NoOptions, nearest
 
 if TYPE_CHECKING:  # the protocols need torch, which --help must not wait for
     from torch import nn
@@ -272,7 +272,7 @@ def register_position(name: str, *, config: type | None = None) -> Callable[[T],
     """Register a position family under `name` (`--position`).
 
     It is called with `docnmt.modules.positions.PositionSettings` and, by name, with the values of the options of
-    `config`, and returns a `Position`. `config` is a frozen dataclass of `docnmt.registry.options.option` fields: they
+    `config`, and returns a `Position`. `config` is a frozen dataclass of `docnmt.options` fields: they
     are on the command line, and stored with the model, if the family is chosen.
     """
     return POSITIONS.register(name, config=config)

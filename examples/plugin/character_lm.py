@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from docnmt.core.tasks.task import TaskState
+from docnmt.options import option
 from docnmt.registry import register_criterion, register_model, register_task
-from docnmt.registry.options import option
 
 
 class Batch(NamedTuple):
@@ -43,6 +43,7 @@ class Lines:  # a dataset in which every line is a unit
 @register_task("character_lm")
 class CharacterLM:
     """Predict the next byte of a line; DATA holds train.txt and valid.txt."""
+
     metrics = ()  # names of what `evaluate` would return
 
     def __init__(self, texts, fingerprint=""):
@@ -87,6 +88,7 @@ class ByteMLP(nn.Module):
 @register_criterion("focal")
 class Focal:
     """−(1 − p)² · log p, summed over bytes (Lin et al. 2017, eq. 4)."""
+
     metrics = ("nll",)
 
     @classmethod

@@ -24,9 +24,9 @@ from docnmt.cli.train import CHOSEN
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
+from docnmt.options import NoOptions, Setting, flag, settings, underscored
 from docnmt.other_tasks.classification.label import ClassifyConfig
 from docnmt.registry.migrate import FAIRSEQ
-from docnmt.registry.options import NoOptions, Setting, flag, settings, underscored
 from docnmt.registry.registry import ALL, ARCHITECTURES, GENERATORS, Registry
 
 FILE = Path(__file__).with_name("options.txt")

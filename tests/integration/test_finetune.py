@@ -27,8 +27,8 @@ from docnmt.core.training.checkpoint import load_checkpoint, load_model, save_ch
 from docnmt.core.training.config import TrainingConfig
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.training.start import start_from
+from docnmt.options import contradictions, to_dict
 from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.registry.options import contradictions, to_dict
 from docnmt.runtime.errors import UserError
 
 SIZES: dict[str, Any] = {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2, "ffn_dim": 48}

@@ -36,7 +36,7 @@ from docnmt.modules.linear_layers import (
     multiplies_eight_bits,
     replace_linear,
 )
-from docnmt.registry.options import contradictions
+from docnmt.options import contradictions
 from docnmt.runtime.errors import UsageError
 
 DOCUMENTS = small_system.text(3, 4)

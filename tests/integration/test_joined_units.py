@@ -20,8 +20,8 @@ from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import BOS, BRK, EOS
 from docnmt.core.units import Units, window_units
+from docnmt.options import contradictions, from_dict
 from docnmt.registry import MODELS
-from docnmt.registry.options import contradictions, from_dict
 from docnmt.runtime.errors import UsageError, UserError
 
 DOCUMENTS = small_system.text(4, 4)

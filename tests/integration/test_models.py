@@ -12,8 +12,8 @@ from torch import Tensor
 import docnmt.registry.builtin  # noqa: F401  registers the architectures
 from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.layout import DocumentLayout
+from docnmt.options import contradictions
 from docnmt.registry import MODELS
-from docnmt.registry.options import contradictions
 
 DOCUMENTS = ["hier_transformer", "cond_transformer", "hier_cond_transformer"]
 VARIANTS: list[dict[str, Any]] = [

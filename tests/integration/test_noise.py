@@ -37,7 +37,7 @@ from docnmt.core.training.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.translation_task import DocumentTranslation, TrainingData, TranslationDataset
 from docnmt.modules.positions import WordDropout
-from docnmt.registry.options import contradictions
+from docnmt.options import contradictions
 
 DOCUMENTS = small_system.text(30, 6)
 

@@ -10,8 +10,8 @@ from test_models import batch, build, scores
 
 from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.functional import selection as nearest
+from docnmt.options import contradictions
 from docnmt.registry import MODELS
-from docnmt.registry.options import contradictions
 
 TREE = {"merge": "source2token"}
 

@@ -17,8 +17,8 @@ from docnmt.cli.train import parse
 from docnmt.core.models.config import model_config
 from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.positions import AttentionPosition, Position, PositionSettings
+from docnmt.options import option
 from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position, registry
-from docnmt.registry.options import option
 
 DATA = Path(__file__).parents[1] / "compat" / "v1" / "data"
 SIZE = ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24"]

@@ -29,8 +29,8 @@ from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import BOS
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import attend_earlier
+from docnmt.options import contradictions
 from docnmt.registry import MODELS
-from docnmt.registry.options import contradictions
 
 KINDS = ["summaries", "conditional"]
 CASES: list[tuple[str, dict[str, Any]]] = [

@@ -323,7 +323,7 @@ def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_options_of_one_name_take_a_value_or_none_do() -> None:
     """Else the command line could not be read before it is known which architecture it is for."""
     from docnmt.cli.train import CHOSEN
-    from docnmt.registry.options import settings as settings_of
+    from docnmt.options import settings as settings_of
 
     forms: dict[str, set[tuple[bool, bool]]] = {}
     for registry in CHOSEN.values():

@@ -22,8 +22,8 @@ from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
 from docnmt.layout import DocumentLayout
 from docnmt.modules.layers import Reads
+from docnmt.options import contradictions
 from docnmt.registry import MODELS
-from docnmt.registry.options import contradictions
 
 by_sentence = importlib.import_module("joined_text").by_sentence  # of the plug-ins, which stand on the path now
 ARCHITECTURES = ["g_transformer", "han", "han_encoder"]

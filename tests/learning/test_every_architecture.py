@@ -28,8 +28,8 @@ from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, Greedy
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.criterions import CrossEntropy
+from docnmt.options import contradictions, settings
 from docnmt.registry import MODELS
-from docnmt.registry.options import contradictions, settings
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer": ("transformer", {}),

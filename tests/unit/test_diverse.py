@@ -15,7 +15,7 @@ from docnmt.core.search.generators import DiverseBeamSearch
 from docnmt.core.search.glossary import Glossary, asked_terms
 from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.core.tokenizer import BRK, EOS, UNK
-from docnmt.registry.options import contradictions
+from docnmt.options import contradictions
 from docnmt.runtime.errors import UsageError
 
 Found = list[tuple[tuple[int, ...], float]]

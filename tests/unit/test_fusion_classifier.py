@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from docnmt.core.batch import PackedText
 from docnmt.layout import DocumentLayout
+from docnmt.options import contradictions
 from docnmt.other_tasks.classification.classifier import FusionClassifier
 from docnmt.other_tasks.classification.config import FusionClassifierConfig
 from docnmt.registry import FUSIONS, POSITIONS
-from docnmt.registry.options import contradictions
 
 TASK = SimpleNamespace(vocabulary_size=50, labels=("a", "b", "c"))
 SMALL = FusionClassifierConfig(encoder_layers=2, embed_dim=16, heads=4, ffn_dim=32)

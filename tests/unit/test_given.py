@@ -12,7 +12,7 @@ from docnmt.cli.command import Given
 from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
 from docnmt.core.search.config import BeamSearchConfig, SamplingConfig
-from docnmt.registry.options import NoOptions, Section, option
+from docnmt.options import NoOptions, Section, option
 from docnmt.runtime.errors import UsageError
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from docnmt.apps.options import ModelsConfig, ServeConfig
 from docnmt.apps.serve.http import OPEN
-from docnmt.registry.options import Section
+from docnmt.options import Section
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")

@@ -13,7 +13,7 @@ from torch import nn
 
 from docnmt.core.training.config import OptimizationConfig
 from docnmt.core.training.run import build_optimizer, learning_rate, stalls
-from docnmt.registry.options import contradictions
+from docnmt.options import contradictions
 
 ALL: dict[str, dict[str, Any]] = {
     "inverse_sqrt": {}, "cosine": {"lr_period_updates": 100}, "plateau": {}, "constant": {},

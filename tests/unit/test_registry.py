@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from docnmt.cli.train import parse
+from docnmt.options import Section, build, option
 from docnmt.registry import (
     Architecture,
     Registry,
@@ -20,8 +21,6 @@ from docnmt.registry import (
     register_model,
     registry,
 )
-from docnmt.registry.options import Section, option
-from docnmt.registry.options.section import build
 from docnmt.registry.user_dir import import_plugins
 from docnmt.registry.user_dir import imported as imported_plugins
 from docnmt.runtime.errors import UsageError

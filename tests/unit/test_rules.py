@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 import pytest
 
 from docnmt.cli.command import Command
+from docnmt.options import Except, Needs, Open, Section, contradictions, option, settings
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
-from docnmt.registry.options import Except, Needs, Open, Section, contradictions, option, settings
 from docnmt.registry.registry import ALL
 
 

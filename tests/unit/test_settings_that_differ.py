@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docnmt.core.training.start import settings_that_differ
-from docnmt.registry.options import option
+from docnmt.options import option
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.registry.options import read_yaml
+from docnmt.options import read_yaml
 from docnmt.runtime.errors import UsageError, UserError, printable, shortened
 from docnmt.runtime.structured import Count, OpenObject, checked, parse_json, read_json
 

@@ -38,7 +38,7 @@ from docnmt.core.scoring.text_files import HYPOTHESES, SCORES, LineLayout, recor
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.scheduler import first_of_documents
 from docnmt.core.search.translate import translate_corpus
-from docnmt.registry.options import to_dict
+from docnmt.options import to_dict
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_folder, check_new, replacing_folder, write_json

@@ -58,7 +58,7 @@ from docnmt.core.search.scheduler import source_lengths
 from docnmt.core.search.translate import SentenceResult, Translation, translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.split_sentences import RunningText, of_documents, of_sentences, of_table, splitter, whole_lines
-from docnmt.registry.options import same_path
+from docnmt.options import same_path
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_new, check_readable, replacing
 from docnmt.runtime.languages import one_line

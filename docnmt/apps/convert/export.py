@@ -30,7 +30,7 @@ from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.fusion import Concat, Fusion
 from docnmt.modules.layers import Layer
-from docnmt.registry.options import to_dict
+from docnmt.options import to_dict
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import BEST, find_checkpoint, write_text
 

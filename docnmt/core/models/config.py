@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from docnmt.core.units import PositionCount, ReadingPlan
-from docnmt.registry.options import Except, Needs, NoOptions, Open, option, own_problems, settings
+from docnmt.options import Except, Needs, NoOptions, Open, option, own_problems, settings
 from docnmt.registry.registry import FUSIONS, MERGES, MODELS, POSITIONS, Registry
 from docnmt.runtime.errors import UsageError
 

@@ -44,7 +44,7 @@ from docnmt.core.scoring.text_files import (
     training_doubt,
     with_partners,
 )
-from docnmt.registry.options import same_path
+from docnmt.options import same_path
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_new, write_text
 from docnmt.runtime.picture import picture_form, write_picture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.registry.options import Open, option
+from docnmt.options import Open, option
 from docnmt.registry.registry import GENERATORS
 
 #: Upper bounds of hypotheses per sentence, tokens per sentence and the length penalty; more can only be a typing error.

@@ -24,9 +24,9 @@ from docnmt.core.models.config import PARTS, model_config
 from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.run_folder import RunFolder
+from docnmt.options import C, flag, from_dict, to_dict
 from docnmt.registry import builtin  # noqa: F401  (registers every component)
 from docnmt.registry.migrate import CONFIG_VERSION, gone, migrate, migrate_tensor
-from docnmt.registry.options import C, flag, from_dict, to_dict
 from docnmt.registry.registry import MERGES, MODELS, TASKS, Registry
 from docnmt.registry.user_dir import imported
 from docnmt.runtime.checksums import KIND, Seal, checksum

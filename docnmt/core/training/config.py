@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.registry.options import Needs, Open, option
+from docnmt.options import Needs, Open, option
 
 # The options of the criteria. This file imports no torch: the command line reads it, too.
 

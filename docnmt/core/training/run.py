@@ -33,7 +33,7 @@ from docnmt.core.training.run_folder import RunFolder
 from docnmt.functional.loss import PassContext
 from docnmt.modules.document_context import tell_update
 from docnmt.modules.layers import Layer
-from docnmt.registry.options import to_dict
+from docnmt.options import to_dict
 from docnmt.registry.registry import ARCHITECTURES, MODELS
 from docnmt.registry.user_dir import imported
 from docnmt.runtime import ranks

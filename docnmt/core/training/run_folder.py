@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from docnmt.registry.options import settings, to_dict
+from docnmt.options import settings, to_dict
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import BEST, LAST, make_folder, write_text
 

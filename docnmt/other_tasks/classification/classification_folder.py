@@ -13,11 +13,11 @@ import numpy as np
 from docnmt.core.corpus import META, file_entry, write_meta
 from docnmt.core.split_sentences import split_sentences
 from docnmt.core.tokenizer import train_in_process
+from docnmt.options import to_dict
 from docnmt.other_tasks.classification.config import ClassificationPreprocessConfig
 from docnmt.other_tasks.classification.labelled_table import LabelledTexts, read_labelled
 from docnmt.other_tasks.classification.labelled_texts import TASK, VOCABULARY, LabelledArrays
 from docnmt.other_tasks.classification.text_vocabulary import TextVocabulary, WordVocabulary
-from docnmt.registry.options import to_dict
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import check_folder, replacing_folder
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from docnmt.core.models.config import NOTHING_TO_FUSE, position_problems
-from docnmt.registry.options import Except, Needs, Open, option, same_file
+from docnmt.options import Except, Needs, Open, option, same_file
 from docnmt.registry.registry import FUSIONS, POSITIONS
 
 

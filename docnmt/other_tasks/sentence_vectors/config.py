@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from docnmt.registry.options import Needs, Open, option, same_file
+from docnmt.options import Needs, Open, option, same_file
 
 #: The width of random word vectors, used if no file is given.
 RANDOM_DIMENSIONS = 300

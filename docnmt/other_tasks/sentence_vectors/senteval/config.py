@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.registry.options import Needs, option
+from docnmt.options import Needs, option
 
 _RANDOM = Needs("baseline", ("borep-mean", "borep-max"), typed=True)
 

@@ -16,6 +16,7 @@ from typing import Any  # JSON
 from msgspec import field
 
 from docnmt.core.training.checkpoint import read_header
+from docnmt.options import to_dict
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.senteval.baselines import (
@@ -29,7 +30,6 @@ from docnmt.other_tasks.sentence_vectors.senteval.corpora import PROBING, TASKS,
 from docnmt.other_tasks.sentence_vectors.senteval.evaluate import Encode, Result, check_rows, evaluate
 from docnmt.other_tasks.sentence_vectors.senteval.folds import PROTOCOLS, Protocol
 from docnmt.other_tasks.sentence_vectors.translation_summaries import TranslationSummaries
-from docnmt.registry.options import to_dict
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_writable, find_checkpoint, write_json
 from docnmt.runtime.structured import OpenObject, checked, parse_json, read_limited
