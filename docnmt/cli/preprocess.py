@@ -41,7 +41,7 @@ PREPROCESSORS.add(
 )
 PREPROCESSORS.add(
     "text_classification",
-    "docnmt.other_tasks.classification.classification_folder:preprocess_classification",
+    "docnmt.other_tasks.classification.data:preprocess_classification",
     config="docnmt.other_tasks.classification.config:ClassificationPreprocessConfig",
 )
 PREPROCESSORS.add(

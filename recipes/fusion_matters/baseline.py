@@ -25,9 +25,8 @@ except ImportError:
     sys.exit("baseline.py: error: needs scikit-learn; pip install -e '.[study]'")
 
 from docnmt.cli import command as cli
-from docnmt.other_tasks.classification.labelled_table import read_labelled
+from docnmt.other_tasks.classification.data import read_labelled, tokenise
 from docnmt.other_tasks.classification.scores import classification_scores
-from docnmt.other_tasks.classification.text_vocabulary import tokenise
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import write_json
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from docnmt.modules.positions import sinusoids
 from docnmt.other_tasks.classification.classifier import FusionClassifier
 from docnmt.other_tasks.classification.config import FusionClassifierConfig
-from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
+from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
 from docnmt.registry import ARCHITECTURES
 from docnmt.runtime.tuning import tune
 

@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 
 from docnmt.other_tasks.classification.classifier import FusionClassifier
 from docnmt.other_tasks.classification.config import FusionClassifierConfig
-from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
+from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
 from docnmt.registry import (
     ARCHITECTURES,
     builtin,  # noqa: F401  (registers every component)

@@ -16,7 +16,7 @@ from gate_values import gate_values
 from docnmt.core.corpus import TokenArray
 from docnmt.core.training.checkpoint import LoadedModel
 from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
-from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
+from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
 from docnmt.other_tasks.classification.scores import classification_scores
 
 #: Shortest input at which accuracy is measured; the next ones are 2, 4, 8 … times as long.

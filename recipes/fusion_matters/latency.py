@@ -31,7 +31,7 @@ from docnmt.core.batch import PackedText
 from docnmt.layout import DocumentLayout
 from docnmt.other_tasks.classification.classifier import FusionClassifier
 from docnmt.other_tasks.classification.config import FusionClassifierConfig
-from docnmt.other_tasks.classification.labelled_texts import TextBatch
+from docnmt.other_tasks.classification.data import TextBatch
 from docnmt.registry import FUSIONS
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import write_json

@@ -34,7 +34,7 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.cli import command as cli
-from docnmt.other_tasks.classification.labelled_table import read_labelled
+from docnmt.other_tasks.classification.data import read_labelled
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import write_text
 

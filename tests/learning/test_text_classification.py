@@ -15,12 +15,16 @@ import torch
 from docnmt.cli import classify, preprocess, train
 from docnmt.core.batch import plan_batches
 from docnmt.options import contradictions
-from docnmt.other_tasks.classification.classification_folder import labelled_arrays, ordered_labels
 from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
 from docnmt.other_tasks.classification.classifier import FusionClassifier
 from docnmt.other_tasks.classification.config import FusionClassifierConfig, TextClassificationConfig
-from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
-from docnmt.other_tasks.classification.text_vocabulary import WordVocabulary
+from docnmt.other_tasks.classification.data import (
+    LabelledArrays,
+    TextDataset,
+    WordVocabulary,
+    labelled_arrays,
+    ordered_labels,
+)
 
 UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")
 

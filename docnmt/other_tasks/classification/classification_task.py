@@ -12,16 +12,17 @@ from torch import nn
 from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import check_files
 from docnmt.core.tasks.task import ModelClass, TaskState
-from docnmt.other_tasks.classification.classification_folder import labelled_arrays
 from docnmt.other_tasks.classification.config import TextClassificationConfig
-from docnmt.other_tasks.classification.labelled_texts import (
+from docnmt.other_tasks.classification.data import (
+    VOCABULARIES,
     VOCABULARY,
     LabelledArrays,
     TextDataset,
+    TextVocabulary,
+    labelled_arrays,
     read_classification_meta,
 )
 from docnmt.other_tasks.classification.scores import classification_scores
-from docnmt.other_tasks.classification.text_vocabulary import VOCABULARIES, TextVocabulary
 from docnmt.runtime.errors import UserError
 
 

@@ -23,7 +23,7 @@ from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import Dropout, FeedForward, Layer, Reads, Residual, plain_layer
 from docnmt.modules.positions import Embedding, Position, build_position, check_fusion, check_linear
 from docnmt.other_tasks.classification.config import FusionClassifierConfig
-from docnmt.other_tasks.classification.labelled_texts import TextBatch
+from docnmt.other_tasks.classification.data import TextBatch
 from docnmt.registry.registry import FUSIONS, POSITIONS
 
 

@@ -9,10 +9,9 @@ from typing import TextIO
 import numpy as np
 
 from docnmt.core.training.checkpoint import load_model
-from docnmt.other_tasks.classification.classification_folder import label_numbers
 from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
 from docnmt.other_tasks.classification.config import ClassifyConfig
-from docnmt.other_tasks.classification.labelled_table import read_labelled, read_texts
+from docnmt.other_tasks.classification.data import label_numbers, read_labelled, read_texts
 from docnmt.other_tasks.classification.scores import classification_scores
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_json

@@ -1,0 +1,435 @@
+"""Text classification: labelled tables → vocabulary, data folder, batches."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from docnmt.core.batch import PackedText
+from docnmt.core.corpus import (
+    META,
+    RaggedWriter,
+    SplitFolder,
+    TokenArray,
+    check_files,
+    check_offsets,
+    file_entry,
+    offsets_of,
+    read_meta,
+    write_array,
+    write_meta,
+)
+from docnmt.core.lines import TextLines, half_character, is_blank
+from docnmt.core.split_sentences import split_sentences
+from docnmt.core.tables import open_table, text_rows
+from docnmt.core.tokenizer import Tokenizer, train_in_process
+from docnmt.core.training.criterions import LabelledBatch
+from docnmt.layout import DocumentLayout
+from docnmt.options import to_dict
+from docnmt.other_tasks.classification.config import ClassificationPreprocessConfig
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import check_folder, replacing_folder
+
+# Reading of tables of labelled texts: TSV, CSV and JSONL files, read whole, with the place of every row.
+
+
+FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """The rows of a table of labelled texts.
+
+    Attributes:
+        labels, texts: one per row; labels are names, even if they are numbers.
+        places: `file:line` at which each row begins, for messages.
+    """
+
+    labels: list[str]
+    texts: list[str]
+    places: list[str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def read_labelled(path: Path) -> LabelledTexts:
+    """Read a table of labelled texts in the format of its ending.
+
+    TSV: label, tab, text; a first line `label<TAB>text` is a header. CSV: a header with `label` and `text` among its
+    columns, or no header: the label first, the text from the other columns joined by a space (AG News as published).
+    JSONL: one object per line with `label` (text or whole number) and `text`. Other columns and keys are ignored.
+
+    Raises:
+        UserError: unreadable, not UTF-8, a malformed row, no label, no rows at all; the message names file and line.
+    """
+    readers = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl}
+    if path.suffix not in readers:
+        raise UserError(f"{path}: expected {FORMATS}")
+    table = LabelledTexts([], [], [])
+    for place, label, text in readers[path.suffix](path):
+        label = label.strip()
+        if not label:
+            raise UserError(f"{place}: the label is empty")
+        if any(character in label for character in "\t\n\r\0"):
+            raise UserError(f"{place}: the label {label!r} has a tab, line break or NUL character; remove it")
+        if "\0" in text:
+            raise UserError(f"{place}: the text has a NUL character; remove it")
+        if fault := half_character(label + text):
+            raise UserError(f"{place}: {fault}")
+        table.labels.append(label)
+        table.texts.append(text)
+        table.places.append(place)
+    if not table.texts:
+        raise UserError(f"{path}: has no rows; expected {FORMATS}")
+    return table
+
+
+def read_texts(path: Path | None) -> list[str]:
+    """Read texts without labels: the `text` values of a .jsonl file, which may have line breaks, or lines.
+
+    Raises:
+        UserError: unreadable, not UTF-8, not an object with a text; the message names file and line.
+    """
+    if path is not None and path.suffix == ".jsonl":
+        return [row["text"] for _, row in text_rows(open_table(path), ["text"])]
+    return list(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
+
+
+def _tsv(path: Path) -> Iterator[tuple[str, str, str]]:
+    for number, line in enumerate(TextLines(path), 1):
+        label, tab, text = line.partition("\t")
+        if is_blank(line):
+            continue
+        if not tab:
+            raise UserError(f"{path}:{number}: expected label, tab, text; there is no tab")
+        names = [cell.strip().lower() for cell in line.split("\t")] if number == 1 else []
+        if "label" not in names:
+            yield f"{path}:{number}", label, text
+        elif names != ["label", "text"]:
+            raise UserError(f"{path}:1: a header must be label, tab, text; got {line[:80]!r}")
+
+
+def _jsonl(path: Path) -> Iterator[tuple[str, str, str]]:
+    for place, row in text_rows(open_table(path), ["label", "text"], numbers=["label"]):
+        yield place, row["label"], row["text"]
+
+
+def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
+    csv.field_size_limit(1 << 30)  # whole documents in one cell
+    begin = 1
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            places: tuple[int, int] | None = None
+            first = True
+            for cells in reader:
+                names = [cell.strip().lower() for cell in cells] if first else []
+                first &= not cells
+                if not cells:  # an empty line is no row
+                    pass
+                elif {"label", "text"} <= set(names):
+                    places = names.index("label"), names.index("text")
+                elif "label" in names or "text" in names[1:]:
+                    raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")
+                elif len(cells) <= max(places or (0, 1)):
+                    raise UserError(f"{path}:{begin}: expected a label and a text, got {len(cells)} column(s)")
+                elif places:
+                    yield f"{path}:{begin}", cells[places[0]], cells[places[1]]
+                else:
+                    yield f"{path}:{begin}", cells[0], " ".join(cells[1:])
+                begin = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(f"{path}:{begin}: not valid CSV: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not valid UTF-8; convert the file, for example with iconv") from error
+
+
+# Labelled texts: arrays in a folder that `docnmt-preprocess --task text_classification` wrote, and batches of them.
+#
+# Each split has `SPLIT.tokens.bin` and its offsets (a row per sentence), `SPLIT.texts.bin` (offsets of texts into
+# sentences) and `SPLIT.labels.bin`; `vocabulary` has the words or the SentencePiece model.
+
+
+TASK, VOCABULARY = "text_classification", "vocabulary"
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledArrays:
+    """The texts of one split as arrays: tokens in sentences in texts.
+
+    Attributes:
+        sentences: tokens of the S sentences, one after the other. text_offsets: (N+1,) int64 into sentences.
+        labels: (N,) int64 numbers of labels.
+    """
+
+    sentences: TokenArray
+    text_offsets: np.ndarray
+    labels: np.ndarray
+
+    @classmethod
+    def from_texts(
+        cls, texts: Sequence[Sequence[Sequence[int]]], labels: Sequence[int], vocab_size: int
+    ) -> LabelledArrays:
+        """Build the arrays from each text's sentences, each a list of tokens."""
+        return cls(
+            TokenArray.from_lists([sentence for text in texts for sentence in text], vocab_size),
+            offsets_of(np.array([len(text) for text in texts], dtype=np.int64)),
+            np.array(labels, dtype=np.int64),
+        )
+
+    @property
+    def token_offsets(self) -> np.ndarray:
+        """The place (N+1,) where each text's tokens begin."""
+        return np.asarray(self.sentences.offsets[self.text_offsets])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def save(self, folder: Path, split: str) -> dict[str, dict[str, Any]]:  # Any: entries of `meta.json`
+        """Write the arrays; return the files' entries for `meta.json`."""
+        tokens = RaggedWriter(folder, f"{split}.tokens", self.sentences.tokens.dtype)
+        tokens.append(self.sentences.tokens, self.sentences.lengths())
+        files = tokens.close()
+        for name, values in (("texts", self.text_offsets), ("labels", self.labels)):
+            files |= write_array(folder / f"{split}.{name}.bin", values, "<i8")
+        return files
+
+    @classmethod
+    def open(cls, folder: Path, split: str, *, vocabulary: int | None = None) -> LabelledArrays:
+        """Map the arrays of a split into memory; `vocabulary` is its number of entries.
+
+        Raises:
+            UserError: no such folder or split, or damaged files.
+        """
+        meta = read_classification_meta(folder)
+        files = meta["files"]
+        if f"{split}.labels.bin" not in files:
+            there = [name.removesuffix(".labels.bin") for name in files if name.endswith(".labels.bin")]
+            raise UserError(f"{folder}: has no split '{split}'; there are {', '.join(there)}")
+        check_files(folder, meta, f"{split}.")
+        arrays = SplitFolder(folder, split, files)
+        labels, texts = arrays.array("labels"), arrays.array("texts")
+        words = TokenArray.of_file(folder / f"{split}.tokens.bin", *arrays.rows("tokens"), vocabulary)
+        found = cls(words, texts, labels)
+        check_offsets(folder / f"{split}.texts.bin", texts, len(found.sentences), len(labels))
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(meta["labels"]):
+            raise UserError(f"{folder / f'{split}.labels.bin'}: is damaged: a number of no label; preprocess again")
+        return found
+
+
+def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON
+    """Read `meta.json`.
+
+    Raises:
+        UserError: the folder is no data folder or one of another task, or files are missing.
+    """
+    return read_meta(folder, task=TASK)
+
+
+#: A batch of texts, each a document of one span.
+TextBatch: TypeAlias = LabelledBatch[PackedText]
+
+
+@dataclass(frozen=True, eq=False)
+class TextDataset:
+    """The texts of one split, each cut to its first `max_length` tokens.
+
+    Attributes:
+        position_count: word indices count from the sentence (`unit`) or from the text's start (`document`).
+    """
+
+    arrays: LabelledArrays
+    max_length: int | None
+    position_count: str
+    name: str
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """The number of tokens (U,) read of each text."""
+        lengths = np.diff(self.arrays.token_offsets)
+        return lengths if self.max_length is None else np.minimum(lengths, self.max_length)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The number of tokens (U,), int64; an empty text counts as one, so that batches are finite."""
+        return np.asarray(np.maximum(self.lengths, 1))
+
+    def batch(self, units: np.ndarray) -> TextBatch:
+        """Return the batch of these texts, in this order."""
+        lengths = self.lengths[units]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        starts = self.arrays.token_offsets[units]
+        places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+        positions = np.full((len(places), 4), -1, dtype=np.int64)
+        sentence_offsets = self.arrays.sentences.offsets
+        sentences = np.searchsorted(sentence_offsets, places, side="right") - 1
+        positions[:, 1] = sentences - np.repeat(self.arrays.text_offsets[units], lengths)
+        unit = self.position_count == "unit"
+        positions[:, 0] = places - (sentence_offsets[sentences] if unit else np.repeat(starts, lengths))
+        layout = DocumentLayout(torch.from_numpy(offsets), torch.arange(len(units) + 1))
+        tokens = torch.from_numpy(self.arrays.sentences.at(places).astype(np.int64))
+        return TextBatch(
+            PackedText(tokens, layout, torch.from_numpy(positions)), torch.from_numpy(self.arrays.labels[units])
+        )
+
+    def describe(self, units: np.ndarray) -> str:
+        """Describe these texts by their numbers, from 1."""
+        shown = ", ".join(str(unit + 1) for unit in units[:10])
+        return f"{self.name}: texts {shown}{', …' if len(units) > 10 else ''}"
+
+
+# Vocabularies of text classification: whole words between white space, or SentencePiece subwords.
+#
+# Hallam and Tseng, "Fusion Matters", train on lower-cased words.
+
+
+#: The entry for every word that is not in the vocabulary.
+UNKNOWN = "<unk>"
+
+
+class WordVocabulary:
+    """A vocabulary of words by number; 0 is any other word.
+
+    Args:
+        words: the words of numbers 1, 2, …
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = (UNKNOWN, *words)
+        self._numbers = {word: number for number, word in enumerate(self.words)}
+
+    @classmethod
+    def count(cls, texts: Iterable[str], *, size: int, min_frequency: int) -> WordVocabulary:
+        """Build a vocabulary of the `size` − 1 most frequent words that occur `min_frequency` times, ties sorted."""
+        counts = Counter(word for text in texts for word in tokenise(text))
+        counts.pop(UNKNOWN, None)
+        frequent = sorted((word for word, n in counts.items() if n >= min_frequency), key=lambda w: (-counts[w], w))
+        return cls(frequent[: size - 1])
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of each line's words."""
+        return [[self._numbers.get(word, 0) for word in tokenise(line)] for line in lines]
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of words, the unknown one included."""
+        return len(self.words)
+
+    def to_bytes(self) -> bytes:
+        """Return the words from number 1 on, one per line."""
+        return "".join(f"{word}\n" for word in self.words[1:]).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> WordVocabulary:
+        """Invert `to_bytes`; words have no white space, so none can contain a line break."""
+        return cls(content.decode().split("\n")[:-1])
+
+
+def tokenise(text: str) -> list[str]:
+    """Split a text, in lower case, at white space."""
+    return text.lower().split()
+
+
+TextVocabulary = WordVocabulary | Tokenizer
+
+#: The kinds of vocabulary, by their name in `meta.json`.
+VOCABULARIES: dict[str, type[WordVocabulary] | type[Tokenizer]] = {"words": WordVocabulary, "sentencepiece": Tokenizer}
+
+
+# `docnmt-preprocess --task text_classification`: tables of labelled texts → a folder to train on.
+#
+# Vocabulary and labels come from the training table alone.
+
+
+def preprocess_classification(config: ClassificationPreprocessConfig, say: Callable[[str], None]) -> None:
+    """Write the folder; `say` is called with each line of the report.
+
+    Raises:
+        UserError: a table is missing or malformed, a label is not in the training table (file and line are named), the
+            training text does not support the vocabulary's size, or the folder may not be written.
+    """
+    destination = Path(config.destdir)
+    check_folder(destination, marker=META, overwrite=config.overwrite)
+    named = {"train": config.train, "valid": config.valid, "test": config.test}
+    tables = {split: read_labelled(Path(file)) for split, file in named.items() if file is not None}
+    labels = ordered_labels(tables["train"].labels)
+    numbers = {split: label_numbers(table, labels, config.train) for split, table in tables.items()}
+    vocabulary = make_vocabulary(config, tables["train"].texts)
+    seen = set(tables["train"].texts)
+    with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
+        (folder / VOCABULARY).write_bytes(vocabulary.to_bytes())
+        files = {VOCABULARY: file_entry(vocabulary.to_bytes())}
+        for split, table in tables.items():
+            arrays = labelled_arrays(table.texts, numbers[split], vocabulary)
+            files |= arrays.save(folder, split)
+            say(_report(split, arrays))
+            if split != "train" and (repeated := sum(text in seen for text in table.texts)):
+                say(f"warning: {repeated:,} texts of {split} stand in the training data, too")
+        write_meta(
+            folder, task=TASK, files=files, vocabulary=config.vocabulary, labels=list(labels), options=to_dict(config)
+        )
+    say(f"{destination}: {len(labels)} labels, a vocabulary of {vocabulary.vocab_size:,} {config.vocabulary}")
+
+
+def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]) -> TextVocabulary:
+    """Build the vocabulary of the training texts."""
+    if config.vocabulary == "words":
+        return WordVocabulary.count(texts, size=config.vocab_size or 50_000, min_frequency=config.min_frequency or 2)
+    sentences = (sentence for text in texts for sentence in split_sentences(text))
+    return train_in_process(sentences, vocab_size=config.vocab_size or 8000, exact=config.vocab_size is not None)
+
+
+def labelled_arrays(texts: Sequence[str], labels: Sequence[int], vocabulary: TextVocabulary) -> LabelledArrays:
+    """Cut texts into sentences and these into tokens."""
+    encoded = [vocabulary.encode(split_sentences(text)) for text in texts]
+    return LabelledArrays.from_texts(encoded, labels, vocabulary.vocab_size)
+
+
+def ordered_labels(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels that occur: in numerical order if all are whole numbers, else alphabetically.
+
+    Raises:
+        UserError: there are fewer than two.
+    """
+    names = set(labels)
+    if len(names) < 2:
+        raise UserError(f"the training texts have one label only ('{labels[0]}'); there is nothing to learn")
+    numeric = all(name.removeprefix("-").isdecimal() for name in names)
+    return tuple(sorted(names, key=lambda name: (int(name), name) if numeric else (0, name)))
+
+
+def label_numbers(table: LabelledTexts, labels: Sequence[str], train: str) -> list[int]:
+    """Return each row's label as its place in `labels`.
+
+    Raises:
+        UserError: a label is not among them; the message names file and line.
+    """
+    places = {label: number for number, label in enumerate(labels)}
+    for row, label in enumerate(table.labels):
+        if label not in places:
+            known = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
+            raise UserError(f"{table.places[row]}: the label '{label}' does not occur in {train}; it has {known}")
+    return [places[label] for label in table.labels]
+
+
+def _report(split: str, arrays: LabelledArrays) -> str:
+    lengths = np.diff(arrays.token_offsets)
+    tokens = arrays.sentences.tokens
+    unknown = float((tokens == 0).mean()) if len(tokens) else 0.0
+    empty = int((lengths == 0).sum())
+    return (
+        f"{split}: {len(arrays):,} texts, {len(tokens):,} tokens ({100 * unknown:.1f} % unknown), a text: median "
+        f"{np.median(lengths):,.0f}, most {lengths.max():,}" + (f"; {empty:,} texts have no tokens" if empty else "")
+    )
