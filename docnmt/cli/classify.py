@@ -29,7 +29,7 @@ def main(given: Given) -> None:
     config: ClassifyConfig = COMMAND.resolve(given, [Section("options", ClassifyConfig)])["options"]
     if config.results is not None:
         check_new(Path(config.results), overwrite=config.overwrite)
-    from docnmt.other_tasks.classification.label import classify
+    from docnmt.other_tasks.classification.model import classify
     from docnmt.runtime.tuning import tune
 
     print(tune(), file=sys.stderr)

@@ -62,7 +62,7 @@ _add(
     ),
     (
         "text_classification",
-        "other_tasks.classification.classification_task:TextClassification",
+        "other_tasks.classification.model:TextClassification",
         "label texts",
         "other_tasks.classification.config:TextClassificationConfig",
     ),
@@ -157,7 +157,7 @@ _add(
     "docnmt",
     (
         "fusion_classifier",
-        "other_tasks.classification.classifier:FusionClassifier",
+        "other_tasks.classification.model:FusionClassifier",
         _CLASSIFIER,
         "other_tasks.classification.config:FusionClassifierConfig",
     ),

@@ -26,7 +26,7 @@ except ImportError:
 
 from docnmt.cli import command as cli
 from docnmt.other_tasks.classification.data import read_labelled, tokenise
-from docnmt.other_tasks.classification.scores import classification_scores
+from docnmt.other_tasks.classification.model import classification_scores
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import write_json
 

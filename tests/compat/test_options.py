@@ -25,7 +25,7 @@ from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.options import NoOptions, Setting, flag, settings, underscored
-from docnmt.other_tasks.classification.label import ClassifyConfig
+from docnmt.other_tasks.classification.model import ClassifyConfig
 from docnmt.registry.migrate import FAIRSEQ
 from docnmt.registry.registry import ALL, ARCHITECTURES, GENERATORS, Registry
 

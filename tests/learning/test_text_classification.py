@@ -15,8 +15,6 @@ import torch
 from docnmt.cli import classify, preprocess, train
 from docnmt.core.batch import plan_batches
 from docnmt.options import contradictions
-from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
-from docnmt.other_tasks.classification.classifier import FusionClassifier
 from docnmt.other_tasks.classification.config import FusionClassifierConfig, TextClassificationConfig
 from docnmt.other_tasks.classification.data import (
     LabelledArrays,
@@ -25,6 +23,7 @@ from docnmt.other_tasks.classification.data import (
     labelled_arrays,
     ordered_labels,
 )
+from docnmt.other_tasks.classification.model import FusionClassifier, TextClassification, label_probabilities
 
 UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")
 
