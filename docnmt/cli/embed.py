@@ -7,7 +7,7 @@ from pathlib import Path
 
 from docnmt.cli.command import Command, Given
 from docnmt.options import Section
-from docnmt.other_tasks.sentence_vectors.config import EmbedConfig
+from docnmt.other_tasks.options import EmbedConfig
 from docnmt.runtime.files import check_new
 
 COMMAND = Command(

@@ -42,12 +42,12 @@ PREPROCESSORS.add(
 PREPROCESSORS.add(
     "text_classification",
     "docnmt.other_tasks.classification.data:preprocess_classification",
-    config="docnmt.other_tasks.classification.config:ClassificationPreprocessConfig",
+    config="docnmt.other_tasks.options:ClassificationPreprocessConfig",
 )
 PREPROCESSORS.add(
     "nli",
     "docnmt.other_tasks.sentence_vectors.nli_folder:preprocess_nli",
-    config="docnmt.other_tasks.sentence_vectors.config:NliPreprocessConfig",
+    config="docnmt.other_tasks.options:NliPreprocessConfig",
 )
 
 

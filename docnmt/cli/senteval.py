@@ -6,7 +6,7 @@ import sys
 
 from docnmt.cli.command import Command, Given
 from docnmt.options import Section
-from docnmt.other_tasks.sentence_vectors.senteval.config import SentEvalConfig
+from docnmt.other_tasks.options import SentEvalConfig
 
 COMMAND = Command(
     "docnmt-senteval",

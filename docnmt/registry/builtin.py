@@ -64,13 +64,13 @@ _add(
         "text_classification",
         "other_tasks.classification.model:TextClassification",
         "label texts",
-        "other_tasks.classification.config:TextClassificationConfig",
+        "other_tasks.options:TextClassificationConfig",
     ),
     (
         "nli",
         "other_tasks.sentence_vectors.nli_task:Nli",
         "tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
-        "other_tasks.sentence_vectors.config:NliConfig",
+        "other_tasks.options:NliConfig",
     ),
 )
 
@@ -130,25 +130,25 @@ _SENTENCE_PAIRS = (
         "inferlite",
         "other_tasks.sentence_vectors.inferlite:InferLiteEncoder",
         "gated word vectors of several types, max-pooled",
-        "other_tasks.sentence_vectors.config:InferLiteConfig",
+        "other_tasks.options:InferLiteConfig",
     ),
     (
         "bag_of_words",
         "other_tasks.sentence_vectors.encoders:BagOfWords",
         "mean, maximum or SIF mean of word vectors",
-        "other_tasks.sentence_vectors.config:BagOfWordsConfig",
+        "other_tasks.options:BagOfWordsConfig",
     ),
     (
         "bilstm_max",
         "other_tasks.sentence_vectors.encoders:BiLstmMax",
         "InferSent: bidirectional LSTM, max-pooling",
-        "other_tasks.sentence_vectors.config:BiLstmMaxConfig",
+        "other_tasks.options:BiLstmMaxConfig",
     ),
     (
         "source2token_encoder",
         "other_tasks.sentence_vectors.encoders:Source2TokenEncoder",
         "self-attention layers and source2token summaries as sentence vectors",
-        "other_tasks.sentence_vectors.config:Source2TokenEncoderConfig",
+        "other_tasks.options:Source2TokenEncoderConfig",
     ),
 )
 _add(MODELS, "docnmt", *_TRANSLATION)
@@ -159,7 +159,7 @@ _add(
         "fusion_classifier",
         "other_tasks.classification.model:FusionClassifier",
         _CLASSIFIER,
-        "other_tasks.classification.config:FusionClassifierConfig",
+        "other_tasks.options:FusionClassifierConfig",
     ),
 )
 _add(MODELS, "docnmt", *_SENTENCE_PAIRS)

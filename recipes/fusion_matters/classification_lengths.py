@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from docnmt.other_tasks.classification.config import FusionClassifierConfig
 from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
 from docnmt.other_tasks.classification.model import FusionClassifier
+from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import (
     ARCHITECTURES,
     builtin,  # noqa: F401  (registers every component)

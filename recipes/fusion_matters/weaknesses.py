@@ -28,9 +28,9 @@ from tables import markdown
 from docnmt.cli import command as cli
 from docnmt.core.batch import plan_batches
 from docnmt.other_tasks.classification import model as fusion_classifier
-from docnmt.other_tasks.classification.config import FusionClassifierConfig
 from docnmt.other_tasks.classification.data import WordVocabulary, read_labelled
 from docnmt.other_tasks.classification.model import FusionClassifier, random_stream
+from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import FUSIONS
 
 TASK = SimpleNamespace(vocabulary_size=2_000, labels=("",) * 11)

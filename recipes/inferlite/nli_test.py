@@ -14,7 +14,7 @@ import torch
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.training.checkpoint import load_model
-from docnmt.other_tasks.sentence_vectors.config import NliConfig
+from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.nli_task import Nli
 from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel
 from docnmt.runtime.errors import UserError

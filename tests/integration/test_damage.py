@@ -25,7 +25,7 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.preprocess import stored_tokenizers
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header, save_checkpoint
 from docnmt.core.translation_task import DocumentTranslation
-from docnmt.other_tasks.sentence_vectors.config import NliConfig
+from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.nli_task import Nli
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import UserError
@@ -207,8 +207,8 @@ def test_a_bit_of_the_data_of_other_tasks(tmp_path: Path) -> None:
     for task, file in (("text_classification", "train.tsv"), ("nli", "pairs.tsv")):
         paths = ["--train", str(tmp_path / file), "--valid", str(tmp_path / file)]
         assert preprocess(["--task", task, *paths, "--destdir", str(tmp_path / task)]) == 0
-    from docnmt.other_tasks.classification.config import TextClassificationConfig
     from docnmt.other_tasks.classification.model import TextClassification
+    from docnmt.other_tasks.options import TextClassificationConfig
 
     class Model:
         position_count = "unit"

@@ -20,8 +20,8 @@ from test_inferlite_tools import tool
 
 from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.core.training.checkpoint import load_checkpoint, save_checkpoint
+from docnmt.other_tasks.options import EmbedConfig, NliConfig
 from docnmt.other_tasks.sentence_vectors import write_vectors as embed_command
-from docnmt.other_tasks.sentence_vectors.config import EmbedConfig, NliConfig
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.gates import gate_means
 from docnmt.other_tasks.sentence_vectors.nearest_rows import nearest_cosine

@@ -15,7 +15,6 @@ import torch
 from docnmt.cli import classify, preprocess, train
 from docnmt.core.batch import plan_batches
 from docnmt.options import contradictions
-from docnmt.other_tasks.classification.config import FusionClassifierConfig, TextClassificationConfig
 from docnmt.other_tasks.classification.data import (
     LabelledArrays,
     TextDataset,
@@ -24,6 +23,7 @@ from docnmt.other_tasks.classification.data import (
     ordered_labels,
 )
 from docnmt.other_tasks.classification.model import FusionClassifier, TextClassification, label_probabilities
+from docnmt.other_tasks.options import FusionClassifierConfig, TextClassificationConfig
 
 UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")
 

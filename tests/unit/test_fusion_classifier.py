@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from docnmt.core.batch import PackedText
 from docnmt.layout import DocumentLayout
 from docnmt.options import contradictions
-from docnmt.other_tasks.classification.config import FusionClassifierConfig
 from docnmt.other_tasks.classification.model import FusionClassifier
+from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import FUSIONS, POSITIONS
 
 TASK = SimpleNamespace(vocabulary_size=50, labels=("a", "b", "c"))

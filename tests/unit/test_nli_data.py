@@ -11,7 +11,7 @@ import pytest
 
 from docnmt.cli import preprocess
 from docnmt.core.corpus import read_meta, write_meta
-from docnmt.other_tasks.sentence_vectors.config import NliConfig
+from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.nli_task import Nli
 from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS, SentencePairs, read_pairs
 from docnmt.other_tasks.sentence_vectors.sentence_batches import PairDataset

@@ -35,7 +35,7 @@ from docnmt.core.tokenizer import Tokenizer, train_in_process
 from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import DocumentLayout
 from docnmt.options import to_dict
-from docnmt.other_tasks.classification.config import ClassificationPreprocessConfig
+from docnmt.other_tasks.options import ClassificationPreprocessConfig
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import check_folder, replacing_folder
 

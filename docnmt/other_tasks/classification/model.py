@@ -24,7 +24,6 @@ from docnmt.modules.attention import LinearSelfAttention, SelfAttention
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import Dropout, FeedForward, Layer, Reads, Residual, plain_layer
 from docnmt.modules.positions import Embedding, Position, build_position, check_fusion, check_linear
-from docnmt.other_tasks.classification.config import ClassifyConfig, FusionClassifierConfig, TextClassificationConfig
 from docnmt.other_tasks.classification.data import (
     VOCABULARIES,
     VOCABULARY,
@@ -38,6 +37,7 @@ from docnmt.other_tasks.classification.data import (
     read_labelled,
     read_texts,
 )
+from docnmt.other_tasks.options import ClassifyConfig, FusionClassifierConfig, TextClassificationConfig
 from docnmt.registry.registry import FUSIONS, POSITIONS
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_json

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from docnmt.core.corpus import file_entry, stored_array, write_array
-from docnmt.other_tasks.sentence_vectors.config import RANDOM_DIMENSIONS
+from docnmt.other_tasks.options import RANDOM_DIMENSIONS
 from docnmt.other_tasks.sentence_vectors.vector_files import WordVectors, read_vectors
 from docnmt.runtime.errors import UserError
 

@@ -15,7 +15,7 @@ from docnmt.modules.attention import SelfAttention
 from docnmt.modules.document_context import Source2Token
 from docnmt.modules.layers import FeedForward, Reads, Residual, check_one_of, plain_layer
 from docnmt.modules.positions import Sinusoidal
-from docnmt.other_tasks.sentence_vectors.config import BagOfWordsConfig, BiLstmMaxConfig, Source2TokenEncoderConfig
+from docnmt.other_tasks.options import BagOfWordsConfig, BiLstmMaxConfig, Source2TokenEncoderConfig
 from docnmt.other_tasks.sentence_vectors.pair_classifier import SentenceTask, WordEncoder, look_up
 
 

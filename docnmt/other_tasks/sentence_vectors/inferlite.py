@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from docnmt.functional.pooling import span_max, span_mean
 from docnmt.layout import Spans
 from docnmt.modules.layers import check_at_least, check_one_of
-from docnmt.other_tasks.sentence_vectors.config import InferLiteConfig
+from docnmt.other_tasks.options import InferLiteConfig
 from docnmt.other_tasks.sentence_vectors.hashing import RowLinear
 from docnmt.other_tasks.sentence_vectors.pair_classifier import SentenceTask, WordEncoder, look_up
 

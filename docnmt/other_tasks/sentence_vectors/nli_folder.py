@@ -10,7 +10,7 @@ import numpy as np
 
 from docnmt.core.corpus import META, write_array, write_meta
 from docnmt.options import to_dict
-from docnmt.other_tasks.sentence_vectors.config import NliPreprocessConfig
+from docnmt.other_tasks.options import NliPreprocessConfig
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings, random_embeddings
 from docnmt.other_tasks.sentence_vectors.nli_task import TASK
 from docnmt.other_tasks.sentence_vectors.pairs import read_pairs

@@ -12,7 +12,7 @@ from torch import nn
 from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import check_files, read_meta, stored_array
 from docnmt.core.tasks.task import ModelClass, TaskState
-from docnmt.other_tasks.sentence_vectors.config import NliConfig
+from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel
 from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS

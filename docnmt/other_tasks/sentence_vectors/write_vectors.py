@@ -11,8 +11,8 @@ from typing import BinaryIO, TextIO
 
 import numpy as np
 
+from docnmt.other_tasks.options import EmbedConfig
 from docnmt.other_tasks.sentence_vectors.bit_report import BitReport
-from docnmt.other_tasks.sentence_vectors.config import EmbedConfig
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.gates import MOST_DRAWN, draw_gates
 from docnmt.other_tasks.sentence_vectors.line_reader import StoredLines, text_lines

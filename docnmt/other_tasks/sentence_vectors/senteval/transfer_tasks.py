@@ -17,6 +17,7 @@ from msgspec import field
 
 from docnmt.core.training.checkpoint import read_header
 from docnmt.options import to_dict
+from docnmt.other_tasks.options import SentEvalConfig
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.senteval.baselines import (
@@ -25,7 +26,6 @@ from docnmt.other_tasks.sentence_vectors.senteval.baselines import (
     read_frequencies,
     sif_weights,
 )
-from docnmt.other_tasks.sentence_vectors.senteval.config import SentEvalConfig
 from docnmt.other_tasks.sentence_vectors.senteval.corpora import PROBING, TASKS, TransferTask, read_task, task_files
 from docnmt.other_tasks.sentence_vectors.senteval.evaluate import Encode, Result, check_rows, evaluate
 from docnmt.other_tasks.sentence_vectors.senteval.folds import PROTOCOLS, Protocol
