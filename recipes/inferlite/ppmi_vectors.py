@@ -21,7 +21,7 @@ try:
 except ImportError:
     sys.exit("ppmi_vectors.py: error: needs scipy; pip install -e '.[study]'")
 
-from docnmt.other_tasks.sentence_vectors.treebank_words import words
+from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.runtime.files import replacing
 
 

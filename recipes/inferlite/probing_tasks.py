@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.cli import command as cli
+from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.senteval.corpora import LENGTHS, PROBING, PROBING_WORDS
-from docnmt.other_tasks.sentence_vectors.treebank_words import words
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import write_text
 

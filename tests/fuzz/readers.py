@@ -33,7 +33,7 @@ from docnmt.core.training.dry_run import describe_checkpoint
 from docnmt.core.training.trainer import Journal
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.other_tasks.classification.data import read_labelled, read_texts
-from docnmt.other_tasks.sentence_vectors.pairs import read_pairs
+from docnmt.other_tasks.sentence_vectors.data import read_pairs
 from docnmt.other_tasks.sentence_vectors.senteval.baselines import read_frequencies
 from docnmt.other_tasks.sentence_vectors.senteval.corpora import TASKS, read_task
 from docnmt.other_tasks.sentence_vectors.senteval.transfer_tasks import _read_results

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.embeddings import UNKNOWN, build_embeddings
-from docnmt.other_tasks.sentence_vectors.treebank_words import words
 from docnmt.other_tasks.sentence_vectors.vector_files import read_vectors
 from docnmt.runtime.errors import UserError
 

@@ -12,10 +12,8 @@ import pytest
 from docnmt.cli import preprocess
 from docnmt.core.corpus import read_meta, write_meta
 from docnmt.other_tasks.options import NliConfig
+from docnmt.other_tasks.sentence_vectors.data import NLI_LABELS, PairDataset, SentencePairs, read_pairs, words
 from docnmt.other_tasks.sentence_vectors.nli_task import Nli
-from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS, SentencePairs, read_pairs
-from docnmt.other_tasks.sentence_vectors.sentence_batches import PairDataset
-from docnmt.other_tasks.sentence_vectors.treebank_words import words
 from docnmt.runtime.errors import UserError
 
 PAIRS = [

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from docnmt.other_tasks.sentence_vectors.data import PackedSentences
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.inferlite import InferLiteEncoder
 from docnmt.other_tasks.sentence_vectors.pair_classifier import look_up
-from docnmt.other_tasks.sentence_vectors.sentence_batches import PackedSentences
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.picture import picture_form, write_picture
 

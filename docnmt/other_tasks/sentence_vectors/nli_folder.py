@@ -11,11 +11,9 @@ import numpy as np
 from docnmt.core.corpus import META, write_array, write_meta
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import NliPreprocessConfig
+from docnmt.other_tasks.sentence_vectors.data import PairDataset, read_pairs, words
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings, random_embeddings
 from docnmt.other_tasks.sentence_vectors.nli_task import TASK
-from docnmt.other_tasks.sentence_vectors.pairs import read_pairs
-from docnmt.other_tasks.sentence_vectors.sentence_batches import PairDataset
-from docnmt.other_tasks.sentence_vectors.treebank_words import words
 from docnmt.runtime.files import check_folder, check_readable, replacing_folder
 
 

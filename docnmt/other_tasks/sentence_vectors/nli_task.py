@@ -13,10 +13,9 @@ from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import check_files, read_meta, stored_array
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.other_tasks.options import NliConfig
+from docnmt.other_tasks.sentence_vectors.data import NLI_LABELS, PairDataset
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel
-from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS
-from docnmt.other_tasks.sentence_vectors.sentence_batches import PairDataset
 from docnmt.runtime.errors import UserError
 
 TASK = "nli"

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from docnmt.layout import Spans
 from docnmt.modules.layers import Dropout
 from docnmt.other_tasks.options import SentencePairConfig
+from docnmt.other_tasks.sentence_vectors.data import PackedSentences, PairBatch
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.other_tasks.sentence_vectors.hashing import SemanticHash
-from docnmt.other_tasks.sentence_vectors.sentence_batches import PackedSentences, PairBatch
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from docnmt.core.batch import collate_source, planned_units, sentence_costs
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.encoder_decoder import EncoderDecoder, TranslationTask
 from docnmt.core.training.checkpoint import load_model
-from docnmt.other_tasks.sentence_vectors.sentence_batches import by_length
+from docnmt.other_tasks.sentence_vectors.data import by_length
 from docnmt.runtime.errors import UserError
 
 

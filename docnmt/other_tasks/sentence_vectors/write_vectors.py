@@ -13,11 +13,11 @@ import numpy as np
 
 from docnmt.other_tasks.options import EmbedConfig
 from docnmt.other_tasks.sentence_vectors.bit_report import BitReport
+from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.gates import MOST_DRAWN, draw_gates
 from docnmt.other_tasks.sentence_vectors.line_reader import StoredLines, text_lines
 from docnmt.other_tasks.sentence_vectors.nearest_rows import FaissIndex, nearest_cosine, nearest_hamming
-from docnmt.other_tasks.sentence_vectors.treebank_words import words
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import replacing

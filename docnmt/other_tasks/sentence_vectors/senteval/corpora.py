@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from docnmt.core.tables import open_table, text_rows
-from docnmt.other_tasks.sentence_vectors.treebank_words import words
+from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.runtime.errors import UserError
 
 Kind = Literal["nested", "folds", "splits", "regression", "similarity"]

@@ -1,14 +1,10 @@
-"""Sentences as rows of a vocabulary: packed for a model, or as a split's pairs in memory or on disk.
-
-`docnmt-preprocess --task nli` writes the vocabulary with its vectors (`embeddings`), `probability.bin` (the relative
-frequency of each word in the training data) and for each split `SPLIT.tokens.bin` with its offsets (sentence 2i is
-premise, 2i + 1 its hypothesis) and `SPLIT.labels.bin`.
-"""
+"""Sentence pairs: tables → data folder → batches of both sentences."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,10 +14,66 @@ from torch import Tensor
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import RaggedWriter, SplitFolder, TokenArray, offsets_of, write_array
+from docnmt.core.tables import kind_of_table, open_table, text_rows
 from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import Spans
-from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS
 from docnmt.runtime.errors import UserError
+
+# Reading of tables of labelled sentence pairs: SNLI's and MultiNLI's JSONL, and TSV with a header.
+
+
+#: The classes of natural language inference, in the order of the model's outputs.
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+
+#: The label of pairs on which annotators did not agree; they are left out, as in all published work.
+NO_GOLD_LABEL = "-"
+
+
+@dataclass
+class SentencePairs:
+    """The pairs of one or more files.
+
+    Attributes:
+        labels: one per pair, as a place in `NLI_LABELS`.
+        sentences: premise, hypothesis, premise, hypothesis, …
+        undecided: number of pairs without a gold label, which are left out.
+    """
+
+    labels: list[int] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+    undecided: int = 0
+
+
+def read_pairs(*paths: Path) -> SentencePairs:
+    """Read `.jsonl` (`gold_label`, `sentence1`, `sentence2`: SNLI, MultiNLI) or `.tsv` (`label`, `text`, `text2`).
+
+    Raises:
+        UserError: unreadable, invalid UTF-8, another format, or an unknown label; the message names file and line.
+    """
+    pairs = SentencePairs()
+    for path in paths:
+        before = len(pairs.labels)
+        published = kind_of_table(path.name) == ".jsonl"
+        columns = ("gold_label", "sentence1", "sentence2") if published else ("label", "text", "text2")
+        for place, row in text_rows(open_table(path), columns):
+            label, *sentences = row.values()
+            if label == NO_GOLD_LABEL:
+                pairs.undecided += 1
+            elif label.lower() not in NLI_LABELS:
+                raise UserError(f"{place}: label '{label}' is none of {', '.join(NLI_LABELS)}")
+            else:
+                pairs.labels.append(NLI_LABELS.index(label.lower()))
+                pairs.sentences += sentences
+        if len(pairs.labels) == before:
+            raise UserError(f"{path}: holds no labelled pairs")
+    return pairs
+
+
+# Sentences as rows of a vocabulary: packed for a model, or as a split's pairs in memory or on disk.
+#
+# `docnmt-preprocess --task nli` writes the vocabulary with its vectors (`embeddings`), `probability.bin` (the relative
+# frequency of each word in the training data) and for each split `SPLIT.tokens.bin` with its offsets (sentence 2i is
+# premise, 2i + 1 its hypothesis) and `SPLIT.labels.bin`.
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,3 +163,31 @@ def by_length(lengths: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
     order = np.argsort(lengths, kind="stable")
     for places in plan_batches(lengths[order], max_tokens, seed=0, epoch=0, shuffle=False):
         yield order[places]
+
+
+# Tokenization of text in the style of published word vectors: Penn Treebank style, case kept.
+#
+# Already tokenised text is unchanged (`words(" ".join(words(x))) == words(x)`), so tokenised corpora and raw
+# text share one vocabulary.
+
+
+_QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "\u00a0": " "})
+_ABBREVIATIONS = "mr mrs ms dr st jr sr vs prof gen sen rep gov col inc corp ltd co".replace(" ", "|")
+_CLITIC = r"'(?:s|m|d|re|ve|ll)\b"
+
+_WORD = re.compile(
+    rf"""
+      \.{{2,}} | -{{2,}} | '{{2,}} | `{{2,}}          # ellipsis, dash, PTB quotes
+    | (?:[^\W\d_]\.){{2,}}                            # U.S., e.g.
+    | (?:{_ABBREVIATIONS})\.(?!\w)
+    | \w+?(?=n't\b) | n't\b | {_CLITIC}               # do n't, John 's
+    | \w+(?:(?:(?<=\d)[.,:/](?=\d) | [-&] | '(?!(?:s|m|d|re|ve|ll|t)\b))\w+)*   # 1,650  two-thirds  AT&T  o'clock
+    | \S
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def words(text: str) -> list[str]:
+    """Split a text into words; every other character is a word of its own; typographic quotes become ASCII ones."""
+    return _WORD.findall(text.translate(_QUOTES))
