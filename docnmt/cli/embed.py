@@ -33,7 +33,7 @@ def main(given: Given) -> None:
     for name in (config.output, config.gates):
         if name:
             check_new(Path(name), overwrite=config.overwrite)
-    from docnmt.other_tasks.sentence_vectors.write_vectors import embed
+    from docnmt.other_tasks.sentence_vectors.embed import embed
     from docnmt.runtime.ranks import joined
     from docnmt.runtime.tuning import tune
 

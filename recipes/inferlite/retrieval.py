@@ -16,11 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.other_tasks.sentence_vectors.bit_report import BitReport
 from docnmt.other_tasks.sentence_vectors.data import words
+from docnmt.other_tasks.sentence_vectors.embed import BitReport, nearest_cosine, nearest_hamming, text_lines
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
-from docnmt.other_tasks.sentence_vectors.line_reader import text_lines
-from docnmt.other_tasks.sentence_vectors.nearest_rows import nearest_cosine, nearest_hamming
 from docnmt.runtime.tuning import tune
 
 TOP = 10

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 from docnmt.other_tasks.sentence_vectors.data import NLI_LABELS, words
+from docnmt.other_tasks.sentence_vectors.embed import text_lines
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
-from docnmt.other_tasks.sentence_vectors.line_reader import text_lines
 from docnmt.registry import (
     MODELS,
     builtin,  # noqa: F401  (registers every component)

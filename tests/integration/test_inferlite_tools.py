@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from docnmt.other_tasks.sentence_vectors.nearest_rows import nearest_cosine
+from docnmt.other_tasks.sentence_vectors.embed import nearest_cosine
 
 
 def tool(name: str, folder: str = "inferlite") -> ModuleType:

@@ -21,11 +21,11 @@ from test_inferlite_tools import tool
 from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.core.training.checkpoint import load_checkpoint, save_checkpoint
 from docnmt.other_tasks.options import EmbedConfig, NliConfig
-from docnmt.other_tasks.sentence_vectors import write_vectors as embed_command
+from docnmt.other_tasks.sentence_vectors import embed as embed_command
 from docnmt.other_tasks.sentence_vectors.data import words
+from docnmt.other_tasks.sentence_vectors.embed import nearest_cosine
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.gates import gate_means
-from docnmt.other_tasks.sentence_vectors.nearest_rows import nearest_cosine
 from docnmt.other_tasks.sentence_vectors.nli_task import Nli
 from docnmt.other_tasks.sentence_vectors.senteval import transfer_tasks as transfer
 from docnmt.registry import MODELS

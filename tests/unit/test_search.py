@@ -12,11 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.other_tasks.sentence_vectors import nearest_rows as search
-from docnmt.other_tasks.sentence_vectors.bit_report import BitReport
-from docnmt.other_tasks.sentence_vectors.line_reader import StoredLines, text_lines
-from docnmt.other_tasks.sentence_vectors.nearest_rows import FaissIndex
-from docnmt.other_tasks.sentence_vectors.write_vectors import NpyWriter
+from docnmt.other_tasks.sentence_vectors import embed as search
+from docnmt.other_tasks.sentence_vectors.embed import BitReport, FaissIndex, NpyWriter, StoredLines, text_lines
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import replacing
 
