@@ -128,7 +128,7 @@ _CLASSIFIER = "an encoder with a mean over words, to study how positions join em
 _SENTENCE_PAIRS = (
     (
         "inferlite",
-        "other_tasks.sentence_vectors.inferlite:InferLiteEncoder",
+        "other_tasks.sentence_vectors.encoders:InferLiteEncoder",
         "gated word vectors of several types, max-pooled",
         "other_tasks.options:InferLiteConfig",
     ),

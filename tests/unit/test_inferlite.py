@@ -9,11 +9,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.functional.pooling import span_max, span_mean
 from docnmt.layout import Spans
-from docnmt.other_tasks.sentence_vectors.encoders import BagOfWords, BiLstmMax, Source2TokenEncoder
-from docnmt.other_tasks.sentence_vectors.hashing import SemanticHash
-from docnmt.other_tasks.sentence_vectors.inferlite import InferLiteEncoder, PackedConvolution
+from docnmt.other_tasks.sentence_vectors.encoders import (
+    BagOfWords,
+    BiLstmMax,
+    InferLiteEncoder,
+    PackedConvolution,
+    SemanticHash,
+    Source2TokenEncoder,
+    span_max,
+    span_mean,
+)
 
 DIMS = (5, 3)
 LENGTHS = [4, 1, 7, 2, 3]

@@ -19,7 +19,6 @@ from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import check_files
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.core.training.checkpoint import load_model
-from docnmt.functional.pooling import span_mean
 from docnmt.modules.attention import LinearSelfAttention, SelfAttention
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import Dropout, FeedForward, Layer, Reads, Residual, plain_layer
@@ -38,6 +37,7 @@ from docnmt.other_tasks.classification.data import (
     read_texts,
 )
 from docnmt.other_tasks.options import ClassifyConfig, FusionClassifierConfig, TextClassificationConfig
+from docnmt.other_tasks.sentence_vectors.encoders import span_mean
 from docnmt.registry.registry import FUSIONS, POSITIONS
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_json

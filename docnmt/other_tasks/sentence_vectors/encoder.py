@@ -14,8 +14,7 @@ from docnmt.core.training.checkpoint import load_model
 from docnmt.layout import Spans
 from docnmt.other_tasks.sentence_vectors.data import PackedSentences, by_length
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
-from docnmt.other_tasks.sentence_vectors.inferlite import InferLiteEncoder
-from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel, SentenceTask, look_up
+from docnmt.other_tasks.sentence_vectors.encoders import InferLiteEncoder, SentencePairModel, SentenceTask, look_up
 from docnmt.runtime.errors import UserError
 
 #: A sentence's vector, its code before thresholding (values between 0 and 1), or its code (0 or 1).

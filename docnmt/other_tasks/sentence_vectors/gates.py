@@ -10,8 +10,7 @@ import torch
 
 from docnmt.other_tasks.sentence_vectors.data import PackedSentences
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
-from docnmt.other_tasks.sentence_vectors.inferlite import InferLiteEncoder
-from docnmt.other_tasks.sentence_vectors.pair_classifier import look_up
+from docnmt.other_tasks.sentence_vectors.encoders import InferLiteEncoder, look_up
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.picture import picture_form, write_picture
 

@@ -15,7 +15,7 @@ from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.data import NLI_LABELS, PairDataset
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
-from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel
+from docnmt.other_tasks.sentence_vectors.encoders import SentencePairModel
 from docnmt.runtime.errors import UserError
 
 TASK = "nli"
