@@ -21,7 +21,7 @@ import numpy as np
 
 from docnmt.cli import command as cli
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.other_tasks.sentence_vectors.senteval.corpora import LENGTHS, PROBING, PROBING_WORDS
+from docnmt.other_tasks.sentence_vectors.senteval_protocol import LENGTHS, PROBING, PROBING_WORDS
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import write_text
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from docnmt.other_tasks.sentence_vectors.senteval.corpora import TASKS
+from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_text
 

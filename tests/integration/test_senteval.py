@@ -12,19 +12,28 @@ import torch
 from torch import nn
 
 from docnmt.cli import senteval
+from docnmt.other_tasks.sentence_vectors import senteval_protocol as classification
+from docnmt.other_tasks.sentence_vectors import senteval_protocol as relatedness
+from docnmt.other_tasks.sentence_vectors import senteval_protocol as softmax
 from docnmt.other_tasks.sentence_vectors.embeddings import UNKNOWN, Embeddings
-from docnmt.other_tasks.sentence_vectors.senteval import folds as classification
-from docnmt.other_tasks.sentence_vectors.senteval import relatedness, softmax
 from docnmt.other_tasks.sentence_vectors.senteval.baselines import (
     BagOfWordsBaseline,
     RandomProjections,
     read_frequencies,
     sif_weights,
 )
-from docnmt.other_tasks.sentence_vectors.senteval.corpora import TASKS, TransferTask, read_task
-from docnmt.other_tasks.sentence_vectors.senteval.evaluate import _f1, _features, evaluate
-from docnmt.other_tasks.sentence_vectors.senteval.folds import PROTOCOLS, Protocol
-from docnmt.other_tasks.sentence_vectors.senteval.softmax import Examples, Schedule
+from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
+    PROTOCOLS,
+    TASKS,
+    Examples,
+    Protocol,
+    Schedule,
+    TransferTask,
+    _f1,
+    _features,
+    evaluate,
+    read_task,
+)
 from docnmt.runtime.errors import UserError
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)

@@ -26,9 +26,19 @@ from docnmt.other_tasks.sentence_vectors.senteval.baselines import (
     read_frequencies,
     sif_weights,
 )
-from docnmt.other_tasks.sentence_vectors.senteval.corpora import PROBING, TASKS, TransferTask, read_task, task_files
-from docnmt.other_tasks.sentence_vectors.senteval.evaluate import Encode, Result, check_rows, evaluate
-from docnmt.other_tasks.sentence_vectors.senteval.folds import PROTOCOLS, Protocol
+from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
+    PROBING,
+    PROTOCOLS,
+    TASKS,
+    Encode,
+    Protocol,
+    Result,
+    TransferTask,
+    check_rows,
+    evaluate,
+    read_task,
+    task_files,
+)
 from docnmt.other_tasks.sentence_vectors.translation_summaries import TranslationSummaries
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_writable, find_checkpoint, write_json

@@ -1,0 +1,573 @@
+"""SentEval's protocol: folds, softmax regression, relatedness, baselines."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from docnmt.core.tables import open_table, text_rows
+from docnmt.other_tasks.sentence_vectors.data import words
+from docnmt.runtime.errors import UserError
+
+# Reading of SentEval's data sets from plain TSV files, a folder per task: `MR/all.tsv`, `TREC/train.tsv` …
+#
+# Every file has a header; the columns used are `label` or `score`, `text` and, for pairs, `text2`.
+
+
+Kind = Literal["nested", "folds", "splits", "regression", "similarity"]
+
+
+@dataclass(frozen=True)
+class LabelledSentences:
+    """Sentences with their targets. They are sorted by length and target, as in SentEval's toolkit.
+
+    Attributes:
+        sides: the tokenised sentences; for pairs, the first and the second ones.
+        target: (N,) int64 classes, or float64 scores.
+    """
+
+    sides: list[list[list[str]]]
+    target: np.ndarray
+
+
+@dataclass(frozen=True)
+class TransferTask:
+    """A transfer task: its files, its columns, and the protocol of its evaluation.
+
+    Attributes:
+        files: by split (or subset), relative to the data folder; several are joined.
+        classes: names of the classes as in the files, in the toolkit's order; None for scores.
+        scores: the lowest and the highest valid score.
+        optional: splits that are left out if their files are missing.
+    """
+
+    name: str
+    kind: Kind
+    files: dict[str, tuple[str, ...]]
+    classes: tuple[str, ...] | None = None
+    pairs: bool = False
+    optional: tuple[str, ...] = ()
+    scores: tuple[float, float] = (0, 5)
+
+
+def _given(folder: str, train: str = "train.tsv", dev: str = "dev.tsv") -> dict[str, tuple[str, ...]]:
+    return {"train": (f"{folder}/{train}",), "dev": (f"{folder}/{dev}",), "test": (f"{folder}/test.tsv",)}
+
+
+def _subsets(year: str, *names: str, optional: tuple[str, ...] = ()) -> TransferTask:
+    files: dict[str, tuple[str, ...]] = {name: (f"STS{year}/{name}.tsv",) for name in names}
+    return TransferTask(f"STS{year}", "similarity", files, pairs=True, optional=optional)
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        *(TransferTask(n, "nested", {"all": (f"{n}/all.tsv",)}, ("0", "1")) for n in ("MR", "CR", "SUBJ", "MPQA")),
+        TransferTask("SST2", "splits", _given("SST2", "train_phrases67k.tsv"), ("0", "1")),
+        TransferTask("SST5", "splits", _given("SST5"), ("0", "1", "2", "3", "4")),
+        # The files number DESC, ENTY, ABBR, HUM, LOC, NUM; the toolkit orders the names alphabetically.
+        TransferTask(
+            "TREC", "folds", {"train": ("TREC/train.tsv",), "test": ("TREC/test.tsv",)}, ("2", "0", "1", "3", "4", "5")
+        ),
+        TransferTask(
+            "MRPC", "folds", {"train": ("MRPC/train.tsv", "MRPC/val.tsv"), "test": ("MRPC/test.tsv",)}, ("0", "1"), True
+        ),
+        TransferTask("SICK-R", "regression", _given("SICK", dev="trial.tsv"), pairs=True, scores=(1, 5)),
+        TransferTask(
+            "SICK-E", "splits", _given("SICK", dev="trial.tsv"), ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), True
+        ),
+        TransferTask("STS-B", "regression", _given("STSB"), pairs=True),
+        _subsets("12", "MSRpar", "MSRvid", "SMTeuroparl", "OnWN", "SMTnews", optional=("MSRvid",)),  # by its licence
+        _subsets("13", "FNWN", "headlines", "OnWN"),
+        _subsets("14", "deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+        _subsets("15", "answers-forums", "answers-students", "belief", "headlines", "images"),
+        _subsets("16", "answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+    )
+}
+
+#: Probing tasks (made by recipes/inferlite/probing_tasks.py), evaluated only if named: words of the six classes
+#: of `Length`, and the number of words of `WordContent`.
+LENGTHS, PROBING_WORDS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28)), 100
+PROBING = {
+    name: TransferTask(name, "splits", _given(f"probing/{name}"), classes)
+    for name, classes in (
+        ("Length", tuple(map(str, range(len(LENGTHS))))),
+        ("WordContent", tuple(map(str, range(PROBING_WORDS)))),
+        ("BigramShift", ("I", "O")),
+    )
+}
+
+
+def task_files(task: TransferTask, folder: Path) -> dict[str, list[Path]]:
+    """Return the files of every split; of optional ones, those that exist."""
+    files = {split: [folder / name for name in names] for split, names in task.files.items()}
+    return {
+        split: paths
+        for split, paths in files.items()
+        if split not in task.optional or all(path.exists() for path in paths)
+    }
+
+
+def read_task(task: TransferTask, folder: Path) -> dict[str, LabelledSentences]:
+    """Read the rows of every split of a task.
+
+    Raises:
+        UserError: a file is missing, malformed or without rows; the message names file and line.
+    """
+    return {split: _rows(task, paths) for split, paths in task_files(task, folder).items()}
+
+
+def _rows(task: TransferTask, paths: Sequence[Path]) -> LabelledSentences:
+    columns = ("score" if task.classes is None else "label", "text", *(("text2",) if task.pairs else ()))
+    rows: list[tuple[list[list[str]], float]] = []
+    for path in paths:
+        if not path.exists():
+            probing = "; recipes/inferlite/probing_tasks.py makes it" if task.name in PROBING else ""
+            raise UserError(f"{path}: cannot be read: {task.name} needs it, and --data does not have it{probing}")
+        for place, row in text_rows(open_table(path), columns):
+            value, *texts = row.values()
+            rows.append(([words(text) for text in texts], _target(task, value, place)))
+    if not rows:
+        raise UserError(f"{', '.join(map(str, paths))}: no row stands behind the header; copy it again")
+    rows.sort(key=lambda row: (*(len(text) for text in row[0]), row[1]))
+    sides = [[texts[side] for texts, _ in rows] for side in range(len(columns) - 1)]
+    return LabelledSentences(sides, np.array([value for _, value in rows]))
+
+
+def _target(task: TransferTask, value: str, where: str) -> float:
+    if task.classes is not None:
+        if value not in task.classes:
+            raise UserError(f"{where}: expected one of {', '.join(task.classes)}, got '{value}'")
+        return task.classes.index(value)
+    low, high = task.scores
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not low <= number <= high:
+        expected = f"a score from {low:g} to {high:g}" if math.isfinite(number) else "a finite number"
+        raise UserError(f"{where}: expected {expected}, got '{value}'")
+    return number
+
+
+# Softmax regression by Adam, as SentEval trains it, for several weights of the l2 penalty at once.
+#
+# The toolkit seeds every classifier alike, so those that differ only in their penalty have the same initial weights
+# and
+# the same batches. Here they are columns of one weight matrix: the same numbers in one pass over the data.
+
+
+#: torch's default settings of Adam, which the toolkit uses.
+RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Features x (N, d), float32, and targets y (N,): classes from 0, or gold scores."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def __getitem__(self, rows: np.ndarray) -> Examples:
+        return Examples(self.x[rows], self.y[rows])
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return int(self.y.max()) + 1
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The stopping rule of training.
+
+    Attributes:
+        epoch_size: passes over the data between two validations.
+        tenacity: allowed validations without a new best, over the whole training.
+        max_epoch: no new validation begins after more passes than this.
+    """
+
+    epoch_size: int = 4
+    tenacity: int = 5
+    max_epoch: int = 200
+    batch_size: int = 64
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Compute softmax along the last axis."""
+    exponentials = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(-1, keepdims=True))
+
+
+def predict(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return scores (N, C) of a trained model: weight (d + 1, C), x (N, d)."""
+    return np.asarray(x @ weight[:-1] + weight[-1])
+
+
+class Softmaxes:
+    """G softmax regressions with the same initial weights, batches and classes, one for each l2 weight.
+
+    Args:
+        penalties: the l2 weights; `l2 · w` is added to the gradient, as in torch's Adam.
+
+    Attributes:
+        live: the numbers of the models still trained; only their weights are kept here.
+        weight: (d + 1, live, C), the bias last, so that it is updated with the weights.
+    """
+
+    def __init__(self, features: int, classes: int, penalties: Sequence[float], seed: int) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            linear = torch.nn.Linear(features, classes)
+        weight, bias = linear.weight.detach().numpy(), linear.bias.detach().numpy()
+        self.live = list(range(len(penalties)))
+        self.weight = np.vstack([weight.T, bias])[:, None].repeat(len(penalties), axis=1)
+        self.l2 = np.asarray(penalties, np.float32)[:, None]
+        self.first, self.second, self.steps = np.zeros_like(self.weight), np.zeros_like(self.weight), 0
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        """Return scores (B, live, C) for x (B, d)."""
+        scores = (x @ self.weight[:-1].reshape(x.shape[1], -1)).reshape(len(x), *self.weight.shape[1:])
+        return np.asarray(scores + self.weight[-1])
+
+    def step(self, x: np.ndarray, gradient: np.ndarray) -> None:
+        """Make one step of Adam from the gradient of the mean loss with respect to the scores, (B, live, C)."""
+        full = np.empty_like(self.weight)
+        np.matmul(x.T, gradient.reshape(len(x), -1), out=full[:-1].reshape(x.shape[1], -1))
+        gradient.sum(0, out=full[-1])
+        full += self.l2 * self.weight
+        self.steps += 1
+        self.first *= BETA1
+        self.first += (1 - BETA1) * full
+        self.second *= BETA2
+        np.square(full, out=full)
+        full *= 1 - BETA2
+        self.second += full
+        np.sqrt(self.second, out=full)
+        full /= np.float32(np.sqrt(1 - BETA2**self.steps))
+        full += np.float32(EPSILON)
+        np.divide(self.first, full, out=full)
+        full *= np.float32(RATE / (1 - BETA1**self.steps))
+        self.weight -= full
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Keep training these models only (places in `live`)."""
+        self.live, self.l2 = [self.live[place] for place in places], self.l2[places]
+        self.weight, self.first, self.second = (
+            np.ascontiguousarray(array[:, places]) for array in (self.weight, self.first, self.second)
+        )
+
+
+def fit(
+    models: Softmaxes,
+    x: np.ndarray,
+    gradient: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    judge: Callable[[Softmaxes], np.ndarray],
+    schedule: Schedule,
+    random: np.random.RandomState,
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Train until every model has used up its validations without a new best.
+
+    Args:
+        x: (N, d) float32.
+        gradient: (scores of a batch (B, live, C), the batch's rows) → gradient of its mean loss by the scores.
+        judge: returns a score on held-out data for each live model, above -1.
+        random: gives the order of rows in each pass, like numpy's global generator in the toolkit.
+
+    Returns:
+        The best score of each model, and its weights (d + 1, C) at that time.
+    """
+    best, failures = np.full(len(models.live), -1.0), np.zeros(len(models.live), int)
+    stored = [models.weight[:, place].copy() for place in models.live]
+    epoch = 0
+    while models.live and epoch <= schedule.max_epoch:
+        for _ in range(schedule.epoch_size):
+            order = random.permutation(len(x))
+            for begin in range(0, len(order), schedule.batch_size):
+                batch = order[begin : begin + schedule.batch_size]
+                rows = x.take(batch, axis=0)
+                models.step(rows, gradient(models.scores(rows), batch))
+        epoch += schedule.epoch_size
+        going = []
+        for place, (number, merit) in enumerate(zip(models.live, judge(models), strict=True)):
+            if merit > best[number]:
+                best[number], stored[number] = merit, models.weight[:, place].copy()
+            else:
+                failures[number] += 1
+            if failures[number] <= schedule.tenacity:
+                going.append(place)
+        if len(going) < len(models.live):
+            models.keep(going)
+    return best, stored
+
+
+# SentEval's ways to choose the penalty and to test: nested folds, folds on the training part, given splits.
+
+
+SEED = 1111
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The training and selection of classifiers; the defaults are SentEval's.
+
+    Attributes:
+        folds: number of folds of the cross-validations.
+        penalties: the l2 weights to choose from.
+    """
+
+    schedule: Schedule = field(default_factory=Schedule)
+    folds: int = 10
+    penalties: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
+    seed: int = SEED
+
+
+#: SentEval's settings for published numbers, and its quick ones, but with Adam instead of RMSprop.
+PROTOCOLS = {"default": Protocol(), "fast": Protocol(Schedule(epoch_size=2, tenacity=3, batch_size=128), folds=5)}
+
+
+def stratified_folds(y: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return (rows to train on, rows held out) of each fold, by scikit-learn's shuffled `StratifiedKFold`."""
+    try:
+        from sklearn.model_selection import StratifiedKFold
+    except ImportError as error:
+        raise UserError("SentEval's folds need scikit-learn: pip install 'docnmt[study]'") from error
+    return list(StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), y))
+
+
+def train(
+    data: Examples, held_out: Examples, classes: int, penalties: Sequence[float], protocol: Protocol,
+    random: np.random.RandomState | None = None,
+) -> tuple[np.ndarray, list[np.ndarray]]:  # fmt: skip
+    """Train one classifier for each penalty, stopped early on `held_out`; return accuracies there, and weights."""
+    models = Softmaxes(data.x.shape[1], classes, penalties, protocol.seed)
+    targets = np.eye(classes, dtype=np.float32)
+
+    def _gradient(scores: np.ndarray, batch: np.ndarray) -> np.ndarray:
+        return np.asarray((softmax(scores) - targets[data.y[batch]][:, None]) / np.float32(len(batch)))
+
+    def _judge(models: Softmaxes) -> np.ndarray:
+        return np.asarray((models.scores(held_out.x).argmax(-1) == held_out.y[:, None]).mean(0))
+
+    return fit(models, data.x, _gradient, _judge, protocol.schedule, random or np.random.RandomState(protocol.seed))
+
+
+def percent(share: float) -> float:
+    """Return a share in percent with two decimals, as the toolkit does."""
+    return round(100 * float(share), 2)
+
+
+def accuracy(weight: np.ndarray, data: Examples) -> float:
+    """Return the accuracy of a classifier, in percent."""
+    return percent((predict(weight, data.x).argmax(1) == data.y).mean())
+
+
+def _best_penalty(data: Examples, classes: int, seed: int, protocol: Protocol) -> tuple[float, float]:
+    """Return the penalty with the best mean accuracy over folds, and that accuracy in percent."""
+    merits = [
+        train(data[inner], data[outer], classes, protocol.penalties, protocol)[0]
+        for inner, outer in stratified_folds(data.y, protocol.folds, seed)
+    ]
+    scores = [percent(merit) for merit in np.mean(merits, axis=0)]
+    return protocol.penalties[int(np.argmax(scores))], max(scores)
+
+
+def _final(data: Examples, classes: int, penalty: float, protocol: Protocol) -> np.ndarray:
+    """Return weights trained on all rows but a twentieth, which is used for early stopping."""
+    random = np.random.RandomState(protocol.seed)
+    order = random.permutation(len(data.y))
+    held = int(0.05 * len(data.y))
+    return train(data[order[held:]], data[order[:held]], classes, [penalty], protocol, random)[1][0]
+
+
+def nested_folds(data: Examples, protocol: Protocol) -> dict[str, float]:
+    """Cross-validate, with the penalty chosen by another one inside each training part (MR, CR, SUBJ, MPQA)."""
+    dev, test = [], []
+    for rows, held_out in stratified_folds(data.y, protocol.folds, SEED):
+        penalty, merit = _best_penalty(data[rows], data.classes, SEED, protocol)
+        dev.append(merit)
+        test.append(accuracy(_final(data[rows], data.classes, penalty, protocol), data[held_out]))
+    return {"dev accuracy": round(float(np.mean(dev)), 2), "accuracy": round(float(np.mean(test)), 2)}
+
+
+def folds_on_train(data: Examples, test: Examples, protocol: Protocol) -> tuple[dict[str, float], np.ndarray]:
+    """Choose the penalty by cross-validation on the training part and test (TREC, MRPC); return also the answers."""
+    penalty, merit = _best_penalty(data, data.classes, protocol.seed, protocol)
+    weight = _final(data, data.classes, penalty, protocol)
+    return {"dev accuracy": merit, "accuracy": accuracy(weight, test)}, predict(weight, test.x).argmax(1)
+
+
+def given_splits(data: Examples, dev: Examples, test: Examples, protocol: Protocol) -> dict[str, float]:
+    """Choose the penalty and the end of training by the given development part (SST, SICK-E), and test."""
+    merits, weights = train(data, dev, data.classes, protocol.penalties, protocol)
+    scores = [percent(merit) for merit in merits]
+    best = int(np.argmax(scores))
+    return {"dev accuracy": scores[best], "accuracy": accuracy(weights[best], test)}
+
+
+# SentEval's similarity tasks: scores by regression (SICK-R, STS-B) and by cosine (STS12 to STS16).
+
+
+#: Degrees of relatedness, whose probabilities the regression predicts.
+DEGREES = np.arange(1, 6)
+
+#: SentEval validates every 50 passes, allows 3 validations without a new best and begins none after 1,000 passes.
+SCHEDULE = Schedule(epoch_size=50, tenacity=3, max_epoch=1000)
+
+
+def pearson(x: np.ndarray, y: np.ndarray) -> float:
+    """Return Pearson's correlation; 0 if one side is constant."""
+    x, y = x - x.mean(), y - y.mean()
+    scale = float(np.sqrt((x * x).sum() * (y * y).sum()))
+    return float((x * y).sum()) / scale if scale > 0 else 0.0
+
+
+def spearman(x: np.ndarray, y: np.ndarray) -> float:
+    """Return Spearman's correlation: Pearson's of the ranks, where ties share theirs."""
+    try:
+        from scipy.stats import rankdata
+    except ImportError as error:
+        raise UserError("rank correlations need scipy: pip install 'docnmt[study]'") from error
+    return pearson(rankdata(x), rankdata(y))
+
+
+def degrees(scores: np.ndarray) -> np.ndarray:
+    """Turn scores (N,) into distributions (N, 5): a score between two degrees is split between them (Tai et al. 2015).
+
+    Below 1 there is no lower degree, and part of the mass is missing, as in the toolkit (STS-B).
+    """
+    floor, score = np.floor(scores)[:, None], scores[:, None]
+    split = np.where(floor + 1 == DEGREES, score - floor, 0) + np.where(floor == DEGREES, floor - score + 1, 0)
+    return split.astype(np.float32)
+
+
+def regression(train: Examples, dev: Examples, test: Examples) -> dict[str, float]:
+    """Fit five-class softmax regression by squared error; the score is the expected degree. Stops early on `dev`."""
+    models = Softmaxes(train.x.shape[1], len(DEGREES), [0.0], SEED)
+    targets = degrees(train.y)
+
+    def _gradient(scores: np.ndarray, batch: np.ndarray) -> np.ndarray:
+        p = softmax(scores)  # (B, 1, 5)
+        towards = (p - targets[batch][:, None]) * np.float32(2 / (len(batch) * len(DEGREES)))
+        return np.asarray(p * (towards - (towards * p).sum(-1, keepdims=True)))
+
+    def _judge(models: Softmaxes) -> np.ndarray:
+        return np.array([pearson(expected, dev.y) for expected in (softmax(models.scores(dev.x)) @ DEGREES).T])
+
+    merits, weights = fit(models, train.x, _gradient, _judge, SCHEDULE, np.random.RandomState(SEED))
+    expected = softmax(predict(weights[0], test.x)) @ DEGREES
+    return {
+        "dev pearson": float(merits[0]),
+        "pearson": pearson(expected, test.y),
+        "spearman": spearman(expected, test.y),
+        "mse": float(np.mean((expected - test.y) ** 2)),
+    }
+
+
+def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return the cosine (N,) row by row; 0 if a vector is 0."""
+    scale = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
+    product = np.einsum("nd,nd->n", u, v)
+    return np.asarray(np.divide(product, scale, out=np.zeros_like(product), where=scale > 0))
+
+
+def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> dict[str, float]:
+    """Return correlations of cosine and gold score in every subset (u, v, score), their mean, and the mean by size."""
+    results: dict[str, float] = {}
+    sizes = [len(score) for _, _, score in subsets.values()]
+    for name, correlation in (("pearson", pearson), ("spearman", spearman)):
+        each = {subset: correlation(cosine(u, v), score) for subset, (u, v, score) in subsets.items()}
+        results[name] = float(np.mean(list(each.values())))
+        results[f"{name} weighted"] = float(np.average(list(each.values()), weights=sizes))
+        results |= {f"{name} {subset}": value for subset, value in each.items()}
+    return results
+
+
+# Evaluation of one transfer task: sentences → vectors → features → the task's protocol.
+
+
+#: A function from all tokenised sentences of a task to their vectors (N, d). A task is encoded in one call, so that an
+#: encoder may adapt to it without labels, like the toolkit's `prepare` (SIF's common component).
+Encode = Callable[[Sequence[Sequence[str]]], np.ndarray]
+
+#: Figures by name; for STS12 to STS16 also the names of the subsets.
+Result = Mapping[str, Any]  # Any: JSON
+
+
+def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protocol) -> Result:
+    """Return the scores of one task, with the vectors' width and the seconds of encoding and of the rest.
+
+    Accuracies and F1 are in percent; correlations between -1 and 1. STS12-16 name the subsets that exist.
+    Classification also has the share of the most frequent test class: the accuracy of a constant answer.
+
+    Raises:
+        UserError: a file of the task is missing or malformed.
+    """
+    splits = read_task(task, folder)
+    sides = [side for rows in splits.values() for side in rows.sides]
+    started = time.perf_counter()
+    vectors = np.ascontiguousarray(encode([text for side in sides for text in side]), dtype=np.float32)
+    encoded = time.perf_counter()
+    parts = iter(np.split(vectors, np.cumsum([len(side) for side in sides])))
+    of = {name: [next(parts) for _ in rows.sides] for name, rows in splits.items()}
+    results: Result
+    if task.kind == "similarity":
+        scored = {name: (of[name][0], of[name][1], rows.target) for name, rows in splits.items()}
+        results = {"subsets": list(splits), **similarity(scored)}
+    else:
+        results = _measure(
+            task, {name: Examples(_features(of[name]), rows.target) for name, rows in splits.items()}, protocol
+        )
+    size = {"sentences": len(vectors), "dimensions": vectors.shape[1]}
+    return {**results, **size, "encoding s": encoded - started, "classifier s": time.perf_counter() - encoded}
+
+
+def check_rows(task: TransferTask, splits: Mapping[str, LabelledSentences], protocol: Protocol) -> None:
+    """Refuse a task without the variety its scores need: different scores for a correlation, each class in every fold.
+
+    Raises:
+        UserError: the message names the task and its part.
+    """
+    needed = protocol.folds + 2  # one fold less then leaves as many as there are folds, for the inner ones
+    for name, rows in splits.items():
+        if task.classes is None and name != "train" and len(np.unique(rows.target)) < 2:
+            raise UserError(f"{task.name}: all scores of its {name} part are equal; a correlation needs others")
+        if task.classes and (task.kind == "nested" or (task.kind == "folds" and name == "train")):
+            counts = np.bincount(rows.target, minlength=len(task.classes))
+            if counts.min() < needed:
+                few = f"{counts.min()} rows of class {task.classes[int(counts.argmin())]}"
+                raise UserError(f"{task.name}: its {name} part has {few}; {protocol.folds} folds need {needed} of each")
+
+
+def _features(sides: Sequence[np.ndarray]) -> np.ndarray:
+    """Return a sentence's vectors, or [|u - v|; u ∘ v] for a pair."""
+    if len(sides) == 1:
+        return sides[0]
+    u, v = sides
+    return np.hstack([np.abs(u - v), u * v])
+
+
+def _measure(task: TransferTask, parts: Mapping[str, Examples], protocol: Protocol) -> dict[str, float]:
+    if task.kind == "regression":
+        return regression(parts["train"], parts["dev"], parts["test"])
+    test = parts["all" if task.kind == "nested" else "test"]
+    share = {"majority": round(100 * float(np.bincount(test.y).max()) / len(test.y), 2)}
+    if task.kind == "nested":
+        return nested_folds(test, protocol) | share
+    if task.kind == "splits":
+        return given_splits(parts["train"], parts["dev"], test, protocol) | share
+    results, answers = folds_on_train(parts["train"], test, protocol)
+    return results | ({"f1": _f1(answers, test.y)} if task.pairs else {}) | share
+
+
+def _f1(answers: np.ndarray, truth: np.ndarray) -> float:
+    """Return F1 of class 1, in percent."""
+    right, total = ((answers == 1) & (truth == 1)).sum(), (answers == 1).sum() + (truth == 1).sum()
+    return round(100 * 2 * int(right) / max(int(total), 1), 2)
