@@ -28,7 +28,7 @@ docnmt-senteval --data senteval --baseline sif --vectors glove.txt --frequencies
 def main(given: Given) -> None:
     """Parse, evaluate, print the table."""
     config = COMMAND.resolve(given, [Section("senteval", SentEvalConfig)])
-    from docnmt.other_tasks.sentence_vectors.senteval.transfer_tasks import run_transfer
+    from docnmt.other_tasks.sentence_vectors.senteval_tasks import run_transfer
     from docnmt.runtime.tuning import tune
 
     print(tune(), file=sys.stderr)

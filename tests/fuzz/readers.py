@@ -35,9 +35,8 @@ from docnmt.core.translation_task import DocumentTranslation
 from docnmt.other_tasks.classification.data import read_labelled, read_texts
 from docnmt.other_tasks.sentence_vectors.data import read_pairs
 from docnmt.other_tasks.sentence_vectors.embed import map_npy
-from docnmt.other_tasks.sentence_vectors.senteval.baselines import read_frequencies
-from docnmt.other_tasks.sentence_vectors.senteval.transfer_tasks import _read_results
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS, read_task
+from docnmt.other_tasks.sentence_vectors.senteval_tasks import _read_results, read_frequencies
 from docnmt.other_tasks.sentence_vectors.vector_files import read_vectors
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import UserError

@@ -16,12 +16,6 @@ from docnmt.other_tasks.sentence_vectors import senteval_protocol as classificat
 from docnmt.other_tasks.sentence_vectors import senteval_protocol as relatedness
 from docnmt.other_tasks.sentence_vectors import senteval_protocol as softmax
 from docnmt.other_tasks.sentence_vectors.embeddings import UNKNOWN, Embeddings
-from docnmt.other_tasks.sentence_vectors.senteval.baselines import (
-    BagOfWordsBaseline,
-    RandomProjections,
-    read_frequencies,
-    sif_weights,
-)
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     PROTOCOLS,
     TASKS,
@@ -33,6 +27,12 @@ from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     _features,
     evaluate,
     read_task,
+)
+from docnmt.other_tasks.sentence_vectors.senteval_tasks import (
+    BagOfWordsBaseline,
+    RandomProjections,
+    read_frequencies,
+    sif_weights,
 )
 from docnmt.runtime.errors import UserError
 
