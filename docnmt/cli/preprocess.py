@@ -46,7 +46,7 @@ PREPROCESSORS.add(
 )
 PREPROCESSORS.add(
     "nli",
-    "docnmt.other_tasks.sentence_vectors.nli_folder:preprocess_nli",
+    "docnmt.other_tasks.sentence_vectors.use:preprocess_nli",
     config="docnmt.other_tasks.options:NliPreprocessConfig",
 )
 

@@ -68,7 +68,7 @@ _add(
     ),
     (
         "nli",
-        "other_tasks.sentence_vectors.nli_task:Nli",
+        "other_tasks.sentence_vectors.use:Nli",
         "tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
         "other_tasks.options:NliConfig",
     ),

@@ -16,7 +16,7 @@ from docnmt.core.batch import plan_batches
 from docnmt.core.training.checkpoint import load_model
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.encoders import SentencePairModel
-from docnmt.other_tasks.sentence_vectors.nli_task import Nli
+from docnmt.other_tasks.sentence_vectors.use import Nli
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.tuning import tune
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.embed import BitReport, nearest_cosine, nearest_hamming, text_lines
-from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
+from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder
 from docnmt.runtime.tuning import tune
 
 TOP = 10

@@ -26,7 +26,7 @@ from docnmt.core.preprocess import stored_tokenizers
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header, save_checkpoint
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.other_tasks.options import NliConfig
-from docnmt.other_tasks.sentence_vectors.nli_task import Nli
+from docnmt.other_tasks.sentence_vectors.use import Nli
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import UserError
 

@@ -25,9 +25,7 @@ from docnmt.other_tasks.sentence_vectors import embed as embed_command
 from docnmt.other_tasks.sentence_vectors import senteval_tasks as transfer
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.embed import nearest_cosine
-from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
-from docnmt.other_tasks.sentence_vectors.gates import gate_means
-from docnmt.other_tasks.sentence_vectors.nli_task import Nli
+from docnmt.other_tasks.sentence_vectors.use import Nli, SentenceEncoder, gate_means
 from docnmt.registry import MODELS
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import find_checkpoint

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from docnmt.cli import preprocess, train
-from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
-from docnmt.other_tasks.sentence_vectors.translation_summaries import TranslationSummaries
+from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder, TranslationSummaries
 from docnmt.runtime.errors import UserError
 
 TEXT = "the dog runs .\na cat sleeps .\n\nthe child sings .\na bird waits .\n"

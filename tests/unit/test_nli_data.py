@@ -13,7 +13,7 @@ from docnmt.cli import preprocess
 from docnmt.core.corpus import read_meta, write_meta
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.data import NLI_LABELS, PairDataset, SentencePairs, read_pairs, words
-from docnmt.other_tasks.sentence_vectors.nli_task import Nli
+from docnmt.other_tasks.sentence_vectors.use import Nli
 from docnmt.runtime.errors import UserError
 
 PAIRS = [

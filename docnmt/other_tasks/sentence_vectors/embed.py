@@ -14,8 +14,7 @@ import numpy as np
 from docnmt.core.lines import TextLines
 from docnmt.other_tasks.options import EmbedConfig
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
-from docnmt.other_tasks.sentence_vectors.gates import MOST_DRAWN, draw_gates
+from docnmt.other_tasks.sentence_vectors.use import MOST_DRAWN, SentenceEncoder, draw_gates
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import replacing

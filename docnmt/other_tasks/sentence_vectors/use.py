@@ -1,0 +1,390 @@
+"""Sentence vectors in use: the task nli, loaded encoders, gates, codes, translation summaries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from docnmt.core.batch import collate_source, plan_batches, planned_units, sentence_costs
+from docnmt.core.corpus import META, ParallelCorpus, check_files, read_meta, stored_array, write_array, write_meta
+from docnmt.core.models.encoder_decoder import EncoderDecoder, TranslationTask
+from docnmt.core.tasks.task import ModelClass, TaskState
+from docnmt.core.training.checkpoint import load_model
+from docnmt.layout import Spans
+from docnmt.options import to_dict
+from docnmt.other_tasks.options import NliConfig, NliPreprocessConfig
+from docnmt.other_tasks.sentence_vectors.data import (
+    NLI_LABELS,
+    PackedSentences,
+    PairDataset,
+    by_length,
+    read_pairs,
+    words,
+)
+from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings, random_embeddings
+from docnmt.other_tasks.sentence_vectors.encoders import InferLiteEncoder, SentencePairModel, SentenceTask, look_up
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import check_folder, check_readable, replacing_folder
+from docnmt.runtime.picture import picture_form, write_picture
+
+# The sentence encoder for use: text becomes vectors or binary codes.
+
+
+#: A sentence's vector, its code before thresholding (values between 0 and 1), or its code (0 or 1).
+Representation = Literal["vectors", "soft", "codes"]
+
+
+class SentenceEncoder:
+    """A trained sentence encoder. A vector does not depend on the sentences encoded with it.
+
+    Args:
+        max_tokens: words encoded at once.
+        cache_words: rows to cache, for encoders without context, which give a word the same row everywhere.
+
+    Attributes:
+        tokens, unknown: words encoded so far, and how many of them have no vector of any type.
+    """
+
+    def __init__(
+        self, model: SentencePairModel, embeddings: Embeddings, *,
+        device: torch.device | str = "cpu", max_tokens: int = 4096, cache_words: int = 20_000,
+    ) -> None:  # fmt: skip
+        self.model, self.embeddings, self.max_tokens = model.to(device).eval(), embeddings, max_tokens
+        self.device = torch.device(device)
+        self.width = model.encoder.d_output
+        self.bits = 0 if model.hash is None else model.hash.linear.out_features
+        self.tokens = self.unknown = 0
+        self._encode: Callable[[PackedSentences], Tensor] = model.encode
+        if isinstance(model.encoder, InferLiteEncoder) and model.encoder.width == 1:
+            self._encode = _WordRows(model.encoder, model.tables, cache_words, max_tokens)
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: torch.device | str = "cpu", max_tokens: int = 4096) -> SentenceEncoder:
+        """Load the encoder of a checkpoint, or of the best one in a `--save-dir`.
+
+        Raises:
+            UserError: it does not exist, is damaged, or is no sentence encoder.
+        """
+        loaded = load_model(path, device=device)
+        if not isinstance(loaded.model, SentencePairModel) or not isinstance(loaded.task, SentenceTask):
+            raise UserError(
+                f"{path}: is a {loaded.arch}; sentence vectors come from a model of the task nli (inferlite)"
+            )
+        return cls(loaded.model, loaded.task.embeddings, device=device, max_tokens=max_tokens)
+
+    @torch.no_grad()
+    def features(self, sentences: Sequence[Sequence[str]], representation: Representation = "vectors") -> np.ndarray:
+        """Encode tokenised sentences as (N, d or bits), float32.
+
+        Raises:
+            UserError: codes are requested and the model learned none.
+        """
+        hash = self.model.hash
+        if hash is None and representation != "vectors":
+            raise UserError("this model learned no binary codes; train one with --hash-bits 256, 1024 or 4096")
+        out = np.zeros((len(sentences), self.width if representation == "vectors" else self.bits), np.float32)
+        for rows, vectors in self._blocks(sentences):
+            if hash is not None and representation != "vectors":
+                vectors = hash(vectors) if representation == "codes" else hash.soft(vectors)
+            out[rows] = vectors.float().cpu().numpy()
+        return out
+
+    def codes(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        """Encode tokenised sentences as codes (N, bits / 8), uint8, eight bits per byte.
+
+        Raises:
+            UserError: the model learned no codes.
+        """
+        return np.packbits(self.features(sentences, "codes") > 0.5, axis=1)
+
+    def _blocks(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, Tensor]]:
+        """Yield sentences of similar length together: their numbers and their vectors."""
+        found = [self.embeddings.indices(sentence) for sentence in sentences]
+        self.tokens += sum(map(len, found))
+        self.unknown += sum(sentence.count(0) for sentence in found)
+        indices = [sentence or [0] for sentence in found]
+        for rows in by_length(np.array([len(sentence) for sentence in indices], dtype=np.int64), self.max_tokens):
+            yield rows, self._encode(PackedSentences.of([indices[row] for row in rows]).to(self.device))
+
+
+class _WordRows:
+    """A cache of the rows of an encoder without context: a sentence is the maximum of its words' rows."""
+
+    def __init__(self, encoder: InferLiteEncoder, tables: list[Tensor], capacity: int, block: int) -> None:
+        self.encoder, self.tables, self.capacity = encoder, tables, capacity
+        like = encoder.output.weight
+        self.rows = like.new_empty(capacity + block, encoder.d_output)  # the last places are for one block only
+        self.place = torch.full((len(tables[0]),), -1, device=like.device)
+        self.used = 0
+
+    def __call__(self, text: PackedSentences) -> Tensor:
+        kinds = text.tokens.unique()
+        new = kinds[self.place[kinds] < 0]
+        end = self.used + len(new)
+        if end > len(self.rows):
+            return self.encoder(text.tokens, self.tables, text.spans)  # type: ignore[no-any-return]
+        alone = Spans(torch.arange(len(new) + 1, device=new.device))
+        self.rows[self.used : end] = self.encoder.words(look_up(self.tables, new, self.rows.dtype), alone)
+        self.place[new] = torch.arange(self.used, end, device=new.device)
+        pooled = self.encoder.pool(self.rows, text.spans, self.place[text.tokens])
+        kept = min(len(new), self.capacity - self.used)
+        self.place[new[kept:]] = -1
+        self.used += kept
+        return pooled
+
+
+# InferLite's gate activations, which weigh each embedding type for each word, as numbers and pictures.
+
+
+#: The most lines drawn in a picture, and the most words of each; more would not be readable.
+MOST_DRAWN, MOST_WORDS = 20, 60
+
+
+@torch.no_grad()
+def gate_means(encoder: SentenceEncoder, sentence: Sequence[str]) -> np.ndarray:
+    """Return the mean over features of each type's gate for each word: (K, T), between 0 and 1.
+
+    Raises:
+        UserError: the model is no inferlite, or has no gates.
+    """
+    inferlite = encoder.model.encoder
+    if not isinstance(inferlite, InferLiteEncoder) or inferlite.controllers is None:
+        raise UserError("gates are shown of an inferlite model trained with --gate")
+    text = PackedSentences.of([encoder.embeddings.indices(sentence)]).to(encoder.device)
+    types = look_up(encoder.model.tables, text.tokens, inferlite.output.weight.dtype)
+    means: np.ndarray = inferlite.gates(types, text.spans).mean(-1).cpu().numpy()
+    return means
+
+
+def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], path: Path) -> None:
+    """Draw one strip per sentence: a row for each embedding type, a column for each word; dark is open.
+
+    Raises:
+        UserError: no sentences or more than a picture can show, one without words or with too many, matplotlib
+            is not installed or cannot write this kind of file, or the model has no gates.
+    """
+    if not 1 <= len(sentences) <= MOST_DRAWN:
+        raise UserError(f"--gates: give 1 to {MOST_DRAWN} lines of text, got {'more' if sentences else 'none'}")
+    for number, sentence in enumerate(sentences, 1):
+        if not 1 <= len(sentence) <= MOST_WORDS:
+            raise UserError(f"--gates: line {number} has {len(sentence):,} words, expected 1 to {MOST_WORDS} a line")
+    form = picture_form("--gates", path)
+    from matplotlib.figure import Figure
+
+    strips = [(sentence, gate_means(encoder, sentence)) for sentence in sentences]
+    longest = max(len(sentence) for sentence, _ in strips)
+    names = [name.rsplit(".", 1)[0] for name in encoder.embeddings.names]
+    figure = Figure(figsize=(2 + 0.55 * longest, (0.9 + 0.3 * len(names)) * len(strips)), layout="constrained")
+    axes = figure.subplots(len(strips), squeeze=False)[:, 0]
+    for axis, (sentence, means) in zip(axes, strips, strict=True):
+        picture = axis.imshow(means, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        axis.set_xticks(range(len(sentence)), sentence, rotation=40, ha="right", fontsize=8)
+        axis.set_yticks(range(len(names)), names, fontsize=8)
+        for (type_, word), value in np.ndenumerate(means):
+            color = "black" if value < 0.6 else "white"
+            axis.text(word, type_, f"{value:.2f}", ha="center", va="center", fontsize=6, color=color)
+    figure.colorbar(picture, ax=list(axes), label="mean gate", shrink=0.6)
+    write_picture(figure, path, form)
+
+
+# The task `nli`: sentence encoders trained to tell entailment, neutrality and contradiction of a pair.
+
+
+TASK = "nli"
+
+
+class Nli:
+    """Natural language inference on K types of frozen word vectors (Kiros and Chan 2018, section 3).
+
+    Args:
+        probability: (V,) float32, relative frequency of each word in the training data.
+        data_dir: the folder with the pairs; None for a task restored from a checkpoint.
+    """
+
+    Config = NliConfig
+    metrics = ("soft_accuracy",)
+    labels: Sequence[str] = NLI_LABELS
+
+    def __init__(
+        self, embeddings: Embeddings, probability: np.ndarray, *, data_dir: Path | None = None, fingerprint: str = ""
+    ) -> None:
+        self.embeddings, self.probability = embeddings, probability
+        self.data_dir, self.fingerprint = data_dir, fingerprint
+
+    @classmethod
+    def load(cls, config: NliConfig, data_dir: str | Path) -> Nli:
+        """Load the task of a folder written by `docnmt-preprocess --task nli`.
+
+        Raises:
+            UserError: the folder is not such a folder, or is damaged.
+        """
+        folder, meta = Path(data_dir), read_meta(Path(data_dir), task=TASK)
+        if "probability.npy" in meta["files"]:
+            raise UserError(f"{folder}: was written by an earlier version, as .npy files; preprocess again")
+        check_files(folder, meta, "words.txt", "vectors.", "probability.")
+        embeddings = Embeddings.open(folder, meta["vectors"], meta["files"])
+        probability = stored_array(folder, "probability", meta["files"], "c")
+        if probability.shape != (len(embeddings.words),) or probability.dtype != np.float32:
+            raise UserError(f"{folder / 'probability.bin'}: is damaged: not a number for each word; preprocess again")
+        return cls(embeddings, probability, data_dir=folder, fingerprint=str(meta["fingerprint"]))
+
+    @classmethod
+    def restore(cls, config: NliConfig, state: TaskState) -> Nli:
+        """Restore the task of a checkpoint, without data."""
+        names = state.json["vectors"]
+        vectors = [state.tensors[f"vectors.{k}"].numpy() for k in range(len(names))]
+        return cls(Embeddings(names, state.json["words"], vectors), state.tensors["probability"].numpy())
+
+    def state(self) -> TaskState:
+        """Return vocabulary and vectors, which suffice to encode new sentences."""
+        tensors = {f"vectors.{k}": torch.as_tensor(table) for k, table in enumerate(self.embeddings.vectors)}
+        return TaskState(
+            {"vectors": list(self.embeddings.names), "words": list(self.embeddings.words)},
+            {**tensors, "probability": torch.as_tensor(self.probability)},
+        )
+
+    def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
+        """Build the model of an architecture for these vectors and labels."""
+        return model_class.build(model_config, self)
+
+    def dataset(
+        self, split: str, model: SentencePairModel, *, seed: int = 0, epoch: int = 0, training: bool = False
+    ) -> PairDataset:
+        """Return the pairs of a split.
+
+        Raises:
+            UserError: the folder has no such split, or it is damaged.
+        """
+        if self.data_dir is None:
+            raise ValueError("a task restored from a checkpoint has no data; load it from a folder")
+        meta = read_meta(self.data_dir)
+        if split not in meta["splits"]:
+            raise UserError(f"{self.data_dir}: has no split '{split}'; there are {', '.join(sorted(meta['splits']))}")
+        check_files(self.data_dir, meta, f"{split}.")
+        return PairDataset.open(self.data_dir, split, meta["files"], vocabulary=len(self.embeddings.words))
+
+    @torch.no_grad()
+    def evaluate(self, model: SentencePairModel, split: str, options: Mapping[str, object]) -> dict[str, float]:
+        """Compute `soft_accuracy`, by codes before thresholding; hashing models' `accuracy` is by binary codes."""
+        data = self.dataset(split, model)
+        device = next(model.parameters()).device
+        right = 0
+        for units in plan_batches(data.sizes, int(str(options["max_tokens"])), seed=0, epoch=0, shuffle=False):
+            batch = data.batch(units).to(device)
+            vectors = model.encode(batch.text)
+            logits = model.classify(vectors if model.hash is None else model.hash.soft(vectors))
+            right += int((logits.argmax(1) == batch.labels).sum())
+        return {"soft_accuracy": right / len(data.sizes)}
+
+
+# `docnmt-preprocess --task nli`: turns labelled pairs and word vectors into a folder to train on.
+
+
+def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> None:
+    """Write the folder; `say` is called with each line of the report.
+
+    Raises:
+        UserError: a file is missing or malformed (file and line are named), or the folder may not be written.
+    """
+    destination = Path(config.destdir)
+    check_folder(destination, marker=META, overwrite=config.overwrite)
+    paths = [Path(file) for file in config.vectors]
+    for path in paths:
+        check_readable(path)  # before the texts, which take minutes
+    given = {"train": config.train, "valid": config.valid, "test": config.test}
+    splits = {name: read_pairs(*map(Path, tables)) for name, tables in given.items() if tables}
+    texts = {name: [words(text) for text in pairs.sentences] for name, pairs in splits.items()}
+    counts = {name: Counter(word for text in split for word in text) for name, split in texts.items()}
+    for name, pairs in splits.items():
+        left_out = f"; {pairs.undecided:,} without a gold label left out" if pairs.undecided else ""
+        say(f"{name}: {len(pairs.labels):,} pairs, {counts[name].total():,} words{left_out}")
+    _say_overlap(texts, say)
+    if paths:
+        embeddings, report = build_embeddings(paths, sum(counts.values(), Counter()), config.keep_words)
+    else:
+        embeddings, report = random_embeddings(counts["train"])
+        say("warning: without --vectors every word gets a random vector; sentence vectors want pretrained ones")
+    for line in report:
+        say(line)
+    with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
+        files = embeddings.save(folder)
+        files |= write_array(folder / "probability.bin", _probability(embeddings, counts["train"]), "<f4")
+        for name, pairs in splits.items():
+            words_of = [embeddings.indices(text) for text in texts[name]]
+            files |= PairDataset.of(name, words_of, pairs.labels, len(embeddings.words)).save(folder)
+        write_meta(
+            folder,
+            task=TASK,
+            files=files,
+            vectors=list(embeddings.names),
+            words=len(embeddings.words),
+            splits={name: {"pairs": len(splits[name].labels), "words": counts[name].total()} for name in splits},
+            options=to_dict(config),
+            report=report,
+        )
+    say(f"{destination}: {len(embeddings.words):,} words, embedding types: {len(embeddings.vectors)}")
+
+
+def _say_overlap(texts: dict[str, list[list[str]]], say: Callable[[str], None]) -> None:
+    """Warn about pairs of a held-out split that are also in the training data, ignoring case."""
+    lines = {name: [" ".join(text).lower() for text in split] for name, split in texts.items()}
+    keys = {name: list(zip(split[::2], split[1::2], strict=True)) for name, split in lines.items()}
+    training = set(keys.pop("train"))
+    for name, pairs in keys.items():
+        if seen := sum(pair in training for pair in pairs):
+            say(f"warning: {seen:,} pairs of {name} stand in the training data, too")
+
+
+def _probability(embeddings: Embeddings, counts: Counter[str]) -> np.ndarray:
+    """Return the relative frequency (V,) of each word, float32."""
+    met = np.zeros(len(embeddings.words))
+    for word, count in counts.items():
+        met[embeddings.index(word)] += count
+    return np.asarray(met / max(met.sum(), 1), dtype=np.float32)
+
+
+# Sentence vectors from a translation model: its source2token summaries, each sentence encoded by itself.
+
+
+class TranslationSummaries:
+    """The summaries by which a trained document model's decoder selects sentences, as sentence vectors.
+
+    Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", eq. 1-2.
+
+    Args:
+        path: a checkpoint, or a `--save-dir`, of which the best is loaded.
+
+    Raises:
+        UserError: the model is no translation model or has no summaries.
+    """
+
+    def __init__(self, path: str | Path, *, max_tokens: int = 4096) -> None:
+        loaded = load_model(path)
+        model, task = loaded.model, loaded.task
+        summarise = model.decoder.summarise if isinstance(model, EncoderDecoder) else None
+        if not isinstance(model, EncoderDecoder) or summarise is None or not isinstance(task, TranslationTask):
+            raise UserError(
+                f"{path}: this {loaded.arch} makes no sentence summaries; give a hier_ or cond_transformer whose "
+                "decoder reads context (--context-sides both or decoder)"
+            )
+        self.summarise = summarise
+        self.model, self.task, self.max_tokens = model, task, max_tokens
+
+    @torch.no_grad()
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        """Encode tokenised sentences as (N, d), float32; every sentence is a document of its own."""
+        lines = [" ".join(sentence) for sentence in sentences]
+        corpus = ParallelCorpus.from_lines([[line] for line in lines], self.task.source_tokenizer)
+        units = planned_units(self.model.reading, corpus)
+        vectors = np.zeros((len(sentences), self.model.output.in_features), np.float32)
+        for rows in by_length(sentence_costs(corpus), self.max_tokens):
+            source = collate_source(corpus, units, rows, self.model.reading)
+            store = self.summarise(self.model.encoder(source), source.layout)
+            vectors[rows] = store.summaries.float().numpy()
+        return vectors
