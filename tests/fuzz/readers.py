@@ -37,7 +37,7 @@ from docnmt.other_tasks.sentence_vectors.data import read_pairs
 from docnmt.other_tasks.sentence_vectors.embed import map_npy
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS, read_task
 from docnmt.other_tasks.sentence_vectors.senteval_tasks import _read_results, read_frequencies
-from docnmt.other_tasks.sentence_vectors.vector_files import read_vectors
+from docnmt.other_tasks.sentence_vectors.word_vectors import read_vectors
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import UserError
 

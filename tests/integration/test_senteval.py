@@ -15,7 +15,6 @@ from docnmt.cli import senteval
 from docnmt.other_tasks.sentence_vectors import senteval_protocol as classification
 from docnmt.other_tasks.sentence_vectors import senteval_protocol as relatedness
 from docnmt.other_tasks.sentence_vectors import senteval_protocol as softmax
-from docnmt.other_tasks.sentence_vectors.embeddings import UNKNOWN, Embeddings
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     PROTOCOLS,
     TASKS,
@@ -34,6 +33,7 @@ from docnmt.other_tasks.sentence_vectors.senteval_tasks import (
     read_frequencies,
     sif_weights,
 )
+from docnmt.other_tasks.sentence_vectors.word_vectors import UNKNOWN, Embeddings
 from docnmt.runtime.errors import UserError
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.other_tasks.sentence_vectors.embeddings import UNKNOWN, build_embeddings
-from docnmt.other_tasks.sentence_vectors.vector_files import read_vectors
+from docnmt.other_tasks.sentence_vectors.word_vectors import UNKNOWN, build_embeddings, read_vectors
 from docnmt.runtime.errors import UserError
 
 VECTORS = {"the": [3.0, 4.0, 0.0], "Paris": [0.0, 0.5, 0.0], "paris": [1.0, 0.0, 0.0], "a b": [0.0, 0.0, -2.0]}

@@ -25,7 +25,7 @@ from docnmt.other_tasks.options import (
     Source2TokenEncoderConfig,
 )
 from docnmt.other_tasks.sentence_vectors.data import PackedSentences, PairBatch
-from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
+from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings
 
 # One vector for each span of a packed row: the largest or the mean of its tokens, feature by feature.
 

@@ -22,7 +22,6 @@ from docnmt.core.lines import TextLines
 from docnmt.core.training.checkpoint import read_header
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import SentEvalConfig
-from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     PROBING,
     PROTOCOLS,
@@ -37,6 +36,7 @@ from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     task_files,
 )
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder, TranslationSummaries
+from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_writable, find_checkpoint, write_json
 from docnmt.runtime.structured import OpenObject, checked, parse_json, read_limited

@@ -27,8 +27,8 @@ from docnmt.other_tasks.sentence_vectors.data import (
     read_pairs,
     words,
 )
-from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings, random_embeddings
 from docnmt.other_tasks.sentence_vectors.encoders import InferLiteEncoder, SentencePairModel, SentenceTask, look_up
+from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings, random_embeddings
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import check_folder, check_readable, replacing_folder
 from docnmt.runtime.picture import picture_form, write_picture
