@@ -7,7 +7,7 @@ end_quietly()  # before the imports below, which take a moment
 from importlib import import_module  # noqa: E402
 from typing import TYPE_CHECKING  # noqa: E402
 
-import docnmt.registry.builtin  # noqa: E402, F401 (every registry is filled, for commands and library users alike)
+import docnmt.registry  # noqa: E402, F401 (every registry is filled, for commands and library users alike)
 from docnmt.runtime.version import __version__  # noqa: E402
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from docnmt.cli.train import train as train
     from docnmt.core.corpus import Document as Document
     from docnmt.core.search.translate import Translation as Translation
-    from docnmt.registry.user_dir import import_plugins as import_plugins
+    from docnmt.registry import import_plugins as import_plugins
 
 #: What needs torch, or much else, is imported when it is first used.
 _HOMES = {
     "Document": "core.corpus",
     "Translation": "core.search.translate",
     "Translator": "apps.translator",
-    "import_plugins": "registry.user_dir",
+    "import_plugins": "registry",
     "load": "apps.translator",
     "train": "cli.train",
 }

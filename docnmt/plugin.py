@@ -52,9 +52,9 @@ from docnmt.registry import (
     register_metric,
     register_model,
     register_position,
+    register_sizes,
     register_task,
 )
-from docnmt.registry.builtin import register_sizes
 from docnmt.runtime.errors import UsageError, UserError
 
 __all__ = [

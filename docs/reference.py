@@ -41,7 +41,7 @@ API = {
     "docnmt.apps.convert": "Models of other toolkits",
     "docnmt.other_tasks.classification": "Text classification",
     "docnmt.other_tasks.sentence_vectors": "Sentence vectors",
-    "docnmt.registry.registry": "Registries",
+    "docnmt.registry": "Registries",
     "docnmt.options": "Configurations",
     "docnmt.runtime.tuning": "How this process computes",
     "docnmt.runtime.errors": "Errors",

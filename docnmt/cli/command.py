@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol
 
 from docnmt.options import Section, Setting, build, convert, flag, read_yaml, underscored
-from docnmt.registry.migrate import gone, migrate_file, moved_to
-from docnmt.registry.registry import Registry
-from docnmt.registry.user_dir import import_plugins, place_in_plugin
+from docnmt.registry import Registry, gone, import_plugins, migrate_file, moved_to, place_in_plugin
 from docnmt.runtime import launch
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import Terminated, UsageError, UserError, printable, shortened

@@ -14,7 +14,6 @@ from typing import Literal, NoReturn
 import docnmt.cli
 from docnmt.cli.command import Command, Given, Parser, add_common, add_options
 from docnmt.options import Section, option
-from docnmt.registry import builtin  # noqa: F401  (registers every component)
 from docnmt.runtime.errors import UserError
 
 COMMAND = Command(

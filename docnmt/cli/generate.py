@@ -9,7 +9,6 @@ from docnmt.cli.command import Command, Given
 from docnmt.cli.generation import parse
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.options import Section
-from docnmt.registry import builtin  # noqa: F401  (registers every component)
 
 COMMAND = Command(
     "docnmt-generate",

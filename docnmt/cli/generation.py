@@ -9,7 +9,7 @@ from docnmt.apps.options import MemoryConfig, ModelsConfig, check_memory_window
 from docnmt.cli.command import Choice, Command, Given
 from docnmt.core.search.config import GenerationConfig
 from docnmt.options import Section
-from docnmt.registry.registry import GENERATORS
+from docnmt.registry import GENERATORS
 from docnmt.runtime.errors import UsageError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from docnmt.cli.command import Choice, Command, Given
 from docnmt.options import Section, option
-from docnmt.registry.registry import Registry
+from docnmt.registry import Registry
 from docnmt.runtime.errors import UsageError, printable
 
 COMMAND = Command(

@@ -24,7 +24,6 @@ from docnmt.core.scoring.config import (
 )
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.options import Section, settings
-from docnmt.registry import builtin  # noqa: F401  (registers every generator)
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.launch import place
 

@@ -14,9 +14,7 @@ from docnmt.cli.command import Choice, Command, Given
 from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.options import Section, flag
-from docnmt.registry import builtin  # noqa: F401  (registers every component)
-from docnmt.registry.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
-from docnmt.registry.user_dir import import_plugins
+from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry, import_plugins
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import UsageError, UserError
 

@@ -7,7 +7,6 @@ import sys
 from docnmt.apps.options import TranslateConfig
 from docnmt.cli.command import Command, Given
 from docnmt.cli.generation import check_one_translation, parse
-from docnmt.registry import builtin  # noqa: F401  (registers every component)
 from docnmt.runtime.errors import UserError
 
 COMMAND = Command(

@@ -43,7 +43,7 @@ from docnmt.modules.layers import (
     attended,
     check_at_least,
 )
-from docnmt.registry.registry import MERGES
+from docnmt.registry import MERGES
 
 # Sentence summaries by source2token self-attention, and the Merge functions of ConstructBT.
 #

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.modules.layers import check_at_least
-from docnmt.registry.registry import FUSIONS
+from docnmt.registry import FUSIONS
 
 
 class Fusion(nn.Module, ABC):

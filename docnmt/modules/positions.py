@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.modules.layers import DocumentPart, Dropout, check_at_least
-from docnmt.registry.registry import POSITIONS
+from docnmt.registry import POSITIONS
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.graphs import happens
 from docnmt.runtime.transfer import to_device

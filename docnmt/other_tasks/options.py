@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from docnmt.core.models.config import NOTHING_TO_FUSE, position_problems
 from docnmt.options import Except, Needs, Open, option, same_file
-from docnmt.registry.registry import FUSIONS, POSITIONS
+from docnmt.registry import FUSIONS, POSITIONS
 
 # The options of text classification: task, preprocessing, classifier, `docnmt-classify`. No torch here.
 

@@ -26,11 +26,7 @@ from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.training.update import peak_memory
 from docnmt.layout import DocumentLayout
-from docnmt.registry import (
-    ARCHITECTURES,
-    MODELS,
-    builtin,  # noqa: F401  (registers the architectures
-)
+from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.runtime import tuning as runtime
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))

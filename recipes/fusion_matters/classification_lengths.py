@@ -22,10 +22,7 @@ from torch.nn.functional import cross_entropy
 from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
 from docnmt.other_tasks.classification.model import FusionClassifier
 from docnmt.other_tasks.options import FusionClassifierConfig
-from docnmt.registry import (
-    ARCHITECTURES,
-    builtin,  # noqa: F401  (registers every component)
-)
+from docnmt.registry import ARCHITECTURES
 from docnmt.runtime.tuning import tune
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))

@@ -23,7 +23,6 @@ from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.modules.fusion import Add, Concat, ContentGate, Fusion, Gate, Ignore, Scale
-from docnmt.registry import builtin  # noqa: F401  (registers every component)
 from docnmt.runtime.errors import UserError
 
 

@@ -23,10 +23,7 @@ from docnmt.other_tasks.sentence_vectors.data import NLI_LABELS, words
 from docnmt.other_tasks.sentence_vectors.embed import text_lines
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings
-from docnmt.registry import (
-    MODELS,
-    builtin,  # noqa: F401  (registers every component)
-)
+from docnmt.registry import MODELS
 from docnmt.runtime.tuning import tune
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -33,7 +33,6 @@ from contexts import Asked, Reader, losses
 from docnmt.apps.commands.models import check_vocabulary, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.registry import builtin  # noqa: F401  (registers every component)
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_json
 

@@ -12,11 +12,11 @@ import pytest
 import safetensors.torch
 import torch
 
+from docnmt import registry as migrate
 from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header
-from docnmt.registry import migrate
-from docnmt.registry.migrate import CHANGES, CONFIG_VERSION, TensorChange
+from docnmt.registry import CHANGES, CONFIG_VERSION, TensorChange
 from docnmt.runtime.errors import UsageError, UserError
 
 V1 = Path(__file__).parent / "v1"

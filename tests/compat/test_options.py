@@ -26,8 +26,7 @@ from docnmt.core.search.config import GenerationConfig
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.options import NoOptions, Setting, flag, settings, underscored
 from docnmt.other_tasks.classification.model import ClassifyConfig
-from docnmt.registry.migrate import FAIRSEQ
-from docnmt.registry.registry import ALL, ARCHITECTURES, GENERATORS, Registry
+from docnmt.registry import ALL, ARCHITECTURES, FAIRSEQ, GENERATORS, Registry
 
 FILE = Path(__file__).with_name("options.txt")
 
@@ -101,7 +100,7 @@ def lines() -> Iterator[str]:
 def test_options_are_those_of_the_file() -> None:
     written = FILE.read_text(encoding="utf-8").strip().splitlines()
     assert "\n".join(lines()).strip().splitlines() == written, (
-        "an option appeared, vanished or changed. Is that wanted? Then say in docnmt/registry/migrate.py how files "
+        "an option appeared, vanished or changed. Is that wanted? Then say in docnmt/registry.py how files "
         "of earlier versions are read, and update the list: python tests/compat/test_options.py"
     )
 

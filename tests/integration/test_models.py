@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import docnmt.registry.builtin  # noqa: F401  registers the architectures
+import docnmt.registry  # noqa: F401  registers the architectures
 from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.layout import DocumentLayout
 from docnmt.options import contradictions

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docnmt.cli.command import run
-from docnmt.registry.user_dir import import_plugins
+from docnmt.registry import import_plugins
 
 
 def test_a_python_error_names_the_plugin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from docnmt import registry
 from docnmt.cli.generate import main as generate
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
@@ -18,7 +19,7 @@ from docnmt.core.models.config import model_config
 from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.positions import AttentionPosition, Position, PositionSettings
 from docnmt.options import option
-from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position, registry
+from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position
 
 DATA = Path(__file__).parents[1] / "compat" / "v1" / "data"
 SIZE = ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24"]

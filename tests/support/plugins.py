@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import docnmt.registry.builtin  # noqa: F401
-from docnmt.registry.user_dir import import_plugins
+import docnmt.registry  # noqa: F401
+from docnmt.registry import import_plugins
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 import_plugins(str(EXAMPLES / "baselines"))

@@ -18,11 +18,7 @@ from docnmt.core.training.checkpoint import save_checkpoint, unique_state
 from docnmt.core.training.run import TrainingState
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.options import to_dict
-from docnmt.registry import (
-    ARCHITECTURES,
-    MODELS,
-    builtin,  # noqa: F401
-)
+from docnmt.registry import ARCHITECTURES, MODELS
 
 _VOCABULARY = "the a dog cat house tree sees finds old new in under and then it he they walks sleeps river"
 WORDS = _VOCABULARY.split()

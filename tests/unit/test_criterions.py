@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.core.batch import IGNORE
-from docnmt.registry.builtin import CRITERIA
+from docnmt.registry import CRITERIA
 
 
 class Features(nn.Module):

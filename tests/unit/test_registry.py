@@ -10,19 +10,19 @@ from types import ModuleType
 
 import pytest
 
+from docnmt import registry
+from docnmt import registry as builtin
 from docnmt.cli.train import parse
 from docnmt.options import Section, build, option
 from docnmt.registry import (
     Architecture,
     Registry,
-    builtin,
+    import_plugins,
     register_architecture,
     register_criterion,
     register_model,
-    registry,
 )
-from docnmt.registry.user_dir import import_plugins
-from docnmt.registry.user_dir import imported as imported_plugins
+from docnmt.registry import imported as imported_plugins
 from docnmt.runtime.errors import UsageError
 
 assert builtin

@@ -10,8 +10,7 @@ import pytest
 
 from docnmt.cli.command import Command
 from docnmt.options import Except, Needs, Open, Section, contradictions, option, settings
-from docnmt.registry import builtin  # noqa: F401  (registers every component)
-from docnmt.registry.registry import ALL
+from docnmt.registry import ALL
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,7 @@ from docnmt.core.search.translate import translate_corpus, translation
 from docnmt.core.tokenizer import EOS
 from docnmt.core.training.checkpoint import load_model
 from docnmt.core.translation_task import DocumentTranslation
-from docnmt.registry import (
-    ARCHITECTURES,
-    MODELS,
-    builtin,  # noqa: F401
-)
+from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.runtime.tuning import tune
 
 VOCABULARY = 8000

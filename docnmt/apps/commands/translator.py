@@ -33,7 +33,7 @@ from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.split_sentences import splitter as sentence_splitter
 from docnmt.core.tables import one_line, text_of
 from docnmt.options import Section, build, named_options, unknown_options
-from docnmt.registry.registry import GENERATORS
+from docnmt.registry import GENERATORS
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.hub import address_of
 from docnmt.runtime.tuning import pick_device, tune

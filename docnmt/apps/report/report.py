@@ -16,7 +16,7 @@ from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
 from docnmt.core.scoring.metrics import FEW_DOCUMENTS, Evaluation, evaluate_systems, lower_is_better, reservations
 from docnmt.core.scoring.text_files import read_layout, with_partners
-from docnmt.registry.registry import METRICS
+from docnmt.registry import METRICS
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import check_writable, write_text
 

@@ -55,7 +55,7 @@ from docnmt.modules.positions import (
     check_fusion,
     check_linear,
 )
-from docnmt.registry.registry import FUSIONS, POSITIONS
+from docnmt.registry import FUSIONS, POSITIONS
 from docnmt.runtime.errors import UsageError
 
 if TYPE_CHECKING:

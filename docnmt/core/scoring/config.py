@@ -9,7 +9,7 @@ from typing import Literal
 from docnmt.core.data_options import parse_columns
 from docnmt.core.formality import language_pair
 from docnmt.options import Needs, option
-from docnmt.registry.registry import METRICS
+from docnmt.registry import METRICS
 from docnmt.runtime.errors import UserError
 
 #: The bootstrap's default number of samples and seed.

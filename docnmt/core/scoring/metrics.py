@@ -21,8 +21,7 @@ from sacrebleu.metrics.lib_ter import translation_edit_rate
 from sacrebleu.metrics.ter import TER
 
 from docnmt.core.scoring.config import DEFAULT, SAMPLES, SEED
-from docnmt.registry import builtin  # noqa: F401  (registers every metric)
-from docnmt.registry.registry import METRICS
+from docnmt.registry import METRICS
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.languages import base
 from docnmt.runtime.progress import how_many

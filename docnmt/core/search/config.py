@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.options import Open, option
-from docnmt.registry.registry import GENERATORS
+from docnmt.registry import GENERATORS
 
 #: Upper bounds of hypotheses per sentence, tokens per sentence and the length penalty; more can only be a typing error.
 MOST_ROWS, MOST_TOKENS, MOST_LENPEN = 10_000, 1 << 20, 10

@@ -18,7 +18,7 @@ from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.rows import Slot
 from docnmt.core.tokenizer import BRK, EOS, UNK, Tokenizer, tag_of
-from docnmt.registry.registry import GENERATORS
+from docnmt.registry import GENERATORS
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.languages import unspaced
 

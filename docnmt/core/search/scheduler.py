@@ -35,7 +35,7 @@ from docnmt.core.search.glossary import CorpusTerms
 from docnmt.core.search.rows import Generator, Hypothesis, Slot
 from docnmt.core.tokenizer import BRK, EOS, Tokenizer, tag_of
 from docnmt.core.units import Units
-from docnmt.registry.registry import GENERATORS
+from docnmt.registry import GENERATORS
 from docnmt.runtime import graphs
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.tuning import INVARIANT_ROWS

@@ -25,10 +25,7 @@ from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.options import C, flag, from_dict, to_dict
-from docnmt.registry import builtin  # noqa: F401  (registers every component)
-from docnmt.registry.migrate import CONFIG_VERSION, gone, migrate, migrate_tensor
-from docnmt.registry.registry import MERGES, MODELS, TASKS, Registry
-from docnmt.registry.user_dir import imported
+from docnmt.registry import CONFIG_VERSION, MERGES, MODELS, TASKS, Registry, gone, imported, migrate, migrate_tensor
 from docnmt.runtime.checksums import KIND, Seal, checksum
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import find_checkpoint, replacing
@@ -56,7 +53,7 @@ FORMAT = 1
 class CheckpointHeader(OpenObject):
     """The header of a checkpoint: names of the registered parts, `config` by section and name, the task's state,
     progress, the hash of the data, threads and device of the training process. `config_version` is the version
-    (`docnmt.registry.migrate`) of the names of options and tensors; it is missing in files of version 1. `plugins`
+    (`docnmt.registry`) of the names of options and tensors; it is missing in files of version 1. `plugins`
     has the checksums of the plug-in files that were imported. `start` is the model of `--finetune-from-model`."""
 
     format: int

@@ -22,7 +22,7 @@ from docnmt.core.training.run import Run, TrainingState
 from docnmt.core.training.trainer import format_values, open_epoch
 from docnmt.core.training.update import largest_batches, peak_memory, probe
 from docnmt.options import flag, settings, to_dict
-from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Architecture, Registry
+from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Architecture, Registry
 from docnmt.runtime.progress import Progress, format_seconds, how_many, waiting
 
 # A rehearsal: a few updates, as training would make them, to estimate a run's memory and time.

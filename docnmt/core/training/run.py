@@ -34,8 +34,7 @@ from docnmt.functional.loss import PassContext
 from docnmt.modules.document_context import tell_update
 from docnmt.modules.layers import Layer
 from docnmt.options import to_dict
-from docnmt.registry.registry import ARCHITECTURES, MODELS
-from docnmt.registry.user_dir import imported
+from docnmt.registry import ARCHITECTURES, MODELS, imported
 from docnmt.runtime import ranks
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.graphs import graphs_wished

@@ -38,7 +38,7 @@ from docnmt.other_tasks.classification.data import (
 )
 from docnmt.other_tasks.options import ClassifyConfig, FusionClassifierConfig, TextClassificationConfig
 from docnmt.other_tasks.sentence_vectors.encoders import span_mean
-from docnmt.registry.registry import FUSIONS, POSITIONS
+from docnmt.registry import FUSIONS, POSITIONS
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_json
 from docnmt.runtime.tuning import pick_device
