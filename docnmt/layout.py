@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.runtime.graphs import Uncapturable
-from docnmt.runtime.transfer import to_device
+from docnmt.runtime.device import Uncapturable, to_device
 
 Derived = TypeVar("Derived")
 

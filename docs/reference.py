@@ -43,7 +43,7 @@ API = {
     "docnmt.other_tasks.sentence_vectors": "Sentence vectors",
     "docnmt.registry": "Registries",
     "docnmt.options": "Configurations",
-    "docnmt.runtime.tuning": "How this process computes",
+    "docnmt.runtime.device": "How this process computes",
     "docnmt.runtime.errors": "Errors",
 }
 

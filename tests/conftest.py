@@ -60,7 +60,7 @@ def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     """Rows of products as this processor computes them, or as one does that gives them other bits in other batches."""
     import uneven_rows
 
-    from docnmt.runtime import tuning
+    from docnmt.runtime import device as tuning
 
     with monkeypatch.context() as patch:
         if request.param == "uneven":

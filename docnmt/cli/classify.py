@@ -30,7 +30,7 @@ def main(given: Given) -> None:
     if config.results is not None:
         check_new(Path(config.results), overwrite=config.overwrite)
     from docnmt.other_tasks.classification.model import classify
-    from docnmt.runtime.tuning import tune
+    from docnmt.runtime.device import tune
 
     print(tune(), file=sys.stderr)
     classify(config, sys.stdout)

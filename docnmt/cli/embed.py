@@ -34,8 +34,8 @@ def main(given: Given) -> None:
         if name:
             check_new(Path(name), overwrite=config.overwrite)
     from docnmt.other_tasks.sentence_vectors.embed import embed
+    from docnmt.runtime.device import tune
     from docnmt.runtime.ranks import joined
-    from docnmt.runtime.tuning import tune
 
     with joined():
         print(tune(), file=sys.stderr)

@@ -29,7 +29,7 @@ def main(given: Given) -> None:
     """Parse, evaluate, print the table."""
     config = COMMAND.resolve(given, [Section("senteval", SentEvalConfig)])
     from docnmt.other_tasks.sentence_vectors.senteval_tasks import run_transfer
-    from docnmt.runtime.tuning import tune
+    from docnmt.runtime.device import tune
 
     print(tune(), file=sys.stderr)
     print(run_transfer(config["senteval"]))

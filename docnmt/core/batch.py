@@ -18,8 +18,8 @@ from docnmt.core.subword_sampling import SubwordSampler, uniform
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, Tokenizer
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, last_units, window_units
 from docnmt.layout import DocumentLayout
+from docnmt.runtime.device import to_device
 from docnmt.runtime.progress import Progress
-from docnmt.runtime.transfer import to_device
 
 # Packed text, which models read, and batches of it. Tensors only; `docnmt.core.batching` makes them from a corpus.
 

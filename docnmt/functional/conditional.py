@@ -31,8 +31,7 @@ from docnmt.functional.selection import (
 from docnmt.functional.tree import SentenceTree, cumulative_keys
 from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.runtime.transfer import to_device
-from docnmt.runtime.tuning import new_shapes
+from docnmt.runtime.device import new_shapes, to_device
 
 # Conditional attention over short documents: one padded batched product for documents of similar length.
 #

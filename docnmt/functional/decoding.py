@@ -17,8 +17,7 @@ from docnmt.functional import SentenceTree
 from docnmt.functional.kernels import takes_kernels
 from docnmt.functional.selection import Keys, SelectionPolicy, SentenceBlocks, in_float32, many_sentences
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.runtime.transfer import to_device
-from docnmt.runtime.tuning import INVARIANT_KEYS
+from docnmt.runtime.device import INVARIANT_KEYS, to_device
 
 # Softmax attention of single queries, each to its own list of rows of a table: what a decoding step computes.
 #

@@ -16,7 +16,7 @@ from docnmt.functional import packed as costs
 from docnmt.functional.loss import PassContext
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.runtime.transfer import to_device
+from docnmt.runtime.device import to_device
 
 # Group the assignments of a selection by head and sentence, the first step of every attention plan.
 #

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.runtime.tuning import linear_products
+from docnmt.runtime.device import linear_products
 
 # The type of the context that PyTorch passes to the forward and backward pass of an autograd function.
 

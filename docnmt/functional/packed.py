@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from docnmt.functional.kernels import takes_short
 from docnmt.functional.loss import PassContext
 from docnmt.layout import BoundedSpans, Spans
-from docnmt.runtime.transfer import to_device
+from docnmt.runtime.device import to_device
 
 # The cost model: every tuning constant by which equally exact ways to compute the papers' equations are chosen.
 #

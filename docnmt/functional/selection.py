@@ -15,7 +15,7 @@ from docnmt.functional import packed as costs
 from docnmt.functional.kernels import takes_choice
 from docnmt.functional.tree import TreeIndex, best_children, cumulative_keys, on_device, ranked_children
 from docnmt.layout import DocumentLayout
-from docnmt.runtime.transfer import to_device
+from docnmt.runtime.device import to_device
 
 # The sentences of long documents in blocks of neighbours, so that blocks can be compared before sentences are.
 

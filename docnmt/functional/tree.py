@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.runtime.transfer import to_device
+from docnmt.runtime.device import to_device
 
 # The best children of kept nodes for very many queries at once, each child with the place that names it.
 #

@@ -17,7 +17,7 @@ from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.functional.kernels import takes_kernels
 from docnmt.functional.loss import PassContext
 from docnmt.layout import DocumentLayout
-from docnmt.runtime.tuning import INVARIANT_ROWS
+from docnmt.runtime.device import INVARIANT_ROWS
 
 # Checks of the arguments that modules are constructed with.
 

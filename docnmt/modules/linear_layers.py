@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.functional.loss import PassContext
-from docnmt.runtime.tuning import INVARIANT_ROWS, linear_products
+from docnmt.runtime.device import INVARIANT_ROWS, linear_products
 
 # Linear layers for translating on a CPU: with weights packed once, in float32, bfloat16 or eight-bit integers.
 

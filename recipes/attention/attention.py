@@ -44,7 +44,7 @@ from measuring import (
     print_shares,
 )
 
-from docnmt.runtime import tuning as runtime
+from docnmt.runtime import device as runtime
 
 
 def print_skew(sentences: int, repeats: int) -> None:

@@ -27,7 +27,7 @@ from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.training.update import peak_memory
 from docnmt.layout import DocumentLayout
 from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.runtime import tuning as runtime
+from docnmt.runtime import device as runtime
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))
 from measuring import check_memory_was_missing, limit_memory

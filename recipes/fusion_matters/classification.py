@@ -24,7 +24,7 @@ from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
 from docnmt.other_tasks.classification.model import FusionClassifier
 from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import ARCHITECTURES
-from docnmt.runtime.tuning import tune
+from docnmt.runtime.device import tune
 
 VOCABULARY, LABELS = 20_000, 11
 

@@ -23,7 +23,7 @@ from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
 from docnmt.other_tasks.classification.model import FusionClassifier
 from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import ARCHITECTURES
-from docnmt.runtime.tuning import tune
+from docnmt.runtime.device import tune
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))
 from measuring import Series, Way, peak_memory

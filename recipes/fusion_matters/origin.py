@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from docnmt.runtime.tuning import tune
+from docnmt.runtime.device import tune
 from docnmt.runtime.version import __version__
 
 CODE = ("docnmt", "recipes/fusion_matters")

@@ -40,7 +40,7 @@ from docnmt.functional.conditional import attend, attend_on_card, select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.varlen import suits_varlen
 from docnmt.layout import BoundedLayout
-from docnmt.runtime.graphs import CudaRecorder
+from docnmt.runtime.device import CudaRecorder
 
 sys.path.append(str(Path(__file__).parents[1] / "attention"))
 from attention_ways import TOP_T, WORDS, Document, sdpa

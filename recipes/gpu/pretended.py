@@ -43,7 +43,7 @@ from torch.utils._pytree import tree_iter, tree_map
 import docnmt
 from docnmt.functional import kernels as triton_kernels
 from docnmt.functional import packed as varlen
-from docnmt.runtime import graphs
+from docnmt.runtime import device as graphs
 
 NAME = "pretended"
 PACKAGE = os.path.dirname(os.path.abspath(docnmt.__file__)) + os.sep
@@ -195,7 +195,7 @@ class Recording:
 
 
 class PretendedRecorder:
-    """Records as `docnmt.runtime.graphs.CudaRecorder` does."""
+    """Records as `docnmt.runtime.device.CudaRecorder` does."""
 
     def __init__(self, device: torch.device) -> None:
         self.recordings: list[Recording] = []

@@ -17,8 +17,8 @@ from docnmt.core.training.checkpoint import load_model
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.encoders import SentencePairModel
 from docnmt.other_tasks.sentence_vectors.use import Nli
+from docnmt.runtime.device import tune
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.tuning import tune
 
 
 @torch.no_grad()

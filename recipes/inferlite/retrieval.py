@@ -19,7 +19,7 @@ import numpy as np
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.embed import BitReport, nearest_cosine, nearest_hamming, text_lines
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder
-from docnmt.runtime.tuning import tune
+from docnmt.runtime.device import tune
 
 TOP = 10
 #: Repetitions of a search of all queries, and queries searched one at a time; medians are shown.

@@ -24,7 +24,7 @@ from docnmt.other_tasks.sentence_vectors.embed import text_lines
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings
 from docnmt.registry import MODELS
-from docnmt.runtime.tuning import tune
+from docnmt.runtime.device import tune
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "inferlite, width 1": ("inferlite", {}),

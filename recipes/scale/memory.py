@@ -24,7 +24,7 @@ from docnmt.core.training.dry_run import rehearse
 from docnmt.core.training.start import prepare, train_command
 from docnmt.core.training.trainer import open_epoch
 from docnmt.core.training.update import peak_memory, probe
-from docnmt.runtime.tuning import tune
+from docnmt.runtime.device import tune
 
 ARCHITECTURES = (
     "transformer", "copy_transformer", "hier_transformer", "cond_transformer", "hier_cond_transformer",

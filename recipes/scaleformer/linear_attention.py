@@ -38,7 +38,7 @@ from torch import Tensor
 from docnmt.functional import LinearState, linear_attention, relative_attention_term
 from docnmt.functional.linear import feature_map
 from docnmt.functional.packed import LINEAR_BLOCK
-from docnmt.runtime import tuning as runtime
+from docnmt.runtime import device as runtime
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))
 from measuring import (

@@ -27,7 +27,7 @@ from docnmt.functional.packed import takes_varlen
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy, take_top_t
 from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout
-from docnmt.runtime.graphs import CudaRecorder
+from docnmt.runtime.device import CudaRecorder
 
 pytestmark = pytest.mark.gpu
 DEVICE = "cuda"

@@ -30,9 +30,8 @@ from docnmt.core.training.trainer import Epoch, Interrupts, open_epoch, set_lear
 from docnmt.functional import kernels
 from docnmt.modules.positions import MultiLevel
 from docnmt.registry import MODELS
+from docnmt.runtime.device import Inbox, Uncapturable, seeds_from
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.graphs import Uncapturable, seeds_from
-from docnmt.runtime.transfer import Inbox
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))
 

@@ -20,7 +20,7 @@ from docnmt.functional.dispatch import TileBounds
 from docnmt.functional.selection import take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.modules.layers import Dropout
-from docnmt.runtime.transfer import to_device, to_host
+from docnmt.runtime.device import to_device, to_host
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))
 

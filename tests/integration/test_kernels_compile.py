@@ -41,7 +41,7 @@ from docnmt.functional.kernels.pointwise import residual_norm
 from docnmt.functional.kernels.attention import short_attention
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout
-from docnmt.runtime.graphs import seeds_from
+from docnmt.runtime.device import seeds_from
 
 layout = DocumentLayout.from_lengths([[16, 3, 0, 5] * 4])
 words, sentences, half = layout.num_tokens, layout.num_sentences, torch.bfloat16

@@ -17,7 +17,7 @@ from parallel_text import ParallelText
 from docnmt.cli.train import parse
 from docnmt.core.training.start import prepare
 from docnmt.modules.linear_layers import TrainedLinear
-from docnmt.runtime import tuning as runtime
+from docnmt.runtime import device as runtime
 from docnmt.runtime.errors import UserError
 
 #: What `tune` sets in the environment.

@@ -21,7 +21,7 @@ from docnmt.core.search.config import (
 from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Ensemble, Job, Scheduler, given_tokens
 from docnmt.core.search.translate import translate_corpus, translation
-from docnmt.runtime.tuning import INVARIANT_ROWS
+from docnmt.runtime.device import INVARIANT_ROWS
 
 ARCHITECTURES = [
     "transformer_tiny", "concat_transformer_tiny", "doc_transformer_tiny", "hier_transformer_tiny",

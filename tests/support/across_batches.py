@@ -6,7 +6,7 @@ Tests that ask it are marked `across_batches`, and run once more with an emulate
 from __future__ import annotations
 
 from docnmt.core.search.translate import Translation
-from docnmt.runtime.tuning import row_invariant
+from docnmt.runtime.device import row_invariant
 
 #: What the contract allows a score to differ by.
 NEAR = 1e-4

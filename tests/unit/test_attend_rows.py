@@ -13,7 +13,7 @@ from docnmt.functional.conditional import selective_attention_step
 from docnmt.functional.decoding import Choices, ContextKeys, Shelf, attend_rows
 from docnmt.functional.selection import Keys, SelectionPolicy
 from docnmt.layout import DocumentLayout
-from docnmt.runtime.tuning import row_invariant
+from docnmt.runtime.device import row_invariant
 
 LENGTHS = [[5, 3, 0, 7, 2, 1, 1], [4], [2] * 19, [0, 0], [30, 1, 12]]
 HEADS, WIDTH = 2, 32

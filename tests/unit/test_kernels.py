@@ -47,8 +47,8 @@ from docnmt.modules.layers import (  # noqa: E402
     Reads,  # noqa: E402
     Residual,
 )
+from docnmt.runtime.device import seeds_from  # noqa: E402
 from docnmt.runtime.errors import UserError  # noqa: E402
-from docnmt.runtime.graphs import seeds_from  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what a mask then drops
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.modules.linear_layers import TrainedLinear
-from docnmt.runtime import tuning
+from docnmt.runtime import device as tuning
 
 
 @pytest.fixture(params=[True, False])

@@ -24,7 +24,7 @@ from docnmt.functional import packed as costs
 from docnmt.functional.conditional import select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.layout import DocumentLayout
-from docnmt.runtime import tuning
+from docnmt.runtime import device as tuning
 
 Work = Callable[[], object]
 HEADS, WIDTH, TOP_T = 8, 64, 4

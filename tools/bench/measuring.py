@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from docnmt.runtime import tuning as runtime
+from docnmt.runtime import device as runtime
 
 Way = Callable[[], object]
 

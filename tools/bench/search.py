@@ -34,7 +34,7 @@ from docnmt.core.tokenizer import EOS
 from docnmt.core.training.checkpoint import load_model
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.runtime.tuning import tune
+from docnmt.runtime.device import tune
 
 VOCABULARY = 8000
 #: All documents as one corpus, and each as a corpus of its own.

@@ -15,7 +15,7 @@ from docnmt.core.training.run import Run
 from docnmt.core.training.start import prepare
 from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate
 from docnmt.core.training.update import change_weights, gradient
-from docnmt.runtime.tuning import products_by, tune
+from docnmt.runtime.device import products_by, tune
 
 FULL, HALF = "float32", "bf16"
 SMOOTHING, DROPOUT = 0.1, 0.1

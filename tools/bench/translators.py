@@ -16,7 +16,7 @@ from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.linear_layers import PackedLinear, packs, replace_linear
-from docnmt.runtime.tuning import tune
+from docnmt.runtime.device import tune
 
 Pieces: TypeAlias = "list[list[str]]"
 

@@ -31,9 +31,9 @@ from docnmt.modules.linear_layers import (
     packs,
     replace_linear,
 )
+from docnmt.runtime.device import pick_device, row_invariant, tune
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import find_checkpoint
-from docnmt.runtime.tuning import pick_device, row_invariant, tune
 
 # Loading of the models of `--path`: one checkpoint, or several that translate together.
 
@@ -129,7 +129,7 @@ def between(task: TranslationTask, source_lang: str | None, target_lang: str | N
 
 
 def load_models(config: ModelsConfig) -> LoadedModels:
-    """Load the models of `--path`; configure the computation (`docnmt.runtime.tuning`). Print what is loaded, and what
+    """Load the models of `--path`; configure the computation (`docnmt.runtime.device`). Print what is loaded, and what
     may show of the configuration.
 
     Raises:

@@ -24,7 +24,7 @@ from docnmt.core.search.config import (
 from docnmt.core.search.glossary import TermRows
 from docnmt.core.search.rows import Advance, Generator, Hypothesis, Slot
 from docnmt.core.tokenizer import EOS, Tokenizer
-from docnmt.runtime.transfer import to_lists
+from docnmt.runtime.device import to_lists
 
 # Beam search, and greedy search, which is a beam of one.
 

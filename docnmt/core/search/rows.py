@@ -14,7 +14,7 @@ from torch import Tensor
 
 from docnmt.core.search.config import SearchConfig
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
-from docnmt.runtime.transfer import to_device
+from docnmt.runtime.device import to_device
 
 if TYPE_CHECKING:
     from docnmt.core.search.glossary import Terms

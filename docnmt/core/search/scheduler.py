@@ -36,9 +36,9 @@ from docnmt.core.search.rows import Generator, Hypothesis, Slot
 from docnmt.core.tokenizer import BRK, EOS, Tokenizer, tag_of
 from docnmt.core.units import Units
 from docnmt.registry import GENERATORS
-from docnmt.runtime import graphs
+from docnmt.runtime import device as graphs
+from docnmt.runtime.device import INVARIANT_ROWS
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.tuning import INVARIANT_ROWS
 
 # Ensembles: several models write one text together, by the average of their probabilities.
 

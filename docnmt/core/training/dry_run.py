@@ -32,7 +32,7 @@ from docnmt.runtime.progress import Progress, format_seconds, how_many, waiting
 #: the next batch. 0 to 10 % were measured (docs/results/scale.md).
 FRAGMENTATION = 0.05
 #: Number of batches tried. On a CPU oneDNN caches preparations for each new shape of bfloat16 products, up to a
-#: limit (`docnmt.runtime.tuning.PREPARED_OF_NEW`), so that memory grows over some dozen updates.
+#: limit (`docnmt.runtime.device.PREPARED_OF_NEW`), so that memory grows over some dozen updates.
 _TRIED, _TRIED_IN_BFLOAT16 = 6, 24
 
 

@@ -35,9 +35,9 @@ from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, S
 from docnmt.modules.document_context import ConditionalAttention
 from docnmt.modules.layers import Cache, FeedForward, NoCache, Step
 from docnmt.modules.positions import MultiLevel
-from docnmt.runtime import graphs, ranks
-from docnmt.runtime.graphs import Recorder, Repeated, Uncapturable, power_of_two, seeds_from
-from docnmt.runtime.transfer import Inbox
+from docnmt.runtime import device as graphs
+from docnmt.runtime import ranks
+from docnmt.runtime.device import Inbox, Recorder, Repeated, Uncapturable, power_of_two, seeds_from
 
 if TYPE_CHECKING:
     from docnmt.core.training.run import Run

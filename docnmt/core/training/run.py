@@ -36,8 +36,8 @@ from docnmt.modules.layers import Layer
 from docnmt.options import to_dict
 from docnmt.registry import ARCHITECTURES, MODELS, imported
 from docnmt.runtime import ranks
+from docnmt.runtime.device import graphs_wished
 from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.graphs import graphs_wished
 from docnmt.runtime.launch import processors
 from docnmt.runtime.structured import Count, checked
 

@@ -51,9 +51,9 @@ from docnmt.modules.linear_layers import TrainedLinear, multiplies_bfloat16, rep
 from docnmt.options import collected, flag, settings, to_dict
 from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
 from docnmt.runtime import ranks
+from docnmt.runtime.device import pick_device, trains_linear, tune
 from docnmt.runtime.errors import Terminated, UsageError, UserError
 from docnmt.runtime.files import find_checkpoint
-from docnmt.runtime.tuning import pick_device, trains_linear, tune
 
 if TYPE_CHECKING:
     from docnmt.core.training.run import ShardedLoss

@@ -37,11 +37,11 @@ from docnmt.core.training.update import Update, change_weights, check_finite, gr
 from docnmt.modules.document_context import tell_update
 from docnmt.options import flag, to_dict
 from docnmt.runtime import ranks
+from docnmt.runtime.device import to_host
 from docnmt.runtime.errors import HungUp, Terminated, UsageError, UserError, printable
 from docnmt.runtime.files import replacing
 from docnmt.runtime.progress import Progress
 from docnmt.runtime.structured import Count, OpenObject, checked, parse_json, read_limited
-from docnmt.runtime.transfer import to_host
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

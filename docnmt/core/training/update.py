@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.run import Run, seed_everything
 from docnmt.runtime import ranks
+from docnmt.runtime.device import to_host
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import waiting
-from docnmt.runtime.transfer import to_host
 
 # A probe for memory: the largest planned batches go through forward and backward before the first update, so that an
 # out-of-memory error comes first, with the batch's shape and a limit that fits.

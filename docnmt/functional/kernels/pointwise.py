@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from docnmt.functional.loss import PassContext
-from docnmt.runtime.graphs import next_seed
+from docnmt.runtime.device import next_seed
 
 # Bias and activation of a feed-forward block in one kernel; its backward pass also adds up the bias's gradient.
 

@@ -16,10 +16,10 @@ from docnmt.other_tasks.options import EmbedConfig
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.use import MOST_DRAWN, SentenceEncoder, draw_gates
 from docnmt.runtime import ranks
+from docnmt.runtime.device import pick_device
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import replacing
 from docnmt.runtime.progress import Progress
-from docnmt.runtime.tuning import pick_device
 
 # A report on how well the bits of binary codes are used.
 

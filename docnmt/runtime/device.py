@@ -1,8 +1,4 @@
-"""CPU settings of this process: the library for matrix products, the treatment of freed memory, the number of threads.
-
-Everything is decided by checks that give the same result on the same machine, never by timing, so that two runs of one
-command compute the same bits. Timing is only used for a note that another number of threads would be faster.
-"""
+"""How this process computes: matmul precision, threads, copies to a device, CUDA graphs."""
 
 from __future__ import annotations
 
@@ -11,17 +7,224 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.launch import place, processors
+
+# CUDA graphs: calls that are recorded once and launched together, again and again, over the same memory.
+
+
+class Uncapturable(RuntimeError):
+    """Something that a CUDA graph cannot contain, as a decision of the host by numbers that change; it says what."""
+
+
+class Recorder(Protocol):
+    """Runs a function on a device, or records what it launches there."""
+
+    def run(self, body: Callable[[], None]) -> None:
+        """Call the function; what `record` needs to exist before it (libraries, compiled kernels) then exists."""
+
+    def record(self, body: Callable[[], None]) -> Callable[[], None]:
+        """Call the function without computing anything; return what computes it, over the same memory."""
+
+
+class CudaRecorder:
+    """Records CUDA graphs, which share the memory of what they compute on the way: only one may run at a time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.stream, self.pool = torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
+        # PyTorch records nothing into a pool that all graphs have left while something in it is still alive: this stays
+        self._anchor = torch.cuda.CUDAGraph()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an empty graph
+            with torch.cuda.graph(self._anchor, pool=self.pool, stream=self.stream):
+                pass
+
+    def run(self, body: Callable[[], None]) -> None:
+        """Call the function on the stream that records, as PyTorch asks for."""
+        current = torch.cuda.current_stream(self.stream.device)
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            body()
+        current.wait_stream(self.stream)
+
+    def record(self, body: Callable[[], None]) -> Callable[[], None]:
+        """Return the graph's replay."""
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+                body()
+        except BaseException:
+            with suppress(RuntimeError):  # PyTorch's generator would wait for the end of the recording for ever
+                generator = torch.cuda.default_generators[self.stream.device.index]
+                generator.graphsafe_set_state(generator.clone_state())
+            raise
+        return graph.replay
+
+
+def power_of_two(number: int, least: int = 1) -> int:
+    """The smallest power of two that is no less, and at least `least`: with few sizes, few shapes are recorded."""
+    return max(least, 1 << max(0, number - 1).bit_length())
+
+
+class Repeated:
+    """A function that is called again and again over the same memory: the first time as it is, then as a graph.
+
+    Args:
+        body: launches the same at each call; what differs stands in memory.
+    """
+
+    def __init__(self, recorder: Recorder, body: Callable[[], None]) -> None:
+        self._recorder, self._body, self._called = recorder, body, False
+        self._replay: Callable[[], None] | None = None
+
+    def __call__(self) -> None:
+        """Compute it.
+
+        Raises:
+            Uncapturable: it cannot be recorded; nothing was computed.
+        """
+        if not self._called:
+            self._recorder.run(self._body)
+            self._called = True
+            return
+        if self._replay is None:
+            try:
+                self._replay = self._recorder.record(self._body)
+            except Uncapturable:
+                raise
+            except RuntimeError as error:
+                raise Uncapturable(f"recording failed: {str(error).splitlines()[0]}") from error
+        self._replay()
+
+
+#: Random numbers below 2^31 that wait on the device, for what is captured.
+_seeds: Iterator[Tensor] | None = None
+
+
+def next_seed() -> int | Tensor:
+    """A number below 2^31 from the host's generator; inside `seeds_from` the next of those, a tensor ()."""
+    return int(torch.randint(1 << 31, ())) if _seeds is None else next(_seeds)
+
+
+def happens(probability: float) -> bool | Tensor:
+    """Whether something happens, from the host's generator; inside `seeds_from` from the next of those: () bool."""
+    return torch.rand(()).item() < probability if _seeds is None else next(_seeds) < probability * (1 << 31)
+
+
+@contextmanager
+def seeds_from(seeds: Tensor) -> Iterator[None]:
+    """Inside, the host's draws are these of the device (N,), in order: each replay of a graph reads new ones."""
+    global _seeds
+    _seeds = iter(seeds.unbind())
+    try:
+        yield
+    finally:
+        _seeds = None
+
+
+def graphs_wished() -> bool | None:
+    """Return whether the environment's DOCNMT_GRAPHS is on or off; None if it says nothing: where they can be.
+
+    Raises:
+        UserError: it says something else.
+    """
+    wish = os.environ.get("DOCNMT_GRAPHS")
+    if wish not in ("on", "off", None):
+        raise UserError(f"DOCNMT_GRAPHS={wish}: expected on or off")
+    return None if wish is None else wish == "on"
+
+
+# Transfer between the host and a device, with few waits: many arrays or many numbers in one copy.
+
+
+#: Alignment in bytes of each array in a joint copy; no type needs more.
+_ALIGNED = 16
+#: Devices that cannot copy from pinned memory asynchronously.
+_WITHOUT_PINNED = ("cpu", "mps", "meta")
+
+
+def to_device(arrays: Sequence[Tensor | np.ndarray], device: torch.device | str) -> list[Tensor]:
+    """Return tensors on a device for arrays of the host; to a GPU all go in one asynchronous copy from pinned memory.
+
+    Arrays that are already on a device are moved by torch.
+    """
+    device = torch.device(device)
+    tensors = [x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x)) for x in arrays]
+    if device.type in _WITHOUT_PINNED or any(x.device.type != "cpu" for x in tensors):
+        return [x.to(device) for x in tensors]
+    # torch keeps the pinned memory from being used again until the copy is done
+    return _parts(_staged(tensors).to(device, non_blocking=True), tensors)
+
+
+class Inbox:
+    """Memory of a device that receives arrays of the same shapes and types again and again, in one copy each time.
+
+    Args:
+        like: tensors of the host with these shapes and types.
+
+    Attributes:
+        parts: a tensor on the device for each, always in the same memory.
+    """
+
+    def __init__(self, like: Sequence[Tensor], device: torch.device | str) -> None:
+        self._held = torch.empty(len(_staged(like)), dtype=torch.uint8, device=device)
+        self.parts = _parts(self._held, like)
+
+    def send(self, tensors: Sequence[Tensor]) -> None:
+        """Write tensors of the host to the device, without waiting for it."""
+        self._held.copy_(_staged(tensors), non_blocking=True)
+
+
+def _staged(tensors: Sequence[Tensor]) -> Tensor:
+    """All tensors one after the other in pinned memory, as bytes."""
+    lengths = (-(-x.numel() * x.element_size() // _ALIGNED) * _ALIGNED for x in tensors)
+    staged = torch.empty(sum(lengths), dtype=torch.uint8, pin_memory=True)
+    for part, x in zip(_parts(staged, tensors), tensors, strict=True):
+        part.copy_(x)
+    return staged
+
+
+def _parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """The bytes of `_staged` as tensors with these shapes and types."""
+    sizes = [x.numel() * x.element_size() for x in like]
+    begins = np.cumsum([0, *(-(-size // _ALIGNED) * _ALIGNED for size in sizes)]).tolist()
+    parts = zip(like, begins, sizes, strict=False)
+    return [row[begin : begin + size].view(x.dtype).view(x.shape) for x, begin, size in parts]
+
+
+def to_host(values: Sequence[float | Tensor]) -> list[float]:
+    """Return all values as numbers; those on a device are read together."""
+    waiting = [x for x in values if isinstance(x, Tensor) and x.device.type != "cpu"]
+    read = iter(torch.stack([x.detach().double() for x in waiting]).tolist() if waiting else [])
+    return [next(read) if isinstance(x, Tensor) and x.device.type != "cpu" else float(x) for x in values]
+
+
+def to_lists(tensors: Sequence[Tensor]) -> list[list[Any]]:
+    """Return tensors of one shape as lists of Python's numbers; those on a device are read in one copy."""
+    if tensors[0].device.type == "cpu":
+        return [x.tolist() for x in tensors]
+    read = torch.stack([x.double() for x in tensors]).cpu()  # whole numbers below 2^53 and float32 are exact
+    return [row.to(x.dtype).tolist() for row, x in zip(read, tensors, strict=True)]
+
+
+# CPU settings of this process: the library for matrix products, the treatment of freed memory, the number of threads.
+#
+# Everything is decided by checks that give the same result on the same machine, never by timing, so that two runs of
+# one
+# command compute the same bits. Timing is only used for a note that another number of threads would be faster.
+
 
 #: The tolerated relative error of a float32 product over 1,024 terms: float32 stays below 5e-7, bfloat16 and TF32 err
 #: by 2e-4 and more.
