@@ -35,7 +35,7 @@ def main(given: Given) -> None:
             check_new(Path(name), overwrite=config.overwrite)
     from docnmt.other_tasks.sentence_vectors.embed import embed
     from docnmt.runtime.device import tune
-    from docnmt.runtime.ranks import joined
+    from docnmt.runtime.jobs import joined
 
     with joined():
         print(tune(), file=sys.stderr)

@@ -32,7 +32,7 @@ def main(given: Given) -> None:
     """Parse the options and translate."""
     config = parse(COMMAND, given, GenerateConfig, Section("report", ReportConfig))
     from docnmt.apps.commands.generate import generate
-    from docnmt.runtime.ranks import joined
+    from docnmt.runtime.jobs import joined
 
     with joined():
         generate(*(config[name] for name in ("command", "models", "memory", "generation", "search", "report")))

@@ -82,7 +82,7 @@ def main(given: Given) -> None:
 
 def _shared(work: Callable[[Given], None], given: Given) -> None:
     """Do work that the processes of a job divide among them."""
-    from docnmt.runtime.ranks import joined
+    from docnmt.runtime.jobs import joined
 
     with joined():
         work(given)

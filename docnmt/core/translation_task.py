@@ -36,7 +36,7 @@ from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tasks.task import Dataset, ModelClass, TaskState
 from docnmt.core.tokenizer import Tokenizer, directed
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, resolution_units
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.progress import Progress
 from docnmt.runtime.structured import read_limited

@@ -31,7 +31,7 @@ from docnmt.cli.train import parse
 from docnmt.core.training.run import seed_everything
 from docnmt.core.training.start import prepare
 from docnmt.core.training.trainer import open_epoch
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 
 Line = dict[str, float]
 

@@ -24,9 +24,9 @@ from toy import log, train, write_toy_data
 from docnmt.core.training import run_folder as lock
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.run_folder import RunFolder
+from docnmt.runtime import jobs as gone
 from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.ranks import lost_ranks as gone
-from docnmt.runtime.ranks.rank import RankState
+from docnmt.runtime.jobs import RankState
 
 LAST = "checkpoint_last.safetensors"
 OFTEN = ("--save-interval-updates", "10", "--disable-validation", "--log-interval", "1")

@@ -436,7 +436,7 @@ def test_results_that_another_process_adds_are_kept(
 
 def test_several_processes_do_not_share_a_pipe(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr("docnmt.runtime.ranks.world", lambda: 2)
+    monkeypatch.setattr("docnmt.runtime.jobs.world", lambda: 2)
     config = EmbedConfig(path=str(plain), input=str(tmp_path / "pipe"), output=str(tmp_path / "new.npy"))
     with pytest.raises(UserError, match="expected a file, of which every process reads its part"):
         embed_command.embed(config, io.StringIO())

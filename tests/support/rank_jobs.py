@@ -26,7 +26,7 @@ from torch.distributed.tensor import DTensor
 
 from docnmt.core.training import start as training
 from docnmt.core.training.run import Run
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 
 
 @dataclass(frozen=True)

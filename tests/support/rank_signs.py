@@ -7,9 +7,9 @@ import sys
 import threading
 from datetime import timedelta
 
-from docnmt.runtime import ranks
-from docnmt.runtime.ranks import lost_ranks as gone
-from docnmt.runtime.ranks.rank import RankState
+from docnmt.runtime import jobs as gone
+from docnmt.runtime import jobs as ranks
+from docnmt.runtime.jobs import RankState
 
 
 def slow(job: RankState, own: int, *_: object) -> None:

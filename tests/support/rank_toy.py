@@ -18,7 +18,7 @@ import toy
 
 from docnmt.core.training import run
 from docnmt.core.training import trainer as validation
-from docnmt.runtime.ranks import lost_ranks
+from docnmt.runtime import jobs as lost_ranks
 
 if __name__ == "__main__":
     lost_ranks.BEAT, lost_ranks._PATIENCE = 0.4, 2.5  # a lost rank is named sooner

@@ -39,7 +39,7 @@ from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.scheduler import first_of_documents
 from docnmt.core.search.translate import translate_corpus
 from docnmt.options import to_dict
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_folder, check_new, replacing_folder, write_json
 from docnmt.runtime.progress import how_many

@@ -19,7 +19,7 @@ from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.tokenizer import tag_of
 from docnmt.core.units import Units
 from docnmt.functional.loss import label_log_probs
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 
 #: Upper bounds of what a rank scores at a time: examples, and their sentences with contexts (ContraPro has hundreds
 #: per example).

@@ -26,7 +26,7 @@ from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.document_context import DecoderContext
 from docnmt.modules.layers import FeedForward
 from docnmt.registry import GENERATORS
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.launch import obtainable_memory
 

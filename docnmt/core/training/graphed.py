@@ -36,7 +36,7 @@ from docnmt.modules.document_context import ConditionalAttention
 from docnmt.modules.layers import Cache, FeedForward, NoCache, Step
 from docnmt.modules.positions import MultiLevel
 from docnmt.runtime import device as graphs
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import Inbox, Recorder, Repeated, Uncapturable, power_of_two, seeds_from
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from docnmt.modules.document_context import tell_update
 from docnmt.modules.layers import Layer
 from docnmt.options import to_dict
 from docnmt.registry import ARCHITECTURES, MODELS, imported
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import graphs_wished
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.launch import processors

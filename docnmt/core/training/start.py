@@ -50,7 +50,7 @@ from docnmt.modules.layers import DocumentPart, Layer
 from docnmt.modules.linear_layers import TrainedLinear, multiplies_bfloat16, replace_linear
 from docnmt.options import collected, flag, settings, to_dict
 from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import pick_device, trains_linear, tune
 from docnmt.runtime.errors import Terminated, UsageError, UserError
 from docnmt.runtime.files import find_checkpoint

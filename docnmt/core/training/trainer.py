@@ -36,7 +36,7 @@ from docnmt.core.training.run import Run, TrainingState, averages, learning_rate
 from docnmt.core.training.update import Update, change_weights, check_finite, gradient, naming_batch, peak_memory, probe
 from docnmt.modules.document_context import tell_update
 from docnmt.options import flag, to_dict
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import to_host
 from docnmt.runtime.errors import HungUp, Terminated, UsageError, UserError, printable
 from docnmt.runtime.files import replacing

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.run import Run, seed_everything
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import to_host
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import waiting

@@ -15,7 +15,7 @@ from docnmt.core.lines import TextLines
 from docnmt.other_tasks.options import EmbedConfig
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.use import MOST_DRAWN, SentenceEncoder, draw_gates
-from docnmt.runtime import ranks
+from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import pick_device
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import replacing
