@@ -27,7 +27,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from docnmt.runtime import launch
 from docnmt.runtime.errors import HungUp, Terminated, UsageError, UserError
-from docnmt.runtime.ranks.divide_work import deal as deal
+from docnmt.runtime.launch import deal as deal
 
 # The state of this process in its job: its rank, and the number of ranks.
 

@@ -1,18 +1,22 @@
-"""A process's place in its job, as torchrun or SLURM gives it, and the processors and memory that it may
-use. Commands need these before they import torch."""
+"""Before torch is there: which processors and memory this process has, which rank it is, which part is its."""
 
 from __future__ import annotations
 
 import contextlib
+import heapq
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from docnmt.runtime.errors import UsageError
+
+# A process's place in its job, as torchrun or SLURM gives it, and the processors and memory that it may
+# use. Commands need these before they import torch.
+
 
 #: The first of the ports from which SLURM jobs without `MASTER_PORT` take one, by the number of the job.
 _PORTS = 20_000
@@ -123,3 +127,24 @@ def mute() -> None:
 def unmute() -> None:
     """Undo `mute`."""
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+
+
+# Division of work among processes so that they wait little for each other.
+
+
+def deal(costs: Sequence[int], ranks: int) -> list[list[int]]:
+    """Divide work among processes so that they wait little: the costliest piece first, each to the least loaded rank.
+
+    Args:
+        costs: (N,) cost of each piece.
+
+    Returns:
+        For each rank the numbers of its pieces, ascending; none if there are fewer pieces than ranks.
+    """
+    loads = [(0, rank) for rank in range(ranks)]
+    hands: list[list[int]] = [[] for _ in range(ranks)]
+    for piece in sorted(range(len(costs)), key=lambda number: -costs[number]):  # stable: equal ones in order
+        load, rank = heapq.heappop(loads)
+        hands[rank].append(piece)
+        heapq.heappush(loads, (load + int(costs[piece]), rank))
+    return [sorted(hand) for hand in hands]
