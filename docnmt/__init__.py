@@ -1,6 +1,6 @@
 """docnmt: document-level machine translation. Whole documents in, whole documents out."""
 
-from docnmt.runtime.interrupt import end_quietly
+from docnmt.runtime.system import end_quietly
 
 end_quietly()  # before the imports below, which take a moment
 
@@ -8,7 +8,7 @@ from importlib import import_module  # noqa: E402
 from typing import TYPE_CHECKING  # noqa: E402
 
 import docnmt.registry  # noqa: E402, F401 (every registry is filled, for commands and library users alike)
-from docnmt.runtime.version import __version__  # noqa: E402
+from docnmt.runtime.system import __version__  # noqa: E402
 
 if TYPE_CHECKING:
     from docnmt.apps.commands.translator import Translator as Translator

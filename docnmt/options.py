@@ -27,7 +27,7 @@ from typing import (
     get_type_hints,
 )
 
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -527,7 +527,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: the file is unreadable, not YAML, or not a flat mapping of scalars and lists.
     """
-    from docnmt.runtime.structured import read_yaml as read  # not at the top: most commands read none
+    from docnmt.runtime.system import read_yaml as read  # not at the top: most commands read none
 
     try:
         return read(path)

@@ -55,7 +55,7 @@ from docnmt.registry import (
     register_sizes,
     register_task,
 )
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 __all__ = [
     "BOS",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from docnmt.options import PLUGIN, NoOptions, flag, nearest, underscored
-from docnmt.runtime.errors import Terminated, UsageError, UserError
+from docnmt.runtime.system import Terminated, UsageError, UserError
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,7 +11,7 @@ sys.path[:0] = [str(DOCS.parent), str(DOCS)]
 
 import reference  # noqa: E402  (the module beside this one)
 
-from docnmt.runtime.version import __version__ as release  # noqa: E402
+from docnmt.runtime.system import __version__ as release  # noqa: E402
 
 project = "docnmt"
 author = "the docnmt authors"

@@ -44,7 +44,7 @@ API = {
     "docnmt.registry": "Registries",
     "docnmt.options": "Configurations",
     "docnmt.runtime.device": "How this process computes",
-    "docnmt.runtime.errors": "Errors",
+    "docnmt.runtime.system": "Errors",
 }
 
 

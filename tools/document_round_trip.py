@@ -28,7 +28,7 @@ from docnmt.apps.documents.kinds import ENDINGS, read
 from docnmt.apps.documents.segments import DocumentFile, Segment, Translated
 from docnmt.apps.documents.sentences import SegmentSentence, translated
 from docnmt.core.split_sentences import split_sentences
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 COLUMNS = ("files", "refused", "segments", "not byte for byte", "damaged by swapped", "by reversed", "by Ja", "damaged")
 MODELS: dict[str, Callable[[str], str]] = {

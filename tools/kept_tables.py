@@ -31,8 +31,7 @@ from pathlib import Path
 from measured import read_json, read_text
 
 from docnmt.cli import command as cli
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_text
+from docnmt.runtime.system import UserError, write_text
 
 ROOT = Path(__file__).parents[1]
 _MARK = re.compile(r"<!-- (tables(?: \d+)*|output|kept \S+ \S+) -->")

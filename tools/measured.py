@@ -20,8 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from docnmt.cli import command as cli
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import replacing
+from docnmt.runtime.system import UserError, replacing
 
 
 def read_text(path: Path) -> str:

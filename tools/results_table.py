@@ -25,7 +25,7 @@ from measured import find, keep
 from paired_shares import mcnemar, score_interval
 from systems import BEST, System
 
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 

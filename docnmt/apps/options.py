@@ -11,7 +11,7 @@ from typing import Literal
 from docnmt.core.data_options import parse_columns
 from docnmt.core.scoring.config import COLUMNS_HELP, SAMPLES, SEED
 from docnmt.options import Except, Needs, Open, option
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 # The options of docnmt-align. This file imports no torch.
 

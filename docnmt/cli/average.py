@@ -9,7 +9,7 @@ from pathlib import Path
 
 from docnmt.cli.command import Command, Given
 from docnmt.options import Section, option
-from docnmt.runtime.files import check_new
+from docnmt.runtime.system import check_new
 
 COMMAND = Command(
     "docnmt-average",

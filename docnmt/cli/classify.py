@@ -8,7 +8,7 @@ from pathlib import Path
 from docnmt.cli.command import Command, Given
 from docnmt.options import Section
 from docnmt.other_tasks.options import ClassifyConfig
-from docnmt.runtime.files import check_new
+from docnmt.runtime.system import check_new
 
 COMMAND = Command(
     "docnmt-classify",

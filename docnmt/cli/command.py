@@ -21,11 +21,17 @@ from typing import Any, Literal, NoReturn, Protocol
 from docnmt.options import Section, Setting, build, convert, flag, read_yaml, underscored
 from docnmt.registry import Registry, gone, import_plugins, migrate_file, moved_to, place_in_plugin
 from docnmt.runtime import launch
-from docnmt.runtime.checksums import skipped
-from docnmt.runtime.errors import Terminated, UsageError, UserError, printable, shortened
-from docnmt.runtime.interrupt import work_begins
 from docnmt.runtime.launch import apart, mute, place
-from docnmt.runtime.version import __version__
+from docnmt.runtime.system import (
+    Terminated,
+    UsageError,
+    UserError,
+    __version__,
+    printable,
+    shortened,
+    skipped,
+    work_begins,
+)
 
 # The input of a command: the words typed and the `--config` file, each read once.
 

@@ -14,7 +14,7 @@ from typing import Literal, NoReturn
 import docnmt.cli
 from docnmt.cli.command import Command, Given, Parser, add_common, add_options
 from docnmt.options import Section, option
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 COMMAND = Command(
     "docnmt-completion",

@@ -10,7 +10,7 @@ from docnmt.cli.command import Choice, Command, Given
 from docnmt.core.search.config import GenerationConfig
 from docnmt.options import Section
 from docnmt.registry import GENERATORS
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 
 def parse(

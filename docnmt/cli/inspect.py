@@ -10,8 +10,7 @@ from pathlib import Path
 
 from docnmt.cli.command import Command, Given
 from docnmt.options import Section, option
-from docnmt.runtime.errors import UserError, printable
-from docnmt.runtime.files import find_checkpoint
+from docnmt.runtime.system import UserError, find_checkpoint, printable
 
 COMMAND = Command(
     "docnmt-inspect",

@@ -10,7 +10,7 @@ from typing import Any
 from docnmt.cli.command import Choice, Command, Given
 from docnmt.options import Section, option
 from docnmt.registry import Registry
-from docnmt.runtime.errors import UsageError, printable
+from docnmt.runtime.system import UsageError, printable
 
 COMMAND = Command(
     "docnmt-preprocess",

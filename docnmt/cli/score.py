@@ -24,8 +24,8 @@ from docnmt.core.scoring.config import (
 )
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.options import Section, settings
-from docnmt.runtime.errors import UsageError
 from docnmt.runtime.launch import place
+from docnmt.runtime.system import UsageError
 
 if TYPE_CHECKING:
     from docnmt.core.scoring.discourse import Question

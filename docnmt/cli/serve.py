@@ -7,7 +7,7 @@ import sys
 from docnmt.apps.options import ServeConfig
 from docnmt.cli.command import Command, Given
 from docnmt.cli.generation import check_one_translation, parse
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 COMMAND = Command(
     "docnmt-serve",

@@ -15,8 +15,7 @@ from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.options import Section, flag
 from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry, import_plugins
-from docnmt.runtime.checksums import skipped
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError, skipped
 
 COMMAND = Command(
     "docnmt-train",
@@ -234,7 +233,7 @@ def task_of_data(given: Given) -> str | None:
         raise UserError(
             f"{data}: is no data folder, it has no meta.json; give the --destdir of a docnmt-preprocess, or give --task"
         )
-    from docnmt.runtime.structured import read_json  # not at the top: --help needs none
+    from docnmt.runtime.system import read_json  # not at the top: --help needs none
 
     return read_json(path, _Task, "run docnmt-preprocess again")["task"]
 

@@ -25,11 +25,23 @@ from msgspec import field as struct_field
 
 from docnmt.core.lines import blocks
 from docnmt.core.tokenizer import SPECIAL, UNK, Tokenizer
-from docnmt.runtime.checksums import KIND, checking, checksum, file_checksum
-from docnmt.runtime.errors import UserError, printable
-from docnmt.runtime.files import write_json
-from docnmt.runtime.structured import Count, Hex, Name, OpenObject, checked, parse_json, read_limited
-from docnmt.runtime.version import __version__
+from docnmt.runtime.system import (
+    KIND,
+    Count,
+    Hex,
+    Name,
+    OpenObject,
+    UserError,
+    __version__,
+    checked,
+    checking,
+    checksum,
+    file_checksum,
+    parse_json,
+    printable,
+    read_limited,
+    write_json,
+)
 
 # The schema of `meta.json`, by task.
 
@@ -289,7 +301,7 @@ class TokenArray:
     def of_file(cls, path: Path, tokens: np.ndarray, offsets: np.ndarray, below: int | None) -> TokenArray:
         """Build the array of a file, and check that all subwords are less than `below`; None: any number is right.
 
-        Inside `docnmt.runtime.checksums.skipped` they are checked when they are read, so that opening reads none.
+        Inside `docnmt.runtime.system.skipped` they are checked when they are read, so that opening reads none.
 
         Raises:
             UserError: a subword is not less; the message names the file.
@@ -964,7 +976,7 @@ class ParallelCorpus(Structure):
         """Open a split of a data folder, mapped into memory, so that little memory is needed for any size.
 
         Its files are read once, at the speed of memory, to compare them with their checksums (not inside
-        `docnmt.runtime.checksums.skipped`).
+        `docnmt.runtime.system.skipped`).
 
         Raises:
             UserError: the folder or the split does not exist, or files are damaged.

@@ -15,7 +15,7 @@ import numpy as np
 from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of
 from docnmt.core.subword_sampling import uniform
 from docnmt.core.tokenizer import Tokenizer
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 # Forms of address: rules that tell whether a sentence says "you" in the formal or the informal way.
 #

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO, NoReturn, Protocol
 
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # Reading of files in blocks, decompressed if the name ends in `.gz` or `.zst`.
 

@@ -53,12 +53,17 @@ from docnmt.core.tables import KINDS
 from docnmt.core.tokenizer import UNK, Preparation, Tokenizer, detokenizer, directed, train_in_process
 from docnmt.core.units import cut_units, document_units
 from docnmt.options import to_dict
-from docnmt.runtime.checksums import Seal
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import check_folder, find_checkpoint, replacing_folder
-from docnmt.runtime.hub import is_address
 from docnmt.runtime.launch import processors
 from docnmt.runtime.progress import Progress, how_many, waiting
+from docnmt.runtime.system import (
+    Seal,
+    UsageError,
+    UserError,
+    check_folder,
+    find_checkpoint,
+    is_address,
+    replacing_folder,
+)
 
 # The first pass over a split: check all files together, write the raw text and collect the structure.
 

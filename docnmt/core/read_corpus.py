@@ -19,8 +19,8 @@ from docnmt.core.corpus import Blank, CorpusEnd, DocumentStart, Event, Facts, Se
 from docnmt.core.data_options import Columns
 from docnmt.core.lines import ENDINGS, TextLines, blocks, is_blank
 from docnmt.core.tables import KINDS, kind_of_table, read_tables
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, joined
+from docnmt.runtime.system import UserError
 
 # Treatment of sentences without a partner on the other side.
 

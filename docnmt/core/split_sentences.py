@@ -18,8 +18,8 @@ from docnmt.core.data_options import Columns
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.read_corpus import read_text
 from docnmt.core.tables import BREAKS, JsonlTable, TsvTable, choose_columns, is_header, label_of, text_of
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import CJK, base, joined
+from docnmt.runtime.system import UserError
 
 # Reading of documents row by row, and writing of their translations in the same rows.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from docnmt.core.corpus import TokenArray, offsets_of, token_dtype
 from docnmt.core.tokenizer import BPE, BYTE, NORMAL, UNIGRAM, UNK, USER_DEFINED, Tokenizer, VocabularyPiece, read_model
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # Random numbers that depend only on their seeds and on the numbers they are drawn for.
 

@@ -15,9 +15,8 @@ from docnmt.core.corpus import Blank, CorpusEnd, DocumentStart, Event, Facts, Se
 from docnmt.core.data_options import Columns, complete, without_header
 from docnmt.core.lines import ENDINGS, TextLines, blocks, half_character, is_blank
 from docnmt.runtime import languages
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import joined
-from docnmt.runtime.structured import parse_json
+from docnmt.runtime.system import UserError, parse_json
 
 if TYPE_CHECKING:
     import pyarrow

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import msgspec
 import sentencepiece
 
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 # Preparation of a text before SentencePiece cuts it: punctuation normalisation and a language tag.
 #

@@ -37,9 +37,8 @@ from docnmt.core.tasks.task import Dataset, ModelClass, TaskState
 from docnmt.core.tokenizer import Tokenizer, directed
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, resolution_units
 from docnmt.runtime import jobs as ranks
-from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.progress import Progress
-from docnmt.runtime.structured import read_limited
+from docnmt.runtime.system import UsageError, UserError, read_limited
 
 # A control experiment: sentences in foreign documents, so that a model's context does not belong to what it writes.
 

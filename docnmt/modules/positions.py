@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from docnmt.modules.layers import DocumentPart, Dropout, check_at_least
 from docnmt.registry import POSITIONS
 from docnmt.runtime.device import happens, to_device
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 # Encodings of indices: sines and cosines or learned rows, for one structural level or added up over several.
 #

@@ -19,8 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.launch import place, processors
+from docnmt.runtime.system import UsageError, UserError
 
 # CUDA graphs: calls that are recorded once and launched together, again and again, over the same memory.
 

@@ -26,8 +26,8 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from docnmt.runtime import launch
-from docnmt.runtime.errors import HungUp, Terminated, UsageError, UserError
 from docnmt.runtime.launch import deal as deal
+from docnmt.runtime.system import HungUp, Terminated, UsageError, UserError
 
 # The state of this process in its job: its rank, and the number of ranks.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 #: Codes of three letters (ISO 639-2 and 639-3), each followed by the equivalent of two letters; also the names
 #: of a language's standard form in OPUS, FLORES and NLLB, and Java's older codes.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 # A process's place in its job, as torchrun or SLURM gives it, and the processors and memory that it may
 # use. Commands need these before they import torch.

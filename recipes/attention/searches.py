@@ -38,8 +38,7 @@ from torch import Tensor
 from tree_recall import Seen, choices, open_model, pieces, questions
 
 from docnmt.core.scoring.discourse import ForcedExample
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import UserError, write_json
 
 WORDS = 128  # of a document, drawn at random, beside the question's
 WIDTHS = (1, 2, 4)  # nodes that a tree's search keeps, times t

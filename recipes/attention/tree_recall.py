@@ -47,8 +47,7 @@ from docnmt.functional.decoding import ContextKeys, DocumentStore
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, top_sentences
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import ConditionalAttention
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import UserError, write_json
 
 MEASURES = ("recall", "weight", "flat", "found", "mass")
 WORDS = 512  # of a document, drawn at random, whose choices are compared

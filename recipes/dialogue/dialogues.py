@@ -25,8 +25,7 @@ from typing import Any
 from zlib import crc32
 
 from docnmt.core.formality import AddressRule, second_person
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_text
+from docnmt.runtime.system import UserError, write_text
 
 Documents = list[list[str]]
 

@@ -26,7 +26,7 @@ try:
 except ImportError:
     sys.exit("learning_time.py: error: needs scipy; pip install -e '.[study]'")
 
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import write_json
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 from systems import first_as_good, read_log, validations

@@ -27,8 +27,7 @@ except ImportError:
 from docnmt.cli import command as cli
 from docnmt.other_tasks.classification.data import read_labelled, tokenise
 from docnmt.other_tasks.classification.model import classification_scores
-from docnmt.runtime.errors import UsageError
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import UsageError, write_json
 
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 

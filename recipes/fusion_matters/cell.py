@@ -22,8 +22,7 @@ from docnmt.cli import command as cli
 from docnmt.cli import train
 from docnmt.core.training.checkpoint import load_model
 from docnmt.core.training.start import train_command
-from docnmt.runtime.errors import UsageError
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import UsageError, write_json
 
 SPENT = "processor_seconds.txt"
 

@@ -11,7 +11,7 @@ import numpy as np
 from pyplot import plt
 from results import Results
 
-from docnmt.runtime.files import replacing
+from docnmt.runtime.system import replacing
 
 #: Share of the texts that a class of lengths must have to be worth a point in a figure.
 LEAST_SHARE = 0.05

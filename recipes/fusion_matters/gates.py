@@ -23,7 +23,7 @@ from tables import markdown
 from docnmt.cli import command as cli
 from docnmt.core.training.checkpoint import load_model
 from docnmt.other_tasks.classification.data import LabelledArrays
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 def word_table(values: GateValues, words: tuple[str, ...], rows: int = 12, least: int = 20) -> str:

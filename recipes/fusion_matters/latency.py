@@ -34,8 +34,7 @@ from docnmt.other_tasks.classification.model import FusionClassifier
 from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import FUSIONS
 from docnmt.runtime.device import tune
-from docnmt.runtime.errors import UsageError
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import UsageError, write_json
 
 VOCABULARY, LABELS = 5_000, 33
 

@@ -35,8 +35,7 @@ import numpy as np
 
 from docnmt.cli import command as cli
 from docnmt.other_tasks.classification.data import read_labelled
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import write_text
+from docnmt.runtime.system import UsageError, UserError, write_text
 
 Rows = list[tuple[str, str]]
 SPLITS = ("train", "valid", "test")

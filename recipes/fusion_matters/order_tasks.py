@@ -29,8 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.cli import command as cli
-from docnmt.runtime.errors import UsageError
-from docnmt.runtime.files import write_text
+from docnmt.runtime.system import UsageError, write_text
 
 Random = np.random.Generator
 Example = tuple[str, list[str]]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from docnmt.runtime.device import tune
-from docnmt.runtime.version import __version__
+from docnmt.runtime.system import __version__
 
 CODE = ("docnmt", "recipes/fusion_matters")
 

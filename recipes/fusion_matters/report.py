@@ -32,7 +32,7 @@ from study import Study, read_json, read_study
 from tables import comparison_table, contrast_table
 
 from docnmt.cli import command as cli
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 NOTES = """\
 How to read the tables. Accuracy is in percent, mean ± sd over seeds. Minus SVM: points below or above the SVM; ± is the

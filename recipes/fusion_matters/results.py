@@ -15,7 +15,7 @@ from scipy_stats import stats
 from study import Study, read_json
 from two_way import TwoWay, two_way
 
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 #: What results do not hold that were made before it was measured; such cells stay of use.
 UNKNOWN = {

@@ -29,9 +29,8 @@ from study import RESULT, SCORES, Cell, Study, read_study
 
 from docnmt.cli import command as cli
 from docnmt.core.corpus import read_meta
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import BEST, LAST, write_json
 from docnmt.runtime.progress import Progress
+from docnmt.runtime.system import BEST, LAST, UsageError, UserError, write_json
 
 
 @dataclass(frozen=True)

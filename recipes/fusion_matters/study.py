@@ -37,7 +37,7 @@ from typing import Any
 import yaml
 from variants import flags, grid, settings
 
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 from measured import read_json

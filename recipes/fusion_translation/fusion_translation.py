@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import write_json
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 from systems import System, read_log, validations

@@ -23,7 +23,7 @@ from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.modules.fusion import Add, Concat, ContentGate, Fusion, Gate, Ignore, Scale
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 def parts(fusion: Fusion, e: Tensor, p: Tensor, offsets: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:

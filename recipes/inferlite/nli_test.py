@@ -18,7 +18,7 @@ from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.encoders import SentencePairModel
 from docnmt.other_tasks.sentence_vectors.use import Nli
 from docnmt.runtime.device import tune
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 @torch.no_grad()

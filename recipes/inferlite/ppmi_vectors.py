@@ -22,7 +22,7 @@ except ImportError:
     sys.exit("ppmi_vectors.py: error: needs scipy; pip install -e '.[study]'")
 
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.runtime.files import replacing
+from docnmt.runtime.system import replacing
 
 
 def texts(paths: list[Path]) -> Iterator[list[str]]:

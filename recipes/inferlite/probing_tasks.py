@@ -22,8 +22,7 @@ import numpy as np
 from docnmt.cli import command as cli
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import LENGTHS, PROBING, PROBING_WORDS
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import write_text
+from docnmt.runtime.system import UsageError, UserError, write_text
 
 Sentence = tuple[str, ...]
 Rows = list[tuple[str, Sentence]]

@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_text
+from docnmt.runtime.system import UserError, write_text
 
 #: A file's path in the new folder → its header and rows.
 Tables = dict[str, tuple[str, list[list[str]]]]

@@ -33,8 +33,7 @@ from contexts import Asked, Reader, losses
 from docnmt.apps.commands.models import check_vocabulary, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import UserError, write_json
 
 SAMPLES = 1000
 

@@ -13,8 +13,8 @@ from docnmt.core.corpus import ParallelCorpus, TextArray, offsets_of, ranges
 from docnmt.core.models.encoder_decoder import AnyTranslationModel
 from docnmt.core.units import Units, last_units
 from docnmt.functional.loss import label_log_probs
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import Progress
+from docnmt.runtime.system import UserError
 
 _PORTION = 1 << 13  # sentences of made-up documents at a time
 _LABELS = 1024  # whose scores of the whole vocabulary are held at a time

@@ -29,7 +29,7 @@ from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.checkpoint import load_model
 from docnmt.functional.decoding import RowLists, products
 from docnmt.runtime.device import tune
-from docnmt.runtime.files import write_text
+from docnmt.runtime.system import write_text
 
 #: Rows that are looked up at once, and rounds of k-means on so many states a cluster.
 ROWS, ROUNDS, SAMPLE = 64, 8, 64

@@ -29,7 +29,7 @@ from measured import keep
 
 from docnmt.cli import command as cli
 from docnmt.core.scoring.text_files import read_layout
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 try:
     from rapidfuzz import process

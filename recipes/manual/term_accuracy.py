@@ -32,8 +32,7 @@ import numpy as np
 
 from docnmt.core.scoring.text_files import LineLayout, read_layout
 from docnmt.core.search.scheduler import first_of_documents
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import UserError, write_json
 
 KINDS = ("all", "title", "later", "first", "single")
 LETTERS, SHARE, LEAST = 4, 10, 3  # of a term: letters; one of so many documents may have it, or so many

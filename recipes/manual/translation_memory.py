@@ -34,8 +34,7 @@ from docnmt.core.read_corpus import side
 from docnmt.core.scoring.metrics import Scores, bleu_tokenizer, evaluate
 from docnmt.core.scoring.text_files import LineLayout, read_layout
 from docnmt.core.search.scheduler import first_of_documents
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_text
+from docnmt.runtime.system import UserError, write_text
 
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 _WORD = re.compile(r"\w+|[^\w\s]")

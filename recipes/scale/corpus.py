@@ -27,7 +27,7 @@ WORDS, DOCUMENT = 12, 40  # subwords a sentence and sentences a document, in the
 OPEN = """
 import resource, sys, time
 from pathlib import Path
-from docnmt.runtime.checksums import skipped
+from docnmt.runtime.system import skipped
 from docnmt.core.corpus import ParallelCorpus
 def resident():  # MB of this process, pages of mapped files that were touched included
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TypedDict
 
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import write_json
 
 SPLITS = {"test": "L", "test1": "2 L", "test2": "4 L"}
 

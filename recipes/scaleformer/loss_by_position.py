@@ -19,8 +19,7 @@ from docnmt.apps.commands.models import check_vocabulary, load_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import IGNORE, collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import UserError, write_json
 
 
 @torch.inference_mode()

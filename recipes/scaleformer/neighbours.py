@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from docnmt.runtime.files import write_text
+from docnmt.runtime.system import write_text
 
 WORDS = ["".join(syllable) for syllable in product("bdfgklmn", "aeiou")]
 LENGTHS = (3, 7)  # words of a sentence

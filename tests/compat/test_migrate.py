@@ -17,7 +17,7 @@ from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header
 from docnmt.registry import CHANGES, CONFIG_VERSION, TensorChange
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 V1 = Path(__file__).parent / "v1"
 CONTINUE = ["--config", "resume/config.yaml", "--max-update", "7"]

@@ -38,8 +38,7 @@ from docnmt.other_tasks.sentence_vectors.embed import map_npy
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS, read_task
 from docnmt.other_tasks.sentence_vectors.senteval_tasks import _read_results, read_frequencies
 from docnmt.other_tasks.sentence_vectors.word_vectors import read_vectors
-from docnmt.runtime.checksums import skipped
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError, skipped
 
 
 @dataclass(frozen=True)

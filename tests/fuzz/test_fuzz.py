@@ -23,7 +23,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).p
 from mutate import damaged  # noqa: E402
 from readers import Reader, readers  # noqa: E402
 
-from docnmt.runtime.errors import UserError, printable, shortened  # noqa: E402
+from docnmt.runtime.system import UserError, printable, shortened  # noqa: E402
 
 CORPUS = Path(__file__).parent / "corpus"
 #: Inputs of a reader whose `share` is 1, in the slow run: 136,000 of all readers together.

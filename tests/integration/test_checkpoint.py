@@ -21,7 +21,7 @@ from toy import ToyModel, train, write_toy_data
 
 from docnmt.core.training import checkpoint as loading
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header, save_checkpoint, unique_state
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.translation_task import TranslationDataset
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "manual"))
 

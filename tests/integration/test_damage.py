@@ -27,8 +27,7 @@ from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_he
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.use import Nli
-from docnmt.runtime.checksums import skipped
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError, skipped
 
 
 @pytest.fixture(scope="module")

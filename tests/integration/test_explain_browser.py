@@ -14,7 +14,7 @@ from colours import faint
 import docnmt
 from docnmt.apps.explain.attention import Explanation
 from docnmt.apps.explain.page import ExplainedSentence, write_explanation
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 NASTY = "<img src=x onerror='window.hacked=1'> the & dög."
 SOURCES = [[NASTY, *small_system.text(1, 6, seed=4)[0]], ["a cat sleeps.", "it sees the river."]]

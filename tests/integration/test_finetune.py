@@ -29,7 +29,7 @@ from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.training.start import start_from
 from docnmt.options import contradictions, to_dict
 from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 SIZES: dict[str, Any] = {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2, "ffn_dim": 48}
 #: What models of other toolkits have.

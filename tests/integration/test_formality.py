@@ -28,7 +28,7 @@ from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.translation_task import DocumentTranslation
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
 TEXT = ["you see the old dog.", "the cat sleeps.", "do you find it?"]

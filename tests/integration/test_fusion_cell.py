@@ -20,7 +20,7 @@ origin = pytest.importorskip("origin")
 
 from docnmt.cli import preprocess  # noqa: E402
 from docnmt.other_tasks.classification.data import LabelledArrays  # noqa: E402
-from docnmt.runtime.errors import UsageError  # noqa: E402
+from docnmt.runtime.system import UsageError  # noqa: E402
 
 OPTIONS = [
     "--arch", "fusion_classifier_tiny", "--encoder-layers", "1", "--embed-dim", "16", "--ffn-dim", "16", "--heads", "2",

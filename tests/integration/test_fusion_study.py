@@ -25,7 +25,7 @@ results_of = pytest.importorskip("results").Results
 run = pytest.importorskip("run")
 study_of = pytest.importorskip("study")
 
-from docnmt.runtime.errors import UserError  # noqa: E402
+from docnmt.runtime.system import UserError  # noqa: E402
 
 STUDY = """
 data: ag_news

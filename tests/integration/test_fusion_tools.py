@@ -19,7 +19,7 @@ baseline = pytest.importorskip("baseline")
 gate_values = pytest.importorskip("gate_values")
 make_data = pytest.importorskip("make_data")
 
-from docnmt.runtime.errors import UserError  # noqa: E402
+from docnmt.runtime.system import UserError  # noqa: E402
 
 
 def test_variance_that_groups_explain() -> None:

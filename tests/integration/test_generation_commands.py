@@ -24,7 +24,7 @@ from docnmt.core.search.config import GenerationConfig, SamplingConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.translation_task import DocumentTranslation, corpus_bleu
 from docnmt.runtime.device import row_invariant
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 COMMANDS = {m.__name__.rpartition(".")[2]: m for m in (generate, preprocess, score, train, translate)}
 SHORT = ["--max-len-a", "1", "--max-len-b", "2"]

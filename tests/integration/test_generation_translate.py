@@ -37,7 +37,7 @@ from docnmt.modules.linear_layers import (
     replace_linear,
 )
 from docnmt.options import contradictions
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 DOCUMENTS = small_system.text(3, 4)
 #: Untrained models write as long as they may.

@@ -31,7 +31,7 @@ from docnmt.functional import kernels
 from docnmt.modules.positions import MultiLevel
 from docnmt.registry import MODELS
 from docnmt.runtime.device import Inbox, Uncapturable, seeds_from
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))
 

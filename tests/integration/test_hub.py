@@ -15,8 +15,7 @@ import small_system
 from docnmt.apps.commands.models import split_path
 from docnmt.cli.convert import main as convert
 from docnmt.cli.inspect import main as inspect
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.hub import address_of, fetched, is_address
+from docnmt.runtime.system import UserError, address_of, fetched, is_address
 
 pytest.importorskip("huggingface_hub")
 

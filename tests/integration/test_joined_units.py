@@ -22,7 +22,7 @@ from docnmt.core.tokenizer import BOS, BRK, EOS
 from docnmt.core.units import Units, window_units
 from docnmt.options import contradictions, from_dict
 from docnmt.registry import MODELS
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 DOCUMENTS = small_system.text(4, 4)
 CASES: list[tuple[str, dict[str, Any]]] = [

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import kept_tables
 from measured import rows
 
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "results"

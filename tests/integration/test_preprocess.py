@@ -22,7 +22,7 @@ from docnmt.core.preprocess import describe_folder, fitting_workers
 from docnmt.core.read_corpus import Reading, find_split, read_split
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.translation_task import DocumentTranslation
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 Capture = pytest.CaptureFixture[str]
 

@@ -15,7 +15,7 @@ import probing_tasks
 
 from docnmt.cli import senteval
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import LENGTHS, PROBING, read_task
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,8 @@ from docnmt.core.training import run_folder as lock
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.runtime import jobs as gone
-from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.jobs import RankState
+from docnmt.runtime.system import UsageError, UserError
 
 LAST = "checkpoint_last.safetensors"
 OFTEN = ("--save-interval-updates", "10", "--disable-validation", "--log-interval", "1")

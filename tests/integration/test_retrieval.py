@@ -27,8 +27,7 @@ from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.embed import nearest_cosine
 from docnmt.other_tasks.sentence_vectors.use import Nli, SentenceEncoder, gate_means
 from docnmt.registry import MODELS
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import find_checkpoint
+from docnmt.runtime.system import UserError, find_checkpoint
 
 NOUNS = ["dog", "cat", "man", "child", "bird", "train"]
 VERBS = ["runs", "sleeps", "sings", "waits"]

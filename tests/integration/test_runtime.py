@@ -18,7 +18,7 @@ from docnmt.cli.train import parse
 from docnmt.core.training.start import prepare
 from docnmt.modules.linear_layers import TrainedLinear
 from docnmt.runtime import device as runtime
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 #: What `tune` sets in the environment.
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")

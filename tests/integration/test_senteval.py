@@ -34,7 +34,7 @@ from docnmt.other_tasks.sentence_vectors.senteval_tasks import (
     sif_weights,
 )
 from docnmt.other_tasks.sentence_vectors.word_vectors import UNKNOWN, Embeddings
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)
 

@@ -23,7 +23,7 @@ from docnmt.core.corpus import TextArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.search.translation_memory import TranslationMemory
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.core.corpus import Document
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig, SearchConfig
 from docnmt.core.split_sentences import RunningText
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 SEARCH = BeamSearchConfig(beam=2, max_len_a=1, max_len_b=2)
 #: Longer than any answer takes; only a hang ends by it.

@@ -13,7 +13,7 @@ import small_system
 from parallel_text import ParallelText
 
 from docnmt.core.tokenizer import LONGEST_LINE, Tokenizer, pieces, train_in_process
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 LINES = [line for document in small_system.text(40, 8, seed=9) for line in document]
 

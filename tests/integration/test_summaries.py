@@ -9,7 +9,7 @@ import pytest
 
 from docnmt.cli import preprocess, train
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder, TranslationSummaries
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 TEXT = "the dog runs .\na cat sleeps .\n\nthe child sings .\na bird waits .\n"
 

@@ -15,7 +15,7 @@ import translation_gates
 
 from docnmt.cli import train
 from docnmt.registry import FUSIONS
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 GATES = ["scalar", "vector", "mlp", "constant", "content", "conv"]
 

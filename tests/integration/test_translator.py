@@ -25,7 +25,7 @@ from docnmt.core.search.glossary import Glossary
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.dry_run import model_card
 from docnmt.modules.linear_layers import multiplies_eight_bits
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 DOCUMENTS = small_system.text(3, 4, seed=4)
 BRIEF: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 2}

@@ -15,7 +15,7 @@ import pytest
 from docnmt.cli.score import main as score
 from docnmt.core.formality import ADDRESS_WORDS, AddressRule, language_pair, second_person
 from docnmt.core.scoring.consistency import address_doubt, score_address
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 F, I = "formal", "informal"  # noqa: E741
 

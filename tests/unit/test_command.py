@@ -12,8 +12,8 @@ from docnmt.__main__ import COMMANDS
 from docnmt.__main__ import main as docnmt_main
 from docnmt.cli import average, score
 from docnmt.cli.command import run
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.launch import JobProcess
+from docnmt.runtime.system import UserError
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from docnmt.core.scoring.discourse import (
     read_contrastive,
     with_contexts,
 )
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 HEADER = "group\tcorrect\tsrc_context\tsrc\ttgt_context\ttgt\tphenomenon\tdistance"
 ROWS = (

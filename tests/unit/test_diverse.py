@@ -16,7 +16,7 @@ from docnmt.core.search.glossary import Glossary, asked_terms
 from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.core.tokenizer import BRK, EOS, UNK
 from docnmt.options import contradictions
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 Found = list[tuple[tuple[int, ...], float]]
 

@@ -16,7 +16,7 @@ from sample_documents import KINDS, Model, document, translate
 from docnmt.apps.documents.kinds import kind_of
 from docnmt.apps.documents.projection import project
 from docnmt.apps.documents.segments import CloseMark, FixedMark, Inline, Mark, OpenMark, Segment, Translated, pieces
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.word_vectors import UNKNOWN, build_embeddings, read_vectors
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 VECTORS = {"the": [3.0, 4.0, 0.0], "Paris": [0.0, 0.5, 0.0], "paris": [1.0, 0.0, 0.0], "a b": [0.0, 0.0, -2.0]}
 

@@ -14,14 +14,13 @@ import pytest
 import safetensors.torch
 import torch
 
-from docnmt.runtime import files
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import check_folder, check_writable, replacing, replacing_folder
+from docnmt.runtime import system as files
+from docnmt.runtime.system import UserError, check_folder, check_writable, replacing, replacing_folder
 
 REPLACE_FILE = """
 import os, signal, sys
 from pathlib import Path
-from docnmt.runtime.files import replacing
+from docnmt.runtime.system import replacing
 with replacing(Path(sys.argv[1])) as temporary:
     temporary.write_text("new")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -69,7 +68,9 @@ def test_the_next_one_takes_the_leftovers_of_a_killed_one_away(tmp_path: Path) -
 
 def test_the_lock_of_a_living_process_is_heeded(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
-    script = "import sys, pathlib, docnmt.runtime.files; docnmt.runtime.files.check_writable(pathlib.Path(sys.argv[1]))"
+    script = (
+        "import sys, pathlib, docnmt.runtime.system; docnmt.runtime.system.check_writable(pathlib.Path(sys.argv[1]))"
+    )
     with replacing(path) as temporary:
         safetensors.torch.save_file({"a": torch.zeros(3)}, temporary)  # puts another file there, without the lock
         subprocess.run([sys.executable, "-c", script, str(path)], check=True)

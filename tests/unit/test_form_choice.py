@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from docnmt.core.batch import IGNORE
 from docnmt.core.training.config import FormChoiceConfig, LabelSmoothedCrossEntropyConfig
 from docnmt.core.training.criterions import FormChoice, LabelSmoothedCrossEntropy
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 WORDS = ["▁tu", "▁te", "▁vous", "▁il", "tu", "▁t", "▁votre"]
 LABELS = torch.tensor([0, 3, 2, IGNORE, 5, 4])

@@ -10,7 +10,7 @@ import pytest
 from docnmt.core.corpus import Facts, Sentence, Structure, StructureBuilder
 from docnmt.core.lines import TextLines
 from docnmt.core.read_corpus import Reading, find_split, locate, read_split, read_text
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 class Corpus:

@@ -12,7 +12,7 @@ from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.segments import DocumentFile, Translated
 from docnmt.apps.documents.sentences import translated
 from docnmt.apps.documents.text import PlainText
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 PIECES = ("dog ", "cat", " &amp; ", "ä", "日 ", ". ", "\n", "&#65;", "%s", "<!-- c -->", "<![CDATA[<x>]]>")
 WORDS = st.sampled_from(PIECES)

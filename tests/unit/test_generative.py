@@ -11,7 +11,7 @@ from test_scoring import write
 
 from docnmt.cli import score as command
 from docnmt.core.scoring.discourse import ForcedExample, Question, in_contexts, read_answers, read_questions
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 @pytest.mark.parametrize(

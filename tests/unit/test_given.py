@@ -13,7 +13,7 @@ from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
 from docnmt.core.search.config import BeamSearchConfig, SamplingConfig
 from docnmt.options import NoOptions, Section, option
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 
 def test_the_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

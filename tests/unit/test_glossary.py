@@ -16,7 +16,7 @@ from docnmt.core.search.generators import BeamSearch
 from docnmt.core.search.glossary import Glossary, TermFinder, TermProgress, Terms, asked_terms
 from docnmt.core.search.rows import Slot
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 WORDS = 12
 FIRST = MASK + 1

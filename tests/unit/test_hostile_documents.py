@@ -15,7 +15,7 @@ from docnmt.apps.documents import segments as inline
 from docnmt.apps.documents.fragments import HtmlFragment, XmlFragment
 from docnmt.apps.documents.html import tokens
 from docnmt.apps.documents.kinds import read
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 N = 100_000  # bytes of a file: reading, translating or writing each took from 10 seconds to hours
 SECONDS = 8.0  # of processor time, about ten times what they take

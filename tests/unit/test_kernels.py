@@ -48,7 +48,7 @@ from docnmt.modules.layers import (  # noqa: E402
     Residual,
 )
 from docnmt.runtime.device import seeds_from  # noqa: E402
-from docnmt.runtime.errors import UserError  # noqa: E402
+from docnmt.runtime.system import UserError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what a mask then drops
 

@@ -13,7 +13,6 @@ from docnmt.apps.serve.requests import same
 from docnmt.core.scoring.metrics import bleu_tokenizer
 from docnmt.core.split_sentences import splitter
 from docnmt.runtime import languages
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import (
     base,
     check_language,
@@ -26,6 +25,7 @@ from docnmt.runtime.languages import (
     seam,
     tag,
 )
+from docnmt.runtime.system import UserError
 
 #: Where langcodes keeps a member of a group apart, or takes another member for the group.
 _APART = {"bih": "bho", "fuv": "fuv", "hbs": "sr", "nb": "nb", "nob": "nb", "pbt": "pbt", "prs": "fa", "quy": "quy",

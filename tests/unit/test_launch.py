@@ -9,7 +9,7 @@ import pytest
 
 from docnmt.cli.command import run
 from docnmt.runtime import launch
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
 STEP = {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "70001"}

@@ -7,7 +7,7 @@ from sample_documents import Model, document, translate
 
 from docnmt.apps.documents.fragments import XmlFragment
 from docnmt.apps.documents.sentences import translated
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 TIMES = "1\n00:00:01,000 --> 00:00:03,000\n"
 

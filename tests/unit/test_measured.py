@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import measured
 
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 FILES = {
     "a/one/result.json": {"b": [1, 0.1, None, "é "], "a": "0110"}, "a/two/result.json": [],

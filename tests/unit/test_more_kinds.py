@@ -28,7 +28,7 @@ from docnmt.apps.documents import icu
 from docnmt.apps.documents import packages as package_file
 from docnmt.apps.documents.kinds import kind_of, read
 from docnmt.apps.documents.segments import Translated
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 MODELS: dict[str, Callable[[str], str]] = {
     "swapped": str.swapcase,

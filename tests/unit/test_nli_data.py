@@ -14,7 +14,7 @@ from docnmt.core.corpus import read_meta, write_meta
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.data import NLI_LABELS, PairDataset, SentencePairs, read_pairs, words
 from docnmt.other_tasks.sentence_vectors.use import Nli
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 PAIRS = [
     ("entailment", "A man sleeps.", "Someone sleeps."),

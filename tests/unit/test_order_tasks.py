@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "fusion_matters"))
 order_tasks = pytest.importorskip("order_tasks")
 
-from docnmt.runtime.errors import UsageError  # noqa: E402
+from docnmt.runtime.system import UsageError  # noqa: E402
 
 
 def read_again(task: str, words: list[str]) -> str:

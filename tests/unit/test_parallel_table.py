@@ -15,7 +15,7 @@ from parallel_text import documents, translate
 from docnmt.core.corpus import Facts, Sentence, Structure, StructureBuilder
 from docnmt.core.data_options import parse_columns
 from docnmt.core.read_corpus import Reading, find_split, locate, read_split
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 Read = tuple[list[tuple[str, ...]], Structure, list[str], Facts]
 

@@ -12,7 +12,7 @@ from sample_documents import Model, document, translate
 
 from docnmt.apps.documents.kinds import kind_of
 from docnmt.apps.documents.sentences import fixed_spans, pattern
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 #: Placeholders that are ones wherever they stand, …
 ALWAYS = [

@@ -23,7 +23,7 @@ from docnmt.registry import (
     register_model,
 )
 from docnmt.registry import imported as imported_plugins
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 assert builtin
 

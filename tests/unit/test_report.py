@@ -25,7 +25,7 @@ from docnmt.apps.report.scores import (
 )
 from docnmt.core.scoring.config import DEFAULT
 from docnmt.core.scoring.metrics import Evaluation, evaluate_systems
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 SIZES = [1, 2, 3, 5, 9, 17, 4]
 OFFSETS = np.cumsum([0, *SIZES]).tolist()

@@ -13,7 +13,7 @@ from test_scoring import corpus, write
 
 from docnmt.cli import score as command
 from docnmt.core.scoring.text_files import divide, read_documents, read_layout, resegment
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 pytest.importorskip("mweralign")
 

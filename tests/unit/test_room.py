@@ -11,8 +11,8 @@ import small_system
 from docnmt.core.search import translate as room
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.core.search.translate import SentenceResult, least_memory, translate_corpus
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.launch import obtainable_memory
+from docnmt.runtime.system import UserError
 
 MEMINFO = "MemTotal:  3000 kB\nMemAvailable:    2000 kB\nSwapFree:  1000 kB\nHugePages_Total:       0\n"
 

@@ -27,7 +27,7 @@ from docnmt.core.split_sentences import (
     splitter,
     whole_lines,
 )
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 def lines(text: str) -> TextLines:

@@ -15,7 +15,7 @@ from test_tokenizer import LINES as ALL_LINES
 
 from docnmt.core.subword_sampling import SubwordSampler
 from docnmt.core.tokenizer import SPECIAL, UNK, Tokenizer
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 LINES = ALL_LINES[::5]
 DRAWS = 10_000

@@ -25,7 +25,7 @@ from docnmt.core.scoring.metrics import (
 )
 from docnmt.core.scoring.text_files import read_layout
 from docnmt.registry import METRICS, register_metric
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 EVERY = METRICS.names()
 

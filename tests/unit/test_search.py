@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from docnmt.other_tasks.sentence_vectors import embed as search
 from docnmt.other_tasks.sentence_vectors.embed import BitReport, FaissIndex, NpyWriter, StoredLines, text_lines
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import replacing
+from docnmt.runtime.system import UserError, replacing
 
 
 @settings(max_examples=30, deadline=None)

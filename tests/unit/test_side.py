@@ -11,7 +11,7 @@ from docnmt.cli import score
 from docnmt.core.corpus import DocumentStart
 from docnmt.core.data_options import Columns
 from docnmt.core.tables import side_lines
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 ROWS = [
     {"document_id": "a", "source": "one two three four five", "target": "A B C D E F", "hypothesis": "A B C D X F"},

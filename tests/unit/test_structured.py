@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from docnmt.options import read_yaml
-from docnmt.runtime.errors import UsageError, UserError, printable, shortened
-from docnmt.runtime.structured import Count, OpenObject, checked, parse_json, read_json
+from docnmt.runtime.system import (
+    Count,
+    OpenObject,
+    UsageError,
+    UserError,
+    checked,
+    parse_json,
+    printable,
+    read_json,
+    shortened,
+)
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from docnmt.core import lines as text
 from docnmt.core.lines import TextLines, is_blank
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 
 def read(data: bytes) -> tuple[list[str], TextLines]:

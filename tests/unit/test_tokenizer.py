@@ -11,7 +11,7 @@ import pytest
 
 from docnmt.core import tokenizer as tokenizer_module
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer, normalizer
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 TEXT = """letter bicycle lamp window garden river station market winter summer question answer teacher doctor carpet
 neighbour orchestra newspaper telegram mountain harbour lighthouse journey kitchen breakfast umbrella photograph

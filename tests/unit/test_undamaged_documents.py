@@ -18,7 +18,7 @@ from sample_documents import Model, document, translate
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segments import DocumentFile, Translated
 from docnmt.apps.documents.text import display_width, wrapped
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 HEAD = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 XLF = '<xliff version="1.2"><file source-language="en" target-language="de" original="x"><body>{}</body></file></xliff>'

@@ -25,7 +25,7 @@ from docnmt.apps.convert.convert import convert
 from docnmt.apps.options import ConvertConfig
 from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.linear_layers import BFloat16Linear, EightBitLinear, multiplies_bfloat16, multiplies_eight_bits
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 OURS, OURS_INT8, OURS_BF16 = "docnmt", "docnmt --int8", "docnmt --bf16"
 CT2, INT8, MARIAN = "CTranslate2", "CTranslate2 int8", "Hugging Face Marian"

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # One side of an alignment: sentences, their lengths, and the beginnings of sections and paragraphs.
 

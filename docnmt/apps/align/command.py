@@ -17,10 +17,8 @@ from docnmt.core.corpus import Facts, Sentence
 from docnmt.core.lines import TextLines
 from docnmt.core.read_corpus import read_text
 from docnmt.core.split_sentences import splitter
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import check_new, check_readable, write_text
 from docnmt.runtime.languages import joined
-from docnmt.runtime.version import __version__
+from docnmt.runtime.system import UsageError, UserError, __version__, check_new, check_readable, write_text
 
 # Reading of documents and corpora as sides of an alignment.
 

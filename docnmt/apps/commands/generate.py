@@ -40,9 +40,8 @@ from docnmt.core.search.scheduler import first_of_documents
 from docnmt.core.search.translate import translate_corpus
 from docnmt.options import to_dict
 from docnmt.runtime import jobs as ranks
-from docnmt.runtime.errors import UsageError
-from docnmt.runtime.files import check_folder, check_new, replacing_folder, write_json
 from docnmt.runtime.progress import how_many
+from docnmt.runtime.system import UsageError, check_folder, check_new, replacing_folder, write_json
 
 # The sentences of a corpus that remain to be translated if some translations are given.
 

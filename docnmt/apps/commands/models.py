@@ -32,8 +32,7 @@ from docnmt.modules.linear_layers import (
     replace_linear,
 )
 from docnmt.runtime.device import pick_device, row_invariant, tune
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import find_checkpoint
+from docnmt.runtime.system import UsageError, UserError, find_checkpoint
 
 # Loading of the models of `--path`: one checkpoint, or several that translate together.
 

@@ -18,10 +18,9 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.scheduler import source_lengths
 from docnmt.core.search.translate import SentenceResult, Translation
 from docnmt.core.search.translation_memory import TranslationMemory
-from docnmt.runtime.errors import printable
-from docnmt.runtime.files import check_new
 from docnmt.runtime.languages import joined
 from docnmt.runtime.progress import Progress, how_many
+from docnmt.runtime.system import check_new, printable
 
 if TYPE_CHECKING:
     from docnmt.apps.explain.attention import Span

@@ -13,8 +13,8 @@ from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import translate_corpus
-from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.progress import Progress
+from docnmt.runtime.system import UsageError, UserError
 
 # The scorer of `docnmt-score --contrastive`, by the models of `--path`.
 

@@ -59,10 +59,9 @@ from docnmt.core.search.translate import SentenceResult, Translation, translate_
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.split_sentences import RunningText, of_documents, of_sentences, of_table, splitter, whole_lines
 from docnmt.options import same_path
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import check_new, check_readable, replacing
 from docnmt.runtime.languages import one_line
 from docnmt.runtime.progress import Progress
+from docnmt.runtime.system import UsageError, UserError, check_new, check_readable, replacing
 
 # Live input: documents that have ended are translated together, and never wait for further input.
 

@@ -35,8 +35,7 @@ from docnmt.core.tables import one_line, text_of
 from docnmt.options import Section, build, named_options, unknown_options
 from docnmt.registry import GENERATORS
 from docnmt.runtime.device import pick_device, tune
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.hub import address_of
+from docnmt.runtime.system import UsageError, UserError, address_of
 
 # Documents from a Python program: a text, a list of sentences, or lists of these; and results in the same shape.
 

@@ -32,9 +32,18 @@ from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.tokenizer import BOS, EOS
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
 from docnmt.core.training.dry_run import model_card
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import BEST, LAST, check_folder, find_checkpoint, replacing_folder, write_json, write_text
-from docnmt.runtime.version import __version__
+from docnmt.runtime.system import (
+    BEST,
+    LAST,
+    UsageError,
+    UserError,
+    __version__,
+    check_folder,
+    find_checkpoint,
+    replacing_folder,
+    write_json,
+    write_text,
+)
 
 # The files beside the checkpoint in a folder for the Hugging Face hub: a model card, and the search's settings.
 

@@ -31,8 +31,7 @@ from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.fusion import Concat, Fusion
 from docnmt.modules.layers import Layer
 from docnmt.options import to_dict
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import BEST, find_checkpoint, write_text
+from docnmt.runtime.system import BEST, UserError, find_checkpoint, write_text
 
 # A sentence model, as it is read from one form and written in another, and its form as a docnmt checkpoint.
 

@@ -27,11 +27,8 @@ from docnmt.core.models.config import TransformerConfig
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Preparation, Tokenizer, directed
 from docnmt.core.training.checkpoint import unique_state
 from docnmt.core.translation_task import DocumentTranslation
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import write_json
 from docnmt.runtime.languages import script
-from docnmt.runtime.structured import read_json
-from docnmt.runtime.version import __version__
+from docnmt.runtime.system import UsageError, UserError, __version__, read_json, write_json
 
 # JSON files of other toolkits, with values that are checked when they are used.
 

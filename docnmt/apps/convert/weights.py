@@ -10,7 +10,7 @@ from torch import Tensor
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.tokenizer import SPECIAL
 from docnmt.modules.positions import sinusoids
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 #: The modules of a layer in docnmt, and Marian's modules whose rows each contains, one after the other.
 _ENCODER_LAYER = {

@@ -27,8 +27,8 @@ from docnmt.apps.documents.xml import (
     text_in,
     written,
 )
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import check_language, same_language
+from docnmt.runtime.system import UserError
 
 # TMX: a translation memory, whose units have a variant in each language.
 

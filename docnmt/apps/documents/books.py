@@ -13,8 +13,8 @@ from docnmt.apps.documents.html import Html
 from docnmt.apps.documents.packages import Office, Related, within
 from docnmt.apps.documents.segments import Inline, Sections, Segment, Translated, reading
 from docnmt.apps.documents.xml import Element, Payload, Role, Unit, fill, local, parse, read, shown_in, written
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, right_to_left, tag
+from docnmt.runtime.system import UserError
 
 # EPUB: the pages of a book in reading order, its table of contents, its title, and the language that it is in.
 

@@ -19,8 +19,8 @@ from docnmt.apps.documents import icu
 from docnmt.apps.documents.segments import Translated
 from docnmt.apps.documents.sentences import MESSAGE
 from docnmt.apps.documents.text import SegmentPlace, Spliced, branches, read, replaced
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import PLURALS, base, plural_change, tag
+from docnmt.runtime.system import UserError
 
 # Plural forms that are keys beside each other: `one:` and `other:` of Rails, `key_one` and `key_other` of i18next.
 

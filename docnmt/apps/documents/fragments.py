@@ -10,7 +10,7 @@ from xml.parsers import expat
 from docnmt.apps.documents.html import Html, escape, tokens
 from docnmt.apps.documents.segments import DocumentFile, Inline, Translated
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, render
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 _WRAP = "docnmt"
 #: What stands before the first element of a document, and what may stand in a DOCTYPE before it ends.

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from docnmt.apps.documents.segments import Inline, Sections, Translated, is_reference, matched
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, render, replaced
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, right_to_left, tag
+from docnmt.runtime.system import UserError
 
 # The elements of HTML: which stand between lines of text, which in them, and which hold none.
 

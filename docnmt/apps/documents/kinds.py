@@ -6,7 +6,7 @@ import importlib
 from pathlib import PurePath
 
 from docnmt.apps.documents.segments import DocumentFile, reading
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # The kinds of documents, by the endings of their files.
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from docnmt.apps.documents.segments import DocumentFile, Inline, Translated, reading
 from docnmt.apps.documents.xml import Element, Tree, Unit, count_elements, local, parse, written
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # ZIP packages: what is not translated is copied as it is.
 

@@ -14,8 +14,8 @@ from translate.storage import pypo
 from docnmt.apps.documents.segments import Translated
 from docnmt.apps.documents.sentences import MESSAGE, fixed_spans
 from docnmt.apps.documents.text import SegmentPlace, Spliced, branches, display_width, read, render, wrapped
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, check_language, seam, tag
+from docnmt.runtime.system import UserError
 
 # The header of a PO file: its language, its charset, and which plural forms there are.
 

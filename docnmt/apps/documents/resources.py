@@ -24,8 +24,8 @@ from docnmt.apps.documents.xml import (
     text_in,
     written,
 )
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import plural_change
+from docnmt.runtime.system import UserError
 
 # Android's strings.xml: strings, arrays and plural forms; names, references and protected parts stay.
 

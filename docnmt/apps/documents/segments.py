@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Generic, NamedTuple, TypeVar
 
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import seam
+from docnmt.runtime.system import UserError
 
 # What begins and what ends it, where neither need have a partner.
 

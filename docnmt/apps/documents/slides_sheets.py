@@ -26,8 +26,8 @@ from docnmt.apps.documents.segments import (
     reading,
 )
 from docnmt.apps.documents.xml import Element, Unit, empty, local, shown_in, text_in
-from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.languages import base, right_to_left, tag
+from docnmt.runtime.system import UserError, printable
 
 # Text in runs, as slides, shapes and cells have it: the look that most of it has is no mark, others are formats.
 

@@ -12,8 +12,8 @@ import srt
 
 from docnmt.apps.documents.segments import Translated
 from docnmt.apps.documents.text import SegmentPlace, Spliced, balanced, display_width, read, render
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, tag
+from docnmt.runtime.system import UserError
 
 # SRT: a subtitle is a segment; its lines are one text, which is divided into as many again.
 

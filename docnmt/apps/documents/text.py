@@ -26,8 +26,8 @@ from docnmt.apps.documents.segments import (
     pieces,
 )
 from docnmt.apps.documents.sentences import MESSAGE, fixed_spans
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import unspaced
+from docnmt.runtime.system import UserError
 
 # Text in files: decoding with clear messages, and pieces of it that get other text.
 

@@ -28,8 +28,8 @@ from docnmt.apps.documents.segments import (
     pieces,
 )
 from docnmt.apps.documents.xml import SHOWN, Element, Unit, empty, local, parse, shown_in, text_in
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, right_to_left, tag
+from docnmt.runtime.system import UserError
 
 # A paragraph of WordprocessingML as a flat list: text with its look, what does not change, and what is around text.
 

@@ -26,7 +26,7 @@ from docnmt.apps.documents.segments import (
     pieces,
 )
 from docnmt.apps.documents.text import branches
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # XML that a stranger may have written: no entities are resolved, nothing outside is read, sizes are bounded.
 

@@ -15,9 +15,8 @@ from docnmt.apps.explain.attention import Attention, Explanation
 from docnmt.apps.pages import SHARED, self_contained, template
 from docnmt.core.search.translate import Translation
 from docnmt.core.tokenizer import Tokenizer
-from docnmt.runtime.errors import UsageError
-from docnmt.runtime.files import write_text
 from docnmt.runtime.progress import how_many
+from docnmt.runtime.system import UsageError, write_text
 
 #: Smaller weights are left out of the page; JSON has all.
 LEAST = 0.005

@@ -11,7 +11,7 @@ from importlib.resources import files
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from docnmt.runtime.version import __version__
+from docnmt.runtime.system import __version__
 
 #: The package whose templates all pages share: head and style.
 SHARED = "docnmt.apps.pages"

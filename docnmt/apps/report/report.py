@@ -17,8 +17,7 @@ from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
 from docnmt.core.scoring.metrics import FEW_DOCUMENTS, Evaluation, evaluate_systems, lower_is_better, reservations
 from docnmt.core.scoring.text_files import read_layout, with_partners
 from docnmt.registry import METRICS
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import check_writable, write_text
+from docnmt.runtime.system import UserError, check_writable, write_text
 
 # The texts of a report, read and aligned sentence by sentence.
 

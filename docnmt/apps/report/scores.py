@@ -18,8 +18,7 @@ import numpy as np
 
 from docnmt.core.scoring.metrics import Comparison, Evaluation, paired_bootstrap
 from docnmt.core.scoring.report import TextPart, parts
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.structured import parse_json, read_limited
+from docnmt.runtime.system import UsageError, UserError, parse_json, read_limited
 
 # Intervals of scores and pairwise tests, by bootstrap over documents.
 

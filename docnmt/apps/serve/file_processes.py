@@ -30,7 +30,7 @@ from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence, changing_text, translated
 from docnmt.apps.documents.text import PlainText
 from docnmt.core.split_sentences import splitter, whole_lines
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 #: A process that has so many bytes in memory ends after its document, so that idle ones stay small.
 LARGE = 400_000_000

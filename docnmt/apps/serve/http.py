@@ -27,7 +27,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from docnmt.apps.documents.kinds import kind_of
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # The metrics of the service, in Prometheus's text format.
 

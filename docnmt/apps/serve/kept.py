@@ -24,7 +24,7 @@ from docnmt.apps.serve.requests import same
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.service import BREAK, Passage, Service, check_text, share
 from docnmt.core.search.glossary import Glossary, TermFinder, takes_terms
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # What the service keeps between requests, and the documents that it translates in the background.
 

@@ -19,8 +19,8 @@ from docnmt.core.formality import Form, Formality
 from docnmt.core.lines import half_character, is_blank
 from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.tokenizer import UnknownLanguage
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base, same_language
+from docnmt.runtime.system import UserError
 
 # Names and codes of languages, as clients use them.
 

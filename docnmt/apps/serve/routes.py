@@ -77,7 +77,7 @@ from docnmt.apps.serve.service import (
 )
 from docnmt.core.corpus import UnknownText
 from docnmt.core.search.translate import Translation
-from docnmt.runtime.version import __version__
+from docnmt.runtime.system import __version__
 
 # The route POST /translate/file, which translates documents of all kinds that docnmt-translate reads.
 

@@ -32,7 +32,7 @@ from docnmt.apps.serve.routes import build
 from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service, share
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError
 
 #: Seconds in which a client must have sent the head of a request, and must read some of an answer that waits for it.
 IDLE = 15.0

@@ -43,8 +43,8 @@ from docnmt.core.corpus import ParallelCorpus, UnknownText
 from docnmt.core.lines import half_character, is_blank
 from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.search.translate import Translation
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import joined, one_line
+from docnmt.runtime.system import UserError
 
 # The service: limits and queue of requests, and the translation of a request's sentences by its deadline.
 

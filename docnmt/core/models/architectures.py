@@ -56,7 +56,7 @@ from docnmt.modules.positions import (
     check_linear,
 )
 from docnmt.registry import FUSIONS, POSITIONS
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 if TYPE_CHECKING:
     from typing_extensions import Self

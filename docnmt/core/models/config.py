@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from docnmt.core.units import PositionCount, ReadingPlan
 from docnmt.options import Except, Needs, NoOptions, Open, option, own_problems, settings
 from docnmt.registry import FUSIONS, MERGES, MODELS, POSITIONS, Registry
-from docnmt.runtime.errors import UsageError
+from docnmt.runtime.system import UsageError
 
 # Rules for combining positions and fusions. No torch here: configuration classes need them while options are read.
 

@@ -10,7 +10,7 @@ from docnmt.core.data_options import parse_columns
 from docnmt.core.formality import language_pair
 from docnmt.options import Needs, option
 from docnmt.registry import METRICS
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 #: The bootstrap's default number of samples and seed.
 SAMPLES, SEED = 1000, 12345

@@ -16,8 +16,7 @@ from msgspec import Meta, field
 from docnmt.core.lines import TextLines
 from docnmt.core.scoring.config import CONTEXT_SEED
 from docnmt.core.tables import open_table, text_rows
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.structured import Count, Name, OpenObject, checked, parse_json
+from docnmt.runtime.system import Count, Name, OpenObject, UserError, checked, parse_json
 
 # Contrastive evaluation: the share of questions in which a model prefers the right translation, by context, to others.
 #

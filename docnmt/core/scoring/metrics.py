@@ -22,9 +22,9 @@ from sacrebleu.metrics.ter import TER
 
 from docnmt.core.scoring.config import DEFAULT, SAMPLES, SEED
 from docnmt.registry import METRICS
-from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.languages import base
 from docnmt.runtime.progress import how_many
+from docnmt.runtime.system import UsageError, UserError
 
 # The metric COMET (Rei et al. 2022), if its package is installed: a learned metric that also reads the source.
 #

@@ -45,9 +45,7 @@ from docnmt.core.scoring.text_files import (
     with_partners,
 )
 from docnmt.options import same_path
-from docnmt.runtime.errors import UsageError
-from docnmt.runtime.files import check_new, write_text
-from docnmt.runtime.picture import picture_form, write_picture
+from docnmt.runtime.system import UsageError, check_new, picture_form, write_picture, write_text
 
 # Parts of a text, by place of sentences and by length of sentences or documents, and the scores of each part.
 #

@@ -19,9 +19,8 @@ from docnmt.core.data_options import Columns
 from docnmt.core.scoring.metrics import scored_sentences
 from docnmt.core.split_sentences import BREAK
 from docnmt.core.tables import side_lines
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import CJK, SOUTHEAST
-from docnmt.runtime.structured import OpenObject, read_json
+from docnmt.runtime.system import OpenObject, UserError, read_json
 
 # Matching of the documents of two tables by their names.
 

@@ -19,8 +19,8 @@ from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.rows import Slot
 from docnmt.core.tokenizer import BRK, EOS, UNK, Tokenizer, tag_of
 from docnmt.registry import GENERATORS
-from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.languages import unspaced
+from docnmt.runtime.system import UsageError, UserError
 
 # Glossaries: translations of terms, and the search for terms in sentences.
 

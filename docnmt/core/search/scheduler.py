@@ -38,7 +38,7 @@ from docnmt.core.units import Units
 from docnmt.registry import GENERATORS
 from docnmt.runtime import device as graphs
 from docnmt.runtime.device import INVARIANT_ROWS
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # Ensembles: several models write one text together, by the average of their probabilities.
 

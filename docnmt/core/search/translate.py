@@ -27,8 +27,8 @@ from docnmt.modules.document_context import DecoderContext
 from docnmt.modules.layers import FeedForward
 from docnmt.registry import GENERATORS
 from docnmt.runtime import jobs as ranks
-from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.launch import obtainable_memory
+from docnmt.runtime.system import UserError, printable
 
 if TYPE_CHECKING:
     from docnmt.apps.explain.attention import Explanation, HeadReads

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 #: Sentences are compared by runs of up to this many subwords.
 _RUN = 2

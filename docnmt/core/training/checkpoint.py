@@ -26,11 +26,20 @@ from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.options import C, flag, from_dict, to_dict
 from docnmt.registry import CONFIG_VERSION, MERGES, MODELS, TASKS, Registry, gone, imported, migrate, migrate_tensor
-from docnmt.runtime.checksums import KIND, Seal, checksum
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import find_checkpoint, replacing
-from docnmt.runtime.structured import Count, OpenObject, Value, checked, parse_json
-from docnmt.runtime.version import __version__
+from docnmt.runtime.system import (
+    KIND,
+    Count,
+    OpenObject,
+    Seal,
+    UserError,
+    Value,
+    __version__,
+    checked,
+    checksum,
+    find_checkpoint,
+    parse_json,
+    replacing,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
 # Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only if training can continue), and
 # the
 # task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by
-# `CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.checksums.Seal`).
+# `CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.system.Seal`).
 # Nothing
 # is ever unpickled.
 

@@ -17,7 +17,7 @@ from docnmt.core.formality import AddressRule, Form
 from docnmt.core.training.config import CrossEntropyConfig, FormChoiceConfig, LabelSmoothedCrossEntropyConfig
 from docnmt.functional import chunked_cross_entropy
 from docnmt.functional.loss import CopiedFeatures, counted_labels
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # The interface of criteria that training uses.
 

@@ -37,9 +37,8 @@ from docnmt.options import to_dict
 from docnmt.registry import ARCHITECTURES, MODELS, imported
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import graphs_wished
-from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.launch import processors
-from docnmt.runtime.structured import Count, checked
+from docnmt.runtime.system import Count, UsageError, UserError, checked
 
 if TYPE_CHECKING:
     from docnmt.core.training.graphed import FilledBatch, GraphedUpdates

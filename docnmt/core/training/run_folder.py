@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.options import settings, to_dict
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import BEST, LAST, make_folder, write_text
+from docnmt.runtime.system import BEST, LAST, UserError, make_folder, write_text
 
 # A lock that admits one job at a time to a folder, also across machines that share the file system.
 #

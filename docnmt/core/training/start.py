@@ -52,8 +52,7 @@ from docnmt.options import collected, flag, settings, to_dict
 from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import pick_device, trains_linear, tune
-from docnmt.runtime.errors import Terminated, UsageError, UserError
-from docnmt.runtime.files import find_checkpoint
+from docnmt.runtime.system import Terminated, UsageError, UserError, find_checkpoint
 
 if TYPE_CHECKING:
     from docnmt.core.training.run import ShardedLoss

@@ -38,10 +38,20 @@ from docnmt.modules.document_context import tell_update
 from docnmt.options import flag, to_dict
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import to_host
-from docnmt.runtime.errors import HungUp, Terminated, UsageError, UserError, printable
-from docnmt.runtime.files import replacing
 from docnmt.runtime.progress import Progress
-from docnmt.runtime.structured import Count, OpenObject, checked, parse_json, read_limited
+from docnmt.runtime.system import (
+    Count,
+    HungUp,
+    OpenObject,
+    Terminated,
+    UsageError,
+    UserError,
+    checked,
+    parse_json,
+    printable,
+    read_limited,
+    replacing,
+)
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

@@ -20,8 +20,8 @@ from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.run import Run, seed_everything
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import to_host
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import waiting
+from docnmt.runtime.system import UserError
 
 # A probe for memory: the largest planned batches go through forward and backward before the first update, so that an
 # out-of-memory error comes first, with the batch's shape and a limit that fits.

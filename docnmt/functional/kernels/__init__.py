@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from docnmt.layout import Spans
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 _TYPES = (torch.bfloat16, torch.float16, torch.float32)
 #: Widths of a head that kernels with products take.

@@ -36,8 +36,7 @@ from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import DocumentLayout
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import ClassificationPreprocessConfig
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import check_folder, replacing_folder
+from docnmt.runtime.system import UserError, check_folder, replacing_folder
 
 # Reading of tables of labelled texts: TSV, CSV and JSONL files, read whole, with the place of every row.
 

@@ -40,8 +40,7 @@ from docnmt.other_tasks.options import ClassifyConfig, FusionClassifierConfig, T
 from docnmt.other_tasks.sentence_vectors.encoders import span_mean
 from docnmt.registry import FUSIONS, POSITIONS
 from docnmt.runtime.device import pick_device
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_json
+from docnmt.runtime.system import UserError, write_json
 
 # Scores of predicted labels: accuracy, macro-F1, confusion matrix.
 

@@ -17,7 +17,7 @@ from docnmt.core.corpus import RaggedWriter, SplitFolder, TokenArray, offsets_of
 from docnmt.core.tables import kind_of_table, open_table, text_rows
 from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import Spans
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # Reading of tables of labelled sentence pairs: SNLI's and MultiNLI's JSONL, and TSV with a header.
 

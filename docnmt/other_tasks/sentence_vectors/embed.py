@@ -17,9 +17,8 @@ from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.use import MOST_DRAWN, SentenceEncoder, draw_gates
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import pick_device
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import replacing
 from docnmt.runtime.progress import Progress
+from docnmt.runtime.system import UsageError, UserError, replacing
 
 # A report on how well the bits of binary codes are used.
 

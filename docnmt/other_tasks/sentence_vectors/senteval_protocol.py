@@ -14,7 +14,7 @@ import torch
 
 from docnmt.core.tables import open_table, text_rows
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # Reading of SentEval's data sets from plain TSV files, a folder per task: `MR/all.tsv`, `TREC/train.tsv` …
 #

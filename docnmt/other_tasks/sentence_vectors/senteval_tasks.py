@@ -37,9 +37,17 @@ from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
 )
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder, TranslationSummaries
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings
-from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import check_writable, find_checkpoint, write_json
-from docnmt.runtime.structured import OpenObject, checked, parse_json, read_limited
+from docnmt.runtime.system import (
+    OpenObject,
+    UsageError,
+    UserError,
+    check_writable,
+    checked,
+    find_checkpoint,
+    parse_json,
+    read_limited,
+    write_json,
+)
 
 # Baselines: sentence vectors without training on sentences.
 

@@ -29,9 +29,7 @@ from docnmt.other_tasks.sentence_vectors.data import (
 )
 from docnmt.other_tasks.sentence_vectors.encoders import InferLiteEncoder, SentencePairModel, SentenceTask, look_up
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings, random_embeddings
-from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import check_folder, check_readable, replacing_folder
-from docnmt.runtime.picture import picture_form, write_picture
+from docnmt.runtime.system import UserError, check_folder, check_readable, picture_form, replacing_folder, write_picture
 
 # The sentence encoder for use: text becomes vectors or binary codes.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from docnmt.core.corpus import file_entry, stored_array, write_array
 from docnmt.other_tasks.options import RANDOM_DIMENSIONS
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.system import UserError
 
 # Readers of published word vectors: GloVe text, word2vec text and binary, fastText `.vec`, `.npz`; `.gz` of the first.
 #

@@ -1,0 +1,714 @@
+"""Users' errors, files and folders that appear whole or not at all, checksums, structured files, hub, pictures."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
+import xxhash
+from msgspec import Meta
+from typing_extensions import Buffer
+
+if TYPE_CHECKING:
+    import numpy as np  # its arrays are no `Buffer` to type checkers
+    from matplotlib.figure import Figure
+
+
+# Errors that the user can fix: shown as one line, without a traceback.
+
+
+#: Control characters other than tab and line feed, which could control a terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class UserError(Exception):
+    """An error whose one line names the file, line, option or tensor, the expectation and the fix. Exit status 1."""
+
+
+class UsageError(UserError):
+    """An error of the command line or a configuration file, with all problems, not only the first. Exit status 2."""
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        numbered = (f"({i}) {problem}" for i, problem in enumerate(self.problems, 1))
+        super().__init__(
+            self.problems[0] if len(self.problems) == 1 else f"{len(self.problems)} problems: {'; '.join(numbered)}"
+        )
+
+
+class Terminated(BaseException):
+    """Raised when SIGTERM arrives. Training saves before it ends; everything else just ends with status 143."""
+
+    signal = "SIGTERM"
+
+
+class HungUp(Terminated):
+    """Raised when SIGHUP arrives, with the same effect as SIGTERM."""
+
+    signal = "SIGHUP"
+
+
+def printable(text: str) -> str:
+    """Return a text for a terminal: control characters (escape sequences, reversed writing) are written as `\\x1b`."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def shortened(text: str, most: int = 4000) -> str:
+    """Return a message without its middle if it is too long to read."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
+
+
+# Checksums of files and tensors: xxh3 (64 bits), read at the speed of memory.
+#
+# They show damage (a flipped bit, a file that was copied in part), not forgery.
+
+
+#: The key of checksums in `meta.json` and in a checkpoint's header.
+KIND = "xxh3"
+#: Advice on damage.
+ADVICE = "it was damaged after docnmt wrote it; copy or make it again"
+_BLOCK = 1 << 20
+_checking: ContextVar[bool] = ContextVar("checking", default=True)
+
+
+def checksum(*parts: Buffer | np.ndarray) -> str:
+    """Return 16 hexadecimal digits for the bytes of all parts (bytes, contiguous arrays), one after the other."""
+    digest = xxhash.xxh3_64()
+    for part in parts:
+        digest.update(part)  # type: ignore[arg-type]  # NumPy's arrays are no `Buffer` to mypy
+    return digest.hexdigest()
+
+
+def file_checksum(path: Path) -> str:
+    """Return the checksum of a file's content, in constant memory.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    digest, block = xxhash.xxh3_64(), bytearray(_BLOCK)
+    try:
+        with path.open("rb", buffering=0) as file:
+            while count := file.readinto(block):
+                digest.update(memoryview(block)[:count])
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return digest.hexdigest()
+
+
+def checking() -> bool:
+    """Return True if files are compared with their checksums."""
+    return _checking.get()
+
+
+@contextlib.contextmanager
+def skipped(skip: bool = True) -> Iterator[None]:
+    """Compare nothing with checksums inside the context, for `--skip-checksums`."""
+    token = _checking.set(not skip)
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+@dataclass(frozen=True)
+class Seal:
+    """The checksums of a checkpoint: of its header's text, and of each tensor's type, shape and content."""
+
+    header: str
+    tensors: Mapping[str, str]
+
+    @staticmethod
+    def of_tensor(dtype: str, shape: Collection[int], content: Buffer | np.ndarray) -> str:
+        """Return the checksum of a tensor; `dtype` as `uint8`, `float32`."""
+        return checksum(f"{dtype} {list(shape)}".encode(), content)
+
+    def to_json(self) -> str:
+        """Return the value that the file stores under the key `KIND`."""
+        return json.dumps({"header": self.header, "tensors": dict(self.tensors)})
+
+    @classmethod
+    def read(cls, path: Path, metadata: Mapping[str, str], header: Mapping[str, object]) -> Seal | None:
+        """Read the seal of a checkpoint and check the header against it; None in files of versions that wrote none.
+
+        Raises:
+            UserError: the seal or the header is damaged.
+        """
+        if KIND not in metadata and "checksums" not in header:
+            return None
+        try:
+            content = json.loads(metadata[KIND])
+            seal = cls(str(content["header"]), {str(name): str(sum) for name, sum in content["tensors"].items()})
+        except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
+            raise UserError(f"{path}: its list of checksums is damaged; {ADVICE}") from None
+        if checking() and checksum(metadata["docnmt"].encode()) != seal.header:
+            raise UserError(f"{path}: its header is damaged (another checksum); {ADVICE}")
+        return seal
+
+    def check_names(self, path: Path, names: Collection[str]) -> None:
+        """Check that a file's tensors are those that were written.
+
+        Raises:
+            UserError: naming one that is missing or new.
+        """
+        for name in sorted(self.tensors.keys() ^ set(names)):
+            what = "is missing" if name in self.tensors else "has no checksum"
+            raise UserError(f"{path}: tensor '{name}' {what}; {ADVICE}")
+
+    def check(self, path: Path, name: str, dtype: str, shape: Collection[int], content: Buffer | np.ndarray) -> None:
+        """Compare a tensor with its checksum.
+
+        Raises:
+            UserError: they differ.
+        """
+        if checking() and self.of_tensor(dtype, shape, content) != self.tensors.get(name):
+            raise UserError(f"{path}: tensor '{name}' is damaged (another checksum); {ADVICE}")
+
+
+# Models on the Hugging Face hub, or in its local cache: `hf://org/name`, `hf://org/name@revision`.
+
+
+#: The pattern of addresses; in a `Path` one of the slashes is lost.
+_ADDRESS = re.compile(r"hf:/{1,2}([\w.-]+/[\w.-]+)(?:@(\S+))?")
+#: The files that docnmt reads of a repository; weights in other formats are not downloaded.
+_FILES = ("checkpoint_*.safetensors", "*.json", "*.yaml", "README.md")
+
+
+def is_address(path: str | Path) -> bool:
+    """Return True if a path is an address on the hub."""
+    return str(path).startswith("hf:/")
+
+
+def fetched(path: str | Path) -> Path:
+    """Return the folder of a model, from the cache or downloaded into it. With HF_HUB_OFFLINE=1 nothing is downloaded.
+
+    Raises:
+        UserError: the address is malformed, the package is missing, or the model is not available.
+    """
+    found = _ADDRESS.fullmatch(str(path))
+    if found is None:
+        raise UserError(f"{path}: expected hf://ORGANISATION/NAME, or hf://ORGANISATION/NAME@REVISION")
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise UserError(f"{path}: needs huggingface_hub; pip install 'docnmt[hub]'") from error
+    try:
+        return Path(snapshot_download(found[1], revision=found[2], allow_patterns=list(_FILES)))
+    except (OSError, ValueError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise UserError(f"hf://{found[1]}: cannot be had from the Hugging Face hub: {why}") from error
+
+
+def address_of(path: str) -> str:
+    """Turn `org/name` into an address if there is no such path and no folder `org`; return all else unchanged."""
+    organisation = path.partition("/")[0]
+    looks_so = re.fullmatch(r"[\w.-]+/[\w.-]+", path) is not None and not organisation.startswith(".")
+    return f"hf://{path}" if looks_so and not Path(organisation).exists() else path
+
+
+# Atomic writing of files and folders, checks before writing, and the checkpoint of a run.
+
+
+#: The names of the checkpoints that every run has.
+LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
+#: AT_FDCWD and RENAME_EXCHANGE of Linux's <fcntl.h>.
+_HERE, _EXCHANGE = -100, 2
+#: In the names of temporary files and folders: docnmt made them. The number of the process and a random word follow.
+_MADE = "docnmt-"
+
+
+def fsync_path(path: Path) -> None:
+    """Force a file, or a folder's list of names, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    """Return the permissions removed from this process's new files; the umask can only be read by setting it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
+
+    If `path` is a link, its target is replaced. Nobody else can read the file while it is written; then it has the
+    permissions of the one that it replaces, or those of a new file. Temporary files of killed processes are removed.
+
+    Raises:
+        UserError: the system refused (disk full, no permission), or `path` is a folder or a device; an existing file at
+            `path` is untouched.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: is a folder or a device, expected the name of a file; choose another")
+    temporary, lock = path, -1
+    try:
+        make_folder(path.parent)
+        _sweep(path)
+        temporary, lock = _temporary(path, folder=False)
+        yield temporary
+        os.chmod(temporary, _mode(path, new=0o666))
+        fsync_path(temporary)
+        os.replace(temporary, path)
+        fsync_path(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
+    finally:
+        if lock >= 0:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            os.close(lock)
+
+
+def make_folder(path: Path) -> None:
+    """A folder for output; it is said on stderr if it is new, as a name may have been mistyped.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not path.exists():
+        path.mkdir(parents=True, exist_ok=True)
+        print(f"note: {path}: is a new folder", file=sys.stderr)
+
+
+def _temporary(path: Path, *, folder: bool) -> tuple[Path, int]:
+    """Create a new file or folder beside `path` that only its owner can read, locked for the life of this process."""
+    make = tempfile.mkdtemp if folder else tempfile.mkstemp  # never through a link, nor what is there already
+    while True:
+        made = make(prefix=f".{path.name}.{_MADE}{os.getpid()}-", suffix=".tmp", dir=path.parent)
+        if isinstance(made, str):
+            temporary, lock = Path(made), os.open(made, os.O_RDONLY | os.O_NOFOLLOW)
+        else:
+            lock, temporary = made[0], Path(made[1])
+        with contextlib.suppress(OSError):  # on a file system without locks nothing is ever swept up
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if temporary.exists():  # else another process has swept it up before it was locked
+            return temporary, lock
+        os.close(lock)
+
+
+def _mode(path: Path, *, new: int) -> int:
+    """Return the permissions of what is at a path, or those that a new file or folder gets."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode) & 0o777
+    except FileNotFoundError:
+        return new & ~_umask()
+
+
+def check_readable(path: Path) -> None:
+    """Check before long work that a file can be opened for reading at its end.
+
+    Raises:
+        UserError: it cannot be opened.
+    """
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def check_writable(path: Path) -> None:
+    """Check before long work that `replacing` can write a file of this name at its end.
+
+    Raises:
+        UserError: it is a folder or a device, or its folder takes no new files.
+    """
+    with contextlib.suppress(_Checked), replacing(path):
+        raise _Checked
+
+
+class _Checked(Exception):
+    """Leaves `replacing` without writing a file."""
+
+
+def check_new(path: Path, *, overwrite: bool) -> None:
+    """Check before long work that no file of this name exists, or that it may be replaced.
+
+    Raises:
+        UserError: it exists and `overwrite` is False; or it cannot be written.
+    """
+    check_writable(path)
+    if path.exists() and not overwrite:
+        raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another name")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file completely or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file completely or not at all, in a readable layout."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Path]:
+    """Yield a temporary folder beside `path` that replaces it on success and is removed otherwise.
+
+    `marker` is a file that identifies docnmt's folders (`meta.json`). If `path` is a link, its target is
+    replaced. Remains of killed processes beside `path` are removed, or put back if `path` is missing.
+
+    Raises:
+        UserError: `path` exists and is not empty, and it is not docnmt's or `overwrite` is False.
+    """
+    path = Path(os.path.realpath(path))
+    try:
+        make_folder(path.parent)
+        _sweep(path)
+        check_folder(path, marker=marker, overwrite=overwrite)
+        temporary, lock = _temporary(path, folder=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            fsync_path(file)
+        os.chmod(temporary, _mode(path, new=0o777))
+        if not exchange(temporary, path):
+            old = temporary.with_suffix(".old")
+            if path.exists():
+                os.replace(path, old)  # if killed here, the next run puts it back
+            os.replace(temporary, path)
+            shutil.rmtree(old, ignore_errors=True)
+        fsync_path(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(lock)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange two paths atomically; return False if one is missing or the system cannot do it."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except AttributeError:  # not Linux, or an old C library
+        return False
+    return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
+
+
+def _sweep(path: Path) -> None:
+    """Remove temporary files and folders of `path` whose process has ended, which shows by their lock. Put a folder
+    back that was moved aside to be replaced, if nothing took its place. What others made stays, whatever its name."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{_MADE}*"):
+        made = re.fullmatch(rf"{_MADE}(\d+)-\w{{8}}\.(tmp|old)", left.name[len(path.name) + 2 :])
+        if made is None or left.is_symlink():
+            continue
+        with contextlib.suppress(OSError):
+            if made[2] == "old" and path.exists():
+                shutil.rmtree(left)
+                continue
+            if made[2] == "old":
+                os.replace(left, path)
+                print(f"note: {path}: is put back; a process was killed while it was being replaced", file=sys.stderr)
+                continue
+            if _lives(made[1]):  # a library may have put an unlocked file there
+                continue
+            lock = os.open(left, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            finally:
+                os.close(lock)
+
+
+def _lives(word: str) -> bool:
+    """Return True if this is the number of a process that runs on this machine."""
+    try:
+        os.kill(int(word), 0)
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
+    """Refuse, before any work is done, to overwrite something else than docnmt's own folder.
+
+    Raises:
+        UserError: `path` is a file, or a folder that is not empty and not docnmt's, or has a folder of others in
+            it, or `overwrite` is False; or nothing can be written, or folders cannot be replaced there.
+    """
+    above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
+    prefix = f".{path.name}.{_MADE}{os.getpid()}-"
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=above))  # permissions do not say all
+    except OSError as error:
+        what = f"{above} is not a folder that takes new files ({error.strerror or error})"
+        raise UserError(f"{path}: cannot be written: {what}; choose another") from error
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise UserError(f"{path}: is a file, expected a folder; choose another name")
+    if os.path.ismount(path):
+        raise UserError(
+            f"{path}: is where a disk is mounted and cannot be replaced as a whole; give a folder inside it"
+        )
+    if not any(path.iterdir()):
+        return
+    if not (path / marker).exists():
+        raise UserError(f"{path}: is not empty and was not written by docnmt ({marker} is missing); choose another")
+    if not overwrite:
+        raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another folder")
+    if foreign := next((each for each in sorted(path.iterdir()) if each.is_dir()), None):  # docnmt writes files only
+        raise UserError(f"{path}: --overwrite would delete {foreign}, a folder that is not part of it; move it away")
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """Return the checkpoint file for a file, a folder or an address `hf://org/name`; in a folder the best, or the last
+    if none was validated.
+
+    Raises:
+        UserError: there is none.
+    """
+    path = fetched(path) if is_address(path) else Path(path)
+    if not path.is_dir():
+        if not path.is_file():
+            raise UserError(f"{path}: no such checkpoint or folder of checkpoints")
+        return path
+    for name in (BEST, LAST):
+        if (path / name).is_file():
+            return path / name
+    raise UserError(f"{path}: holds neither {BEST} nor {LAST}; is it the --save-dir of a training run?")
+
+
+# Ctrl-C in a command's first moments, while Python still imports: a line and status 130 instead of a traceback.
+
+
+class _Interrupt:
+    """The handler of SIGINT in a command: it ends the process until the work has begun, and raises from then on."""
+
+    def __init__(self, command: str) -> None:
+        self.command, self.begun = command, False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal."""
+        if self.begun and not _imports_torch():
+            raise KeyboardInterrupt
+        os.write(2, f"{self.command}: interrupted\n".encode())
+        os._exit(130)
+
+
+def end_quietly() -> None:
+    """If this process is a command of docnmt, let Ctrl-C end it with one line, until `work_begins`.
+
+    The package calls this before it imports anything else. Nothing is at work then that could be lost.
+    """
+    command = _command()
+    if command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _Interrupt(command))
+
+
+def work_begins() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt from now on, except while torch is imported, which would abort."""
+    handler = signal.getsignal(signal.SIGINT)
+    if isinstance(handler, _Interrupt):
+        handler.begun = True
+
+
+def _command() -> str:
+    """Return the name of the command that this process was started as (a script, or `-m docnmt.cli.NAME`), or ""."""
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    if name == "-m":  # Python looks for the module
+        named = [after for before, after in zip(sys.orig_argv, sys.orig_argv[1:], strict=False) if before == "-m"]
+        name = named[0].replace("docnmt.cli.", "docnmt-") if named else ""
+    return name if name.startswith("docnmt-") else ""
+
+
+def _imports_torch() -> bool:
+    return bool(getattr(getattr(sys.modules.get("torch"), "__spec__", None), "_initializing", False))
+
+
+# Pictures by matplotlib, if it is installed.
+
+
+def picture_form(option: str, path: Path) -> str:
+    """Return the picture format by the file's ending, `png` without one.
+
+    Raises:
+        UserError: matplotlib is not installed or cannot write this format; the message names the option.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UserError("pictures need matplotlib: pip install 'docnmt[plot]'") from error
+    form = path.suffix.lstrip(".").lower() or "png"
+    if form not in (forms := Figure().canvas.get_supported_filetypes()):
+        raise UserError(f"{option} {path}: there is no picture form .{form}; there are {', '.join(forms)}")
+    return form
+
+
+def write_picture(figure: Figure, path: Path, form: str) -> None:
+    """Write a figure to a file, completely or not at all."""
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=form, dpi=150)
+
+
+# Reading of structured files (JSON, YAML), checked against a schema before use.
+#
+# A schema is a type that msgspec supports: a `Struct`, `dict[str, int]`, … A mismatch is one `UserError` that names
+# the file and the place in it. Size and depth are limited, so that every file is rejected quickly.
+
+
+T = TypeVar("T")
+
+#: Types used in several schemas.
+Count = Annotated[int, Meta(ge=0, le=1 << 62)]
+Name = Annotated[str, Meta(pattern=r"^[^/\\\0]+$", max_length=255)]
+Hex = Annotated[str, Meta(pattern="^[0-9a-f]*$")]
+Scalar = bool | int | float | str | None
+Value = Scalar | list[Scalar]
+_VALUE: Any = Value  # mypy has no type for unions
+
+#: Upper bound of our own files' size; those of others that are read whole have limits of their own.
+MOST_BYTES = 1 << 28
+#: Upper bound of YAML files, of which PyYAML reads 0.2 MB per second.
+MOST_YAML = 1 << 17
+
+
+class OpenObject(msgspec.Struct):
+    """The base of schemas for objects that may have further keys."""
+
+
+def read_limited(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Read the content of a file.
+
+    Raises:
+        UserError: the file cannot be read, or is larger than `most` bytes.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(content) > most:
+        raise UserError(f"{path}: is larger than {most:,} bytes, and no such file is; is it another one?")
+    return content
+
+
+def parse_json(text: str | bytes, where: str, advice: str = "") -> object:
+    """Parse a JSON text; NaN and infinities are accepted.
+
+    Args:
+        where: the file and the place in it, for messages. advice: how to fix it.
+
+    Raises:
+        UserError: the text is not valid JSON, not UTF-8, or too deeply nested.
+    """
+    try:
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")  # json would accept lone surrogates
+        value = json.loads(text)
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair, which no file can store
+        return value
+    except RecursionError:
+        raise UserError(f"{where}: not valid JSON: too many brackets inside each other{_then(advice)}") from None
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise UserError(f"{where}: half a character ({half} without its other half); remove it") from None
+    except ValueError as error:
+        raise UserError(f"{where}: not valid JSON: {_short(error)}{_then(advice)}") from None
+
+
+def checked(value: object, schema: type[T], where: str, advice: str = "") -> T:
+    """Convert a JSON or YAML value to a schema's type.
+
+    Raises:
+        UserError: the value does not fit; the message names the place.
+    """
+    try:
+        return msgspec.convert(value, schema)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UserError(f"{where}: {_short(error)}{_then(advice)}") from None
+
+
+def read_json(path: Path, schema: type[T], advice: str = "", *, most: int = MOST_BYTES) -> T:
+    """Read a JSON file as a schema's type.
+
+    Raises:
+        UserError: see `read_limited`, `parse_json` and `checked`.
+    """
+    return checked(parse_json(read_limited(path, most), str(path), advice), schema, str(path), advice)
+
+
+def read_yaml(path: Path) -> dict[str, Value]:
+    """Read a YAML file of options: `name: value` lines, whose values are scalars or lists of them. Dates are texts.
+
+    Raises:
+        UserError: unreadable, larger than `MOST_YAML`, not YAML, nested deeper than a list, aliases, or a key given
+            twice.
+    """
+    import yaml  # not at the top: most commands read none
+
+    class Loader(yaml.SafeLoader):
+        """A loader that leaves dates as texts, because they may not exist."""
+
+        yaml_implicit_resolvers = {  # noqa: RUF012
+            first: [rule for rule in rules if rule[0] != "tag:yaml.org,2002:timestamp"]
+            for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    text = read_limited(path, MOST_YAML)
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=Loader):  # event by event, so that a bad one ends it early
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > 2 or isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise UserError(f"{path}:{line}: options are numbers, texts or lists of them")
+        root = yaml.compose(text, Loader=Loader)
+        keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
+        content = yaml.load(text, Loader=Loader) if root else {}
+    except UserError:
+        raise
+    except Exception as error:  # PyYAML's constructors raise any error of a conversion like `!!bool x`
+        raise UserError(f"{path}: not valid YAML: {_short(error)}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: expected 'option: value' lines, got a {type(content).__name__}")
+    if repeated := sorted({str(key) for key in keys if keys.count(key) > 1}):
+        raise UserError(f"{path}: '{repeated[0]}' is there twice; keep one of them")
+    if nested := [key for key, value in content.items() if isinstance(value, dict)]:
+        raise UserError(f"{path}: '{nested[0]}': expected a value, got a section; do not indent its options")
+    return {str(key): checked(value, _VALUE, f"{path}: '{key}'") for key, value in content.items()}
+
+
+def _short(error: Exception) -> str:
+    """Return a message of msgspec or json on one line: `Expected `int`, got `str` - at `$.files[...].bytes``."""
+    text = " ".join(str(error).split()).replace("`", "'").replace(" - at '$", ", at '$")
+    text = text.removeprefix("Expected")
+    return (f"expected{text}" if text != str(error) and text.startswith(" ") else text)[:300]
+
+
+def _then(advice: str) -> str:
+    return f"; {advice}" if advice else ""
+
+
+# The version of docnmt, in one place; imports nothing so that `--version` answers at once.
+
+
+__version__ = "0.2.0"
