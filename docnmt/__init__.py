@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "Document": "core.corpus",
     "Translation": "core.search.translate",
-    "Translator": "apps.translator",
+    "Translator": "apps.commands.translator",
     "import_plugins": "registry",
-    "load": "apps.translator",
+    "load": "apps.commands.translator",
     "train": "cli.train",
 }
 __all__ = ["Document", "Translation", "Translator", "__version__", "import_plugins", "load", "train"]

@@ -493,27 +493,64 @@ for _suffix, _width, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_b
     _architecture("inferlite" + _suffix, "inferlite", _help, hidden_dim=_width, output_dim=_output)
 
 _add(
-    CRITERIA, "docnmt",
-    ("label_smoothed_cross_entropy", "core.training.criterions:LabelSmoothedCrossEntropy",
-     "cross-entropy with label smoothing, chunked over tokens", "core.training.config:LabelSmoothedCrossEntropyConfig"),
-    ("cross_entropy", "core.training.criterions:CrossEntropy", "cross-entropy, chunked over tokens", "core.training.config:CrossEntropyConfig"),
-    ("form_choice", "core.training.criterions:FormChoice",
-     "label-smoothed cross-entropy that also counts the choice between forms of address (tu or vous), for "
-     "--formality-share and dialogue", "core.training.config:FormChoiceConfig"),
-    ("classification", "core.training.criterions:Classification", "cross-entropy of a text's label",
-     "core.training.config:CrossEntropyConfig"),
-    ("nli", "core.training.criterions:Classification", "cross-entropy of a pair's label", "core.training.config:CrossEntropyConfig"),
-)  # fmt: skip
+    CRITERIA,
+    "docnmt",
+    (
+        "label_smoothed_cross_entropy",
+        "core.training.criterions:LabelSmoothedCrossEntropy",
+        "cross-entropy with label smoothing, chunked over tokens",
+        "core.training.config:LabelSmoothedCrossEntropyConfig",
+    ),
+    (
+        "cross_entropy",
+        "core.training.criterions:CrossEntropy",
+        "cross-entropy, chunked over tokens",
+        "core.training.config:CrossEntropyConfig",
+    ),
+    (
+        "form_choice",
+        "core.training.criterions:FormChoice",
+        "label-smoothed cross-entropy that also counts the choice between forms of address (tu or vous), for "
+        "--formality-share and dialogue",
+        "core.training.config:FormChoiceConfig",
+    ),
+    (
+        "classification",
+        "core.training.criterions:Classification",
+        "cross-entropy of a text's label",
+        "core.training.config:CrossEntropyConfig",
+    ),
+    (
+        "nli",
+        "core.training.criterions:Classification",
+        "cross-entropy of a pair's label",
+        "core.training.config:CrossEntropyConfig",
+    ),
+)
 _add(
-    GENERATORS, "docnmt",
-    ("beam_search", "core.search.generators:BeamSearch", "the --beam best hypotheses at every step", "core.search.config:BeamSearchConfig"),
+    GENERATORS,
+    "docnmt",
+    (
+        "beam_search",
+        "core.search.generators:BeamSearch",
+        "the --beam best hypotheses at every step",
+        "core.search.config:BeamSearchConfig",
+    ),
     ("greedy", "core.search.generators:Greedy", "the best token at every step", "core.search.config:GreedyConfig"),
-    ("sampling", "core.search.generators:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
-     "core.search.config:SamplingConfig"),
-    ("diverse_beam_search", "core.search.generators:DiverseBeamSearch",
-     "beam search in --diverse-beam-groups that avoid each other's words: up to --nbest translations that differ more",
-     "core.search.config:DiverseBeamSearchConfig"),
-)  # fmt: skip
+    (
+        "sampling",
+        "core.search.generators:Sampling",
+        "tokens drawn from the model, with --temperature and --top-k/--top-p",
+        "core.search.config:SamplingConfig",
+    ),
+    (
+        "diverse_beam_search",
+        "core.search.generators:DiverseBeamSearch",
+        "beam search in --diverse-beam-groups that avoid each other's words: up to --nbest translations that differ "
+        "more",
+        "core.search.config:DiverseBeamSearchConfig",
+    ),
+)
 _add(
     POSITIONS, "docnmt",
     ("sinusoidal", "modules.positions:sinusoidal", "sines and cosines of the word's index"),

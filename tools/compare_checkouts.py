@@ -36,7 +36,8 @@ CASES = Path(__file__).with_suffix(".cases").read_text("utf-8")
 WORDS = re.findall(r"\w+", re.search("^WORDS = (.*)", CASES, re.M)[1])
 #: What differs from run to run: times, rates, memory, ports, lines of modules, dates, progress, torchrun's own words.
 VARYING = [
-    (r"([\d.]{1,9} \+ )?\b\d[\d.,]{0,15} ?(ms|s|min|h)\b(?!-)", "TIME"), (r"127\.0\.0\.1:\d+", "HOST"), (r"idle [\d.]+", "idle TIME"),
+    (r"([\d.]{1,9} \+ )?\b\d[\d.,]{0,15} ?(ms|s|min|h)\b(?!-)", "TIME"), (r"127\.0\.0\.1:\d+", "HOST"),
+    (r"idle [\d.]+", "idle TIME"),
     (r"\b\d[\d.,]{0,15}[kMG]? ([\w-]{1,20})/s\b", r"RATE \1/s"), (r"\d[\d.,]{0,15} [kKMG]i?B\b", "MEMORY"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\S{0,20})?", "DATE"), (r"site-packages/([\w./-]+):\d+", r"\1"),
     (r"TREE/docnmt/[\w/]+\.py(:\d+)?", "MODULE"), (r"(?m)^(\[?[WEI]\d{4}|.* TIME left).*\n", ""),

@@ -21,7 +21,7 @@ from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import to_device
 from docnmt.runtime.progress import Progress
 
-# Packed text, which models read, and batches of it. Tensors only; `docnmt.core.batching` makes them from a corpus.
+# Packed text, which models read, and batches of it. Tensors only; `planned_units` and `collate` make them of a corpus.
 
 
 #: The label that no loss counts.

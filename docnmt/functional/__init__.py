@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from docnmt.functional.packed import source2token  # bound at once: its module has the same name
-
 if TYPE_CHECKING:
     from docnmt.functional.conditional import conditional_attention as conditional_attention
     from docnmt.functional.conditional import conditional_attention_step as conditional_attention_step
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from docnmt.functional.linear import relative_attention_term as relative_attention_term
     from docnmt.functional.loss import chunked_cross_entropy as chunked_cross_entropy
     from docnmt.functional.packed import packed_attention as packed_attention
+    from docnmt.functional.packed import source2token as source2token
     from docnmt.functional.selection import keep_top_t as keep_top_t
     from docnmt.functional.tree import SentenceTree as SentenceTree
     from docnmt.functional.tree import build_tree as build_tree
@@ -35,8 +34,9 @@ _HOMES = {
     "packed_attention": "packed",
     "packed_linear_attention": "linear",
     "relative_attention_term": "linear",
+    "source2token": "packed",
 }
-__all__ = ["source2token", *_HOMES]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> object:

@@ -21,15 +21,12 @@ marian = pytest.importorskip("marian_models", reason="transformers is not instal
 import small_system  # noqa: E402
 
 from docnmt.cli.convert import main as convert  # noqa: E402
-from docnmt.core.batch import (
-    collate,  # noqa: E402
-    planned_units,  # noqa: E402
-)
+from docnmt.core.batch import collate, planned_units  # noqa: E402
 from docnmt.core.corpus import ParallelCorpus  # noqa: E402
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402
 from docnmt.core.search.translate import translate_corpus  # noqa: E402
 from docnmt.core.tokenizer import BOS, BRK, MASK  # noqa: E402
-from docnmt.core.training.checkpoint import LoadedModel, load_checkpoint, load_model, unique_state  # noqa: E402  # noqa: E402
+from docnmt.core.training.checkpoint import LoadedModel, load_checkpoint, load_model, unique_state  # noqa: E402
 
 SOURCES, TARGETS = marian.sentences(200, "source", seed=5), marian.sentences(200, "target", seed=6)
 LIMIT = 12  # subwords of a translation

@@ -16,7 +16,7 @@ from parallel_text import ParallelText
 
 marian = pytest.importorskip("marian_models", reason="transformers is not installed")
 
-from docnmt.apps.convert import convert as convert_main
+from docnmt.apps.convert import convert as convert_main  # noqa: E402
 from docnmt.cli.convert import main as convert  # noqa: E402
 from docnmt.cli.inspect import main as inspect  # noqa: E402
 from docnmt.cli.preprocess import main as preprocess  # noqa: E402

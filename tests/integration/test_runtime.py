@@ -27,7 +27,7 @@ CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     names = ("DOCNMT_TUNE", "OMP_NUM_THREADS", "MKL_NUM_THREADS", *CACHES)
     clean = {name: value for name, value in os.environ.items() if name not in names}
-    command = [sys.executable, "-c", f"import torch; from docnmt.runtime import tuning as runtime\n{code}"]
+    command = [sys.executable, "-c", f"import torch; from docnmt.runtime import device as runtime\n{code}"]
     return subprocess.run(command, env={**clean, **environment}, capture_output=True, text=True, check=False)
 
 

@@ -88,7 +88,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return varlen_packed_attention(q, k, v, q_spans, k_spans, causal=causal, calls=EMULATED)
 
     # by their names: the package's functions hide modules of the same names
-    names = ("select_and_attend", "packed")
+    names = ("conditional", "packed")
     selective, packed = (importlib.import_module(f"docnmt.functional.{name}") for name in names)
     monkeypatch.setattr(selective, "suits_varlen", lambda q, k, s: half(q.words, k.words, k.values))
     monkeypatch.setattr(selective, "varlen_attention", attend)

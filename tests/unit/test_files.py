@@ -28,7 +28,7 @@ with replacing(Path(sys.argv[1])) as temporary:
 REPLACE_FOLDER = """
 import os, signal, sys
 from pathlib import Path
-from docnmt.runtime import files
+from docnmt.runtime import system as files
 rename, count = os.replace, 0
 def dying(one, other):
     global count

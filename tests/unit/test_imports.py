@@ -1,78 +1,110 @@
-"""The import order is the one that docs/reference/architecture.md draws, and its drawings show the package as it is."""
+"""Imports flow one way: rooms from the rooms above them, chapters in no circle, no torch where it would be slow."""
 
 from __future__ import annotations
 
 import ast
-import sys
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
-
-import drawings  # noqa: E402  (docs/drawings.py)
-
+PACKAGE = ROOT / "docnmt"
 PAGE = (ROOT / "docs" / "reference" / "architecture.md").read_text(encoding="utf-8")
-TABLE = drawings.rows(PAGE)
-LEVEL = {name: i for i, (names, _) in enumerate(TABLE) for name in names}
-
-#: Files that import from a room below theirs, and why this is so. Empty is best.
-BELOW: dict[tuple[str, str], str] = {}
-
-
-def test_the_table_has_every_room_once() -> None:
-    package = ROOT / "docnmt"
-    modules = {drawings.room(str(path.relative_to(package))) for path in package.rglob("*.py")}
-    assert set(LEVEL) == {name for name in modules if not name.endswith("__init__")}
-    assert sum(len(names) for names, _ in TABLE) == len(LEVEL)
+CHAPTERS = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+#: The rooms in the first table of architecture.md, top first.
+ROOMS = [
+    re.findall(r"`([^`]+)`", line)[0].strip("/").removesuffix(".py")
+    for line in PAGE.partition("| room |")[2].partition("\n\n")[0].splitlines()[2:]
+]
 
 
-def test_rows_import_from_the_rows_above_only() -> None:
-    found = set()
-    for file, target in drawings.imports(ROOT / "docnmt"):
-        here, there = drawings.room(file), drawings.room(target)
-        if not here.endswith("__init__") and here != there and not LEVEL[there] < LEVEL[here]:
-            found.add((file, there))
-    assert found == set(BELOW)
+def imported(path: str, *, at_the_top: bool) -> tuple[set[str], set[str]]:
+    """The chapters that a chapter imports, and the packages of others; `at_the_top`: when it is imported itself."""
+    tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+    chapters: set[str] = set()
+    packages: set[str] = set()
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            todo += node.orelse
+            continue
+        if at_the_top and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        todo += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name.split(".")[0] == "docnmt":
+                chapters |= chapter_of(name)
+            else:
+                packages.add(name.split(".")[0])
+    return chapters - {path}, packages
+
+
+def chapter_of(name: str) -> set[str]:
+    """The chapter in which a dotted name stands."""
+    parts = name.split(".")[1:]
+    for end in range(len(parts), 0, -1):
+        for path in ("/".join(parts[:end]) + ".py", "/".join([*parts[:end], "__init__.py"])):
+            if path in CHAPTERS:
+                return {path}
+    return {"__init__.py"}
+
+
+def reached(path: str) -> set[str]:
+    """The chapters that are imported when a chapter is, with itself if it is in a circle."""
+    seen: set[str] = set()
+    todo = [path]
+    while todo:
+        for chapter in imported(todo.pop(), at_the_top=True)[0] - seen:
+            seen.add(chapter)
+            todo.append(chapter)
+    return seen
+
+
+def room(path: str) -> str:
+    return path.split("/")[0].removesuffix(".py")
+
+
+def test_the_page_has_every_room_and_every_chapter() -> None:
+    assert set(ROOMS) == {room(path) for path in CHAPTERS} - {"__init__", "__main__"}
+    table = PAGE.partition("| chapter |")[2].partition("\n\n")[0]
+    chapters = {path for path in CHAPTERS if "/" in path and not path.endswith("__init__.py")}
+    assert chapters <= set(re.findall(r"^\| `([\w/]+\.py)` \|", table, re.MULTILINE)) <= CHAPTERS
 
 
 def test_rooms_import_from_the_rooms_above_only() -> None:
-    order = drawings.rooms(PAGE)
-    entries = {path.name for path in (ROOT / "docnmt").iterdir()} - {"__init__.py", "__pycache__", "py.typed"}
-    assert sorted(order) == sorted(name.removesuffix(".py") for name in entries)
-    for file, target in drawings.imports(ROOT / "docnmt"):
-        here, there = file.split("/")[0].removesuffix(".py"), target.split(".")[0]
-        assert here in ("__init__", there) or order.index(there) < order.index(here), f"{file} imports {target}"
+    for path in CHAPTERS - {"__init__.py", "__main__.py"}:
+        for chapter in imported(path, at_the_top=False)[0] - {"__init__.py"}:
+            assert ROOMS.index(room(chapter)) <= ROOMS.index(room(path)), f"{path} imports {chapter}"
+
+
+@pytest.mark.parametrize("path", sorted(CHAPTERS))
+def test_no_chapter_is_in_a_circle(path: str) -> None:
+    assert path not in reached(path)
 
 
 def test_documents_need_nothing_of_docnmt_but_errors_and_languages() -> None:
-    targets = {target for file, target in drawings.imports(ROOT / "docnmt") if file.startswith("apps/documents/")}
-    own = {target for target in targets if target.startswith("apps.documents")}
-    assert targets - own == {"runtime.errors", "runtime.languages"}
+    documents = {path for path in CHAPTERS if path.startswith("apps/documents/")}
+    needed = set().union(*(imported(path, at_the_top=False)[0] for path in documents)) - documents
+    assert needed <= {"runtime/system.py", "runtime/languages.py"}
 
 
-@pytest.mark.parametrize(("names", "torch"), TABLE, ids=["+".join(names) for names, _ in TABLE])
-def test_torch_is_imported_where_the_table_says(names: list[str], torch: str) -> None:
-    files = [ROOT / "docnmt" / f"{name}.py" for name in names]
-    for name in names:
-        files += sorted((ROOT / "docnmt" / name).rglob("*.py"))
-    importing = [path for path in files if path.exists() and "torch" in top_level_imports(path)]
-    assert bool(importing) == (torch == "yes"), importing
+#: What the command line and its --help need: commands answer at once.
+AT_ONCE = ("cli/", "options.py", "registry.py", "apps/options.py", "other_tasks/options.py", "core/data_options.py")
+CONFIGS = ("core/models/config.py", "core/search/config.py", "core/training/config.py", "core/scoring/", "apps/report/")
 
 
-def top_level_imports(path: Path) -> set[str]:
-    """The packages that a module imports when it is imported itself."""
-    found = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add((node.module or "").split(".")[0])
-    return found
+FREE = sorted(path for path in CHAPTERS if path.startswith((*AT_ONCE, *CONFIGS, "apps/documents/")))
 
 
-def test_the_drawings_are_up_to_date() -> None:
-    for file, content in drawings.drawings().items():
-        kept = (ROOT / "docs" / "pictures" / file).read_text(encoding="utf-8")
-        assert kept == content, "run: python docs/drawings.py"
+@pytest.mark.parametrize("path", FREE)
+def test_no_torch_where_a_command_must_answer_at_once(path: str) -> None:
+    for chapter in {path, *reached(path)}:
+        assert "torch" not in imported(chapter, at_the_top=True)[1], f"{path} imports {chapter}, which imports torch"

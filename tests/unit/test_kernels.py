@@ -23,28 +23,25 @@ from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.attention import (  # noqa: E402
     attend_span,
     attend_words,
-    choose_sentences,  # noqa: E402
-    chosen_attention,  # noqa: E402
+    choose_sentences,
+    chosen_attention,
     listed_attention,
-    short_attention,  # noqa: E402
+    short_attention,
 )
-from docnmt.functional.kernels.pointwise import (
-    bias_activation,  # noqa: E402
-    residual_norm,  # noqa: E402
-)
+from docnmt.functional.kernels.pointwise import bias_activation, residual_norm  # noqa: E402
 from docnmt.functional.selection import (  # noqa: E402
     Keys,
     Queries,
     Selection,
     SelectionPolicy,
-    top_sentences,  # noqa: E402
+    top_sentences,
 )
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
 from docnmt.modules import layers  # noqa: E402
 from docnmt.modules.layers import (  # noqa: E402
     FeedForward,
     Layer,
-    Reads,  # noqa: E402
+    Reads,
     Residual,
 )
 from docnmt.runtime.device import seeds_from  # noqa: E402

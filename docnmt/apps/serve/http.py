@@ -20,7 +20,11 @@ import anyio
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from starlette.datastructures import Headers, MutableHeaders, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser, parse_options_header
+from starlette.formparsers import (  # type: ignore[attr-defined]  # the parser's own reader of headers
+    MultiPartException,
+    MultiPartParser,
+    parse_options_header,
+)
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route

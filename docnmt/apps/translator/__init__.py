@@ -1,1 +1,0 @@
-"""Trained models as a library: texts in, translations out, the same as from the commands."""

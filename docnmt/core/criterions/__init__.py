@@ -1,1 +1,0 @@
-"""Training losses: cross-entropy of tokens and of labels."""

@@ -1,1 +1,0 @@
-"""Data folders: preprocessing, vocabularies, and corpora mapped into memory."""

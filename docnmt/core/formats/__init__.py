@@ -1,1 +1,0 @@
-"""File formats of corpora, glossaries and documents in memory, and sentence splitting."""

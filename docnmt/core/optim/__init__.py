@@ -1,1 +1,0 @@
-"""The optimizer and the learning-rate schedules."""
