@@ -1,14 +1,10 @@
 """docnmt: document-level machine translation. Whole documents in, whole documents out."""
 
-from docnmt.runtime.system import end_quietly
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-end_quietly()  # before the imports below, which take a moment
-
-from importlib import import_module  # noqa: E402
-from typing import TYPE_CHECKING  # noqa: E402
-
-import docnmt.registry  # noqa: E402, F401 (every registry is filled, for commands and library users alike)
-from docnmt.runtime.system import __version__  # noqa: E402
+import docnmt.registry  # noqa: F401 (every registry is filled, for commands and library users alike)
+from docnmt.runtime.system import __version__
 
 if TYPE_CHECKING:
     from docnmt.apps.commands.translator import Translator as Translator

@@ -30,7 +30,6 @@ from docnmt.runtime.system import (
     printable,
     shortened,
     skipped,
-    work_begins,
 )
 
 # The input of a command: the words typed and the `--config` file, each read once.
@@ -411,7 +410,6 @@ def run(
         mute()  # errors before the ranks of a job connect are printed once a machine
     try:
         with _signals_raise() as came:
-            work_begins()
             status = work(words) or 0
             if sys.stdout is not None:
                 sys.stdout.flush()  # else a full disk would show only after Python can no longer report it
@@ -422,8 +420,6 @@ def run(
         return 143
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
-        # If it came out of an `exec` of a string (dataclasses), Python would end by the signal, until the next `exec`.
-        exec("")
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains again on exit

@@ -228,12 +228,6 @@ def test_a_folder_made_for_another_task_is_named(tmp_path: Path, text: ParallelT
     ):
         with pytest.raises(UserError, match=f"^{folder}: .*text_classification"):
             work()
-    languages = ("--source-lang", "en", "--target-lang", "de")
-    capsys.readouterr()
-    assert preprocess.main([*languages, "--merge", str(folder), "--destdir", str(tmp_path / "merged")]) == 1
-    (error,) = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
-    assert str(folder) in error
-    assert "text_classification" in error
 
 
 def test_text_and_tables_are_one_split(text: ParallelText) -> None:

@@ -91,7 +91,7 @@ def test_kill(text: ParallelText) -> None:
     assert contents(text) == before
     assert text.corpus("train").num_sentences > 0
     assert leftovers(text) != []
-    living = text.folder / f".{text.data.name}.docnmt-0-living00.tmp"
+    living = text.folder / f".{text.data.name}.docnmt-{process.pid}-living00.tmp"
     living.mkdir()
     lock = os.open(living, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)

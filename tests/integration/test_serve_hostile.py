@@ -27,7 +27,7 @@ from docnmt.apps.serve.file_processes import (
     FileProcesses,
     FileRequest,
     FileSource,
-    Task,
+    FileTask,
     Unread,
     Written,
 )
@@ -73,8 +73,8 @@ class Upper:
         return [[(0, 0)] for _ in pairs]
 
 
-def task(content: Content, kind: str = "txt") -> Task:
-    return Task(FileSource(content, kind, f"a.{kind}"), ("en", "de"), "rules", 1000, 10_000, True)
+def task(content: Content, kind: str = "txt") -> FileTask:
+    return FileTask(FileSource(content, kind, f"a.{kind}"), ("en", "de"), "rules", 1000, 10_000, True)
 
 
 def translate(files: FileProcesses, content: Content, kind: str = "txt", seconds: float = 60) -> Written | Failed | str:

@@ -64,7 +64,7 @@ class FragmentsSource(msgspec.Struct, tag=True):
     name: str
 
 
-class Task(msgspec.Struct, tag=True):
+class FileTask(msgspec.Struct, tag=True):
     """A document to read, and the answers to what its translation has asked so far.
 
     Attributes:
@@ -123,7 +123,7 @@ class Failed(msgspec.Struct, tag=True):
 
 Answer = Translations | Alignments
 Reply = Sentences | Pairs | Written | Failed
-_TASKS = msgspec.msgpack.Decoder(Task | Translations | Alignments)
+_TASKS = msgspec.msgpack.Decoder(FileTask | Translations | Alignments)
 _REPLIES = msgspec.msgpack.Decoder(Reply)
 
 
@@ -179,7 +179,7 @@ class _Process:
         theirs.close()
         self.holds: FileRequest | None = None
 
-    def exchange(self, message: Task | Answer, until: float) -> Reply:
+    def exchange(self, message: FileTask | Answer, until: float) -> Reply:
         """Send a message; return the reply.
 
         Raises:
@@ -245,7 +245,7 @@ class FileProcesses:
             self._changed.notify_all()
 
     def translate(
-        self, task: Task, request: FileRequest, model: Translator, opened: Callable[[list[str]], None]
+        self, task: FileTask, request: FileRequest, model: Translator, opened: Callable[[list[str]], None]
     ) -> Written | Failed:
         """Translate a document with a model; return it, or why it cannot be translated.
 
@@ -267,7 +267,7 @@ class FileProcesses:
             else:
                 return reply
 
-    def _ask(self, task: Task, answers: list[Answer], request: FileRequest) -> Reply:
+    def _ask(self, task: FileTask, answers: list[Answer], request: FileRequest) -> Reply:
         """Send the last answer to the process that keeps the document, or the document and all answers to another."""
         process = self._taken(request)
         begun, well = time.monotonic(), False
@@ -333,7 +333,7 @@ class FileProcesses:
 class _Other(Exception):
     """Instead of an answer another document has come."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: FileTask) -> None:
         super().__init__()
         self.task = task
 
@@ -343,7 +343,7 @@ class _Asking:
     """A model for a document in a process: its answers come from the service."""
 
     connection: Connection
-    task: Task
+    task: FileTask
     document: DocumentFile
     asked: int = field(default=0, init=False)
 
@@ -376,12 +376,12 @@ def _received(connection: Connection, kinds: tuple[type[Any], ...]) -> Any:
     message = _TASKS.decode(connection.recv_bytes())
     signal.setitimer(signal.ITIMER_REAL, _seconds)
     if not isinstance(message, kinds):
-        assert isinstance(message, Task)
+        assert isinstance(message, FileTask)
         raise _Other(message)
     return message
 
 
-def _opened(task: Task) -> DocumentFile:
+def _opened(task: FileTask) -> DocumentFile:
     source, target = task.languages
     if isinstance(task.source, FileSource):
         file = task.source
@@ -401,7 +401,7 @@ class _TooLong(Exception):
     """A document has more than is allowed."""
 
 
-def _check(task: Task, count: int, what: str, texts: Sequence[str] = ()) -> None:
+def _check(task: FileTask, count: int, what: str, texts: Sequence[str] = ()) -> None:
     """Count what a document has before more is made of it; each has at least one subword.
 
     Raises:
@@ -417,7 +417,7 @@ def _check(task: Task, count: int, what: str, texts: Sequence[str] = ()) -> None
             raise _TooLong(f"{number:,} {kind}; expected at most {most:,} {option}")
 
 
-def _reply(connection: Connection, task: Task) -> Written | Failed:
+def _reply(connection: Connection, task: FileTask) -> Written | Failed:
     """Translate a document, whose translations the service gives."""
     try:
         document = _opened(task)
@@ -452,11 +452,11 @@ def main() -> None:
     for package in ("lxml.etree", "markdown_it"):  # so that the first document is read as fast as the others
         with contextlib.suppress(ImportError):
             importlib.import_module(package)
-    following: Task | None = None
+    following: FileTask | None = None
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             try:
-                following, task = None, following or _received(connection, (Task,))
+                following, task = None, following or _received(connection, (FileTask,))
                 reply: Reply = _reply(connection, task)
             except _Other as other:
                 following = other.task

@@ -30,9 +30,9 @@ from docnmt.apps.serve.file_processes import (
     FileProcesses,
     FileRequest,
     FileSource,
+    FileTask,
     Fragment,
     FragmentsSource,
-    Task,
     Unread,
     Written,
 )
@@ -437,7 +437,9 @@ async def document_events(
     request = FileRequest(client, deadline)
     rules = "" if whole else config.splitter
     most = config.max_request_tokens
-    task = Task(source, service.task.languages, rules, most, min(config.max_body, most * CHARACTERS), config.protect)
+    task = FileTask(
+        source, service.task.languages, rules, most, min(config.max_body, most * CHARACTERS), config.protect
+    )
 
     def opened(texts: list[str]) -> None:
         unknown.count(ParallelCorpus.from_lines([texts], service.task.source_tokenizer))

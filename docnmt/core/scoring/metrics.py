@@ -182,7 +182,7 @@ class Metric(Protocol):
 
     @property
     def signature(self) -> str:
-        """Everything that the number depends on, as in sacreBLEU's signatures: `nrefs:1|case:lc`."""
+        """Everything that the number depends on, as in sacreBLEU's signatures (``nrefs:1|case:lc``)."""
 
     def counts(self, lines: Sequence[str]) -> np.ndarray:
         """Return the counts (n, K) of the lines of a translation; those of any lines together are their sums."""
