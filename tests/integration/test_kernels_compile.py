@@ -69,7 +69,8 @@ with torch.no_grad():
 print(*{name for name, _ in compiled}, max(shared for _, shared in compiled))
 """
 KERNELS = {
-    "_attend_short", "_attend_back", "_choose", "_read", "_merge", "_read_back", "_sum_back", "_listed", "_residual_norm",
+    "_attend_short", "_attend_back",
+    "_choose", "_read", "_merge", "_read_back", "_sum_back", "_listed", "_residual_norm",
     "_residual_norm_back", "_bias_activation", "_bias_activation_back",
 }  # fmt: skip
 
