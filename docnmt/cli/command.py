@@ -416,7 +416,8 @@ def run(
             return status
     except Terminated as error:
         early = " before the processes of this job had met; was one killed, what started them says which" * apart()
-        print(f"{prog}: stopped by {came[0] if came else error.signal}{early}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # a device without room
+            print(f"{prog}: stopped by {came[0] if came else error.signal}{early}", file=sys.stderr, flush=True)
         return 143
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)

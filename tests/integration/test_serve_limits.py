@@ -306,7 +306,7 @@ def test_large_requests_are_read_beside_the_event_loop(
         threads.append(threading.current_thread().name)
         return own(*words)
 
-    monkeypatch.setattr(f"docnmt.apps.serve.{slow}", called)
+    monkeypatch.setattr(modules[module], name, called)
     assert client.post(path, json=body).status_code < 500
     assert [name.partition("_")[0] for name in threads] == ["asyncio"]  # of the pool of asyncio.to_thread
 
@@ -441,7 +441,7 @@ def test_texts_are_counted_before_anything_is_made_of_them(
     start: Start, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], what: str
 ) -> None:
     """4 M newlines took 31 s and 1 GB; 2 M texts were converted in the event loop."""
-    for name in ("requests.AskedDocuments", "requests.AskedText", "request_texts.AskedTexts"):
+    for name in ("requests.AskedDocuments", "requests.AskedText", "service.AskedTexts"):
         monkeypatch.setattr(f"docnmt.apps.serve.{name}", None)  # which would make something of them
     monkeypatch.setattr(FileProcesses, "translate", None)
     answer = start(max_request_tokens=100).post(path, json=body)

@@ -35,7 +35,7 @@ _BEGIN = re.compile(
 )
 _LEAD = re.compile(rf"<[^<>]*>|(\{{\\[^{{}}]*\}}|[-–—]+|{_SPEAKER})[^\S\n]*")
 #: A line break in SRT as ASS writes it, and a path, in which it is none.
-_ASS_BREAK = re.compile(r"(?<!\S)[A-Za-z]:\\\S*|(\\N)")
+_ASS_BREAK = re.compile(r"(?<!\S)[A-Za-z]:\\\S*|(\\N)|(\\h)")
 #: Characters that subtitles may write as entities.
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\u00a0": "&nbsp;"}
 _ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|quot|apos|#\d{1,7}|#x[0-9A-Fa-f]{1,6});")
@@ -66,7 +66,8 @@ class Subtitles(Spliced):
 
     def _raw(self, begin: int, end: int) -> str:
         """A text as it is written, with its lines, at the places of the file."""
-        return _ASS_BREAK.sub(lambda match: " \n" if match[1] else match[0], self.source[begin:end])
+        as_read = lambda match: " \n" if match[1] else "\u00a0\u2060" if match[2] else match[0]  # noqa: E731  (of equal length)
+        return _ASS_BREAK.sub(as_read, self.source[begin:end])
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         """What of a text a model does not see."""
@@ -100,13 +101,17 @@ class Subtitles(Spliced):
             text = balanced(text, soft + 1)
         written = self.source[place.begin : place.end]
         out = render(place, text, partial(self._encode, written))
+        if "\\h" in written:
+            out = out.replace("\u00a0\u2060", "\\h").replace("\u00a0", "\\h")
         if "\n" not in written and "\n" in source:
-            return re.sub(r"[ \t]*\n", r"\\N", out)
+            return re.sub(r"(?<![ \t])[ \t]*\n", r"\\N", out)
         return out.replace("\n", "\r\n") if "\r\n" in source and "\r\n" not in out else out
 
     def _encode(self, written: str, text: str) -> str:
-        """Text as the file writes it: with the entities that stand in this subtitle."""
-        return text.translate({ord(sign): entity for sign, entity in _ENTITIES.items() if entity in written})
+        """Text as the file writes it: with the entities of this subtitle; `&amp;` also if others have it."""
+        ampersand = "&amp;" in written or ("&" not in written and "&amp;" in self.source)
+        used = {sign: entity for sign, entity in _ENTITIES.items() if (ampersand if sign == "&" else entity in written)}
+        return text.translate({ord(sign): entity for sign, entity in used.items()})
 
 
 def _decoded(text: str) -> str:
