@@ -398,8 +398,7 @@ def test_what_nobody_means_is_said_first(data: Path, tmp_path: Path, capsys: pyt
 def test_a_processor_without_bfloat16_is_refused(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, has: bool
 ) -> None:
-    for module in ("train_command", "prepare_run"):
-        monkeypatch.setattr(f"docnmt.core.training.{module}.multiplies_bfloat16", lambda: has)
+    monkeypatch.setattr("docnmt.core.training.start.multiplies_bfloat16", lambda: has)
     command = (data, tmp_path / "run", "--max-update", "2", "--device", "cpu")
     for trial in (("--dry-run",), ()):
         assert train(*command, *trial, "--bf16") == (0 if has else 2)

@@ -296,7 +296,7 @@ _POWERED = (
     "km cm mm dm nm µm μm ft in yd mi kg ms ns ha kn mc dx dy dt xy ab gt vt pr πr"
 )
 _POWERS = frozenset(_POWERED.split())
-_LAST_WORD = re.compile(r"[^\W\d_]+\Z")
+_LAST_WORD = re.compile(r"(?<![^\W\d_])[^\W\d_]+\Z")
 #: Steps that are looked through for what a reference touches, and letters of it.
 _NEAR = 40
 #: The first letter of scripts in which a word may have one.
