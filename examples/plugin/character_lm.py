@@ -9,9 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from docnmt.core.tasks.task import TaskState
-from docnmt.options import option
-from docnmt.registry import register_criterion, register_model, register_task
+from docnmt.plugin import TaskState, option, register_criterion, register_model, register_task
 
 
 class Batch(NamedTuple):
