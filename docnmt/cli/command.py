@@ -402,6 +402,8 @@ def run(
     words = list(sys.argv[1:] if argv is None else argv)
     launch.command = prog
     came: list[str] = []
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (for the rest of the process)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # text is UTF-8 in every locale
     if place().rank and prog not in SHARING:

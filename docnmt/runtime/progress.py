@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
+import select
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO
 
 #: Seconds between two updates, on a terminal and in a log.
 TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
+#: Bytes that a pipe takes without waiting if it says that it takes any, with room for a note (PIPE_BUF is 512 or more).
+ATOMIC = 400
 
 
 def format_count(value: float) -> str:
@@ -167,3 +171,45 @@ def waiting(label: str, *, file: TextIO | None = None) -> Iterator[None]:
         finally:
             done.set()
             thread.join()
+
+
+class _Lasting(io.RawIOBase):
+    """The bytes of a stream. What it cannot take now, or at all, is dropped; what comes next says how much."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._dropped = stream, 0
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the stream's."""
+        return self._stream.fileno()
+
+    def write(self, data: Any, /) -> int:
+        """Write what can be written without waiting."""
+        content = bytes(data)
+        note = b"docnmt-serve: %d bytes of this log were dropped\n" % self._dropped if self._dropped else b""
+        for begin in range(0, len(content), ATOMIC):
+            part = content[begin : begin + ATOMIC]
+            try:
+                if not select.select([], [self._stream], [], 0)[1]:
+                    raise BlockingIOError
+                if note:
+                    self._stream.write(note)
+                    note, self._dropped = b"", 0
+                self._stream.write(part)
+                self._stream.flush()
+            except (OSError, ValueError):
+                self._dropped += len(part)
+        return len(content)
+
+
+def lasting(stream: TextIO) -> TextIO:
+    """Return a text stream that neither fails nor waits: a full device, or a pipe that nobody reads, stops nothing."""
+    binary = getattr(stream, "buffer", None)
+    if binary is None:
+        return stream
+    raw = getattr(binary, "raw", binary)  # a buffer would keep what could not be written, and fail again
+    return io.TextIOWrapper(io.BufferedWriter(_Lasting(raw)), "utf-8", "backslashreplace", line_buffering=True)

@@ -190,6 +190,21 @@ def test_more_than_is_allowed_is_counted_before_it_is_split() -> None:
     files.close()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_warning_that_cannot_be_written_costs_no_document() -> None:
+    files, stderr = FileProcesses(1, memory=10**9, seconds=60), os.dup(2)
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        os.dup2(full, 2)
+        files.warm()
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(full)
+    assert isinstance(translate(files, b"a " * 900), Written)  # a sentence that is divided, which is said
+    files.close()
+
+
 def test_the_process_that_reads_imports_no_torch() -> None:
     words = "import sys, docnmt.apps.serve.file_processes; print({'torch', 'starlette'} & {*sys.modules})"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,13 @@ def test_the_words_behind_a_name_are_the_commands(capsys: pytest.CaptureFixture[
             main(words)
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1]
+
+
+def test_a_closed_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)  # as Python starts with 2>&-
+
+    def work(words: list[str]) -> None:
+        print("a note", file=sys.stderr)
+        assert not sys.stderr.isatty()  # as a bar asks
+
+    assert run("docnmt-test", work, []) == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from sample_documents import Model, document, translate
 
 from docnmt.apps.documents.kinds import read
@@ -411,6 +412,9 @@ def chinese(sentence: str) -> str:
         ("xlf", XLF.format(UNIT.format("A dog sees. A cat.")), "狗看到了。一只猫。</target>"),
         ("po", entry("A dog sees. A cat."), 'msgstr "狗看到了。一只猫。"'),
         ("docx", word(paragraph(text("A dog sees. A cat."))), "狗看到了。一只猫。"),
+        ("txt", "1. A dog sees.\n", "1. 狗看到了。\n"),
+        ("md", "# A dog sees. {#a-dog}\n", "# 狗看到了。 {#a-dog}\n"),
+        ("md", "A dog sees. {#a}\n===\n", "狗看到了。 {#a}\n===\n"),
     ],
 )
 def test_nothing_stands_between_sentences_of_a_script_without_spaces(
@@ -420,6 +424,27 @@ def test_nothing_stands_between_sentences_of_a_script_without_spaces(
     if kind == "docx":
         out = zipfile.ZipFile(io.BytesIO(out)).read("word/document.xml")
     assert expected in out.decode()
+
+
+@pytest.mark.parametrize(
+    ("source", "formats"),
+    [("**A dog sees.** A cat.", ["strong"]), ("_A dog sees._ **A cat.** Go.", ["em", "strong"])],
+)
+def test_emphasis_of_a_sentence_is_read_again_without_the_space_behind_it(source: str, formats: list[str]) -> None:
+    """CommonMark ends no emphasis at `。**` before a letter."""
+    out = translate(document("md", source), Model(chinese)).decode()
+    (inline,) = (token for token in MarkdownIt().parse(out) if token.type == "inline")
+    opened = [token.type.removesuffix("_open") for token in inline.children or () if token.nesting > 0]
+    assert opened == formats
+    text_of = "".join(token.content for token in inline.children or ())
+    assert text_of == translate(document("txt", re.sub("[*_]", "", source)), Model(chinese)).decode()
+
+
+def test_the_attributes_of_a_heading_are_no_text() -> None:
+    model = Model()
+    out = translate(document("md", "# dog {#dog}\n\n### A `x` {: .b #c }\n"), model).decode()
+    assert out == "# DOG {#dog}\n\n### A `x` {: .b #c }\n"
+    assert [sentence.text for sentence in model.asked[0]] == ["dog", "A x"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
@@ -593,6 +594,7 @@ _END = re.compile(r"\r\n?|\n")
 _RISKY = re.compile(r"([\\`*_\[\]<>&~$^])")
 _RISKY_START = re.compile(r"^(\s*\d*)([#+\-.):=>|])")
 _CLOSING = re.compile(r"(?<![^ \t])#+[ \t]*\Z")  # at the end of a heading it is no text
+_HEADING_ATTRIBUTES = re.compile(r"(?<![ \t])[ \t]+\{:?[ \t]*[#.][^{}\n]*\}[ \t]*\Z")  # nor are {#name .class} there
 #: The box of a task, at the beginning of an item.
 _BOX = re.compile(r"\[[ xX]\][ \t]+")
 #: An escaped bracket at the beginning of a line, which would begin a formula.
@@ -615,6 +617,28 @@ def _escaped(piece: str) -> str:
     parts = _TEMPLATE.split(piece)
     parts[::2] = [_RISKY.sub(r"\\\1", part).replace("\\<", "&lt;").replace("\\>", "&gt;") for part in parts[::2]]
     return _RISKY_START.sub(r"\1\\\2", "".join(parts))  # above: not all readers know < and > with a backslash
+
+
+def _starred(place: _Written) -> _Written:
+    """The same with `*` for `_`, which is no emphasis inside a word."""
+    stars = [(a.replace("_", "*"), b.replace("_", "*")) if a.strip("_") == "" else (a, b) for a, b in place.raws]
+    return replace(place, raws=stars)
+
+
+def _around_letters(place: _Written, text: Translated) -> Translated:
+    """The same with emphasis from its first letter to its last: behind `**注意：` no `**` ends it before a letter."""
+    steps = [0] * (len(text.text) + 1)
+    for raw, (begin, end) in zip(place.raws, text.spans, strict=True):
+        if begin < end and raw[0].strip("*_~"):  # emphasis does not end inside of a link
+            steps[begin], steps[end] = steps[begin] + 1, steps[end] - 1
+    letters = [at for at, depth in enumerate(accumulate(steps[:-1])) if depth or text.text[at].isalnum()]
+    spans = []
+    for raw, (begin, end) in zip(place.raws, text.spans, strict=True):
+        first, behind = bisect_left(letters, begin), bisect_left(letters, end)
+        if raw[0] and not raw[0].strip("*_~") and first < behind:
+            begin, end = letters[first], letters[behind - 1] + 1
+        spans.append((begin, end))
+    return Translated(text.text, tuple(spans))
 
 
 def _behind_a_word(place: SegmentPlace, text: Translated) -> Translated:
@@ -687,6 +711,11 @@ class Markdown(Spliced):
             return []
         box = _BOX.match(token.content) if inside == ["list_item", "paragraph"] else None
         match = ALERT.match(token.content) or box
+        attributes = _HEADING_ATTRIBUTES.search(token.content) if inside[-1:] == ["heading"] else None
+        if attributes:
+            (part,) = self.parser.parseInline(token.content[: attributes.start()], self.env)
+            part.map, part.meta = token.map, {"behind": attributes[0].rstrip()}
+            return [part]
         if match is None:
             return [token]
         title, _, text = token.content[match.end() :].partition("\n")
@@ -702,14 +731,16 @@ class Markdown(Spliced):
         """Where the lines of a paragraph stand in the file; none if they do not, as with tabs inside of a quotation."""
         assert token.map is not None
         found = []
-        for number, content in enumerate(token.content.split("\n")):
+        contents = token.content.split("\n")
+        for number, content in enumerate(contents):
             begin, end = starts[token.map[0] + number], starts[token.map[0] + number + 1]
             text = content.strip()
+            behind = token.meta.get("behind", "") if number == len(contents) - 1 else ""
             if cell is not None:
                 text = text.replace("|", "\\|")
                 at = self.source.find(text, cell, end)
             else:
-                at = self.source.rfind(text, begin, end)
+                at = self.source.rfind(text + behind, begin, end)
             if at < 0:
                 return []
             found.append(Line(at, at + len(text)))
@@ -768,10 +799,12 @@ class Markdown(Spliced):
             text = _behind_a_word(place, text)
         bare = replace(place, raws=[("", "") if raw[1].startswith(raw[0]) else raw for raw in place.raws])
         out = ""
-        for each in (place, bare) if bare.raws != place.raws else (place,):  # signs of emphasis may be read as text
+        ways = [(place, text)]  # signs of emphasis may be read as text
+        ways += [(_starred(place), _around_letters(place, text)), (bare, text)] if bare.raws != place.raws else []
+        for each, whole in ways:
             for escape in (always, lambda piece: always(_escaped(piece))):
-                out = render(each, text, escape)
-                if self._reads(out, each, text):
+                out = render(each, whole, escape)
+                if self._reads(out, each, whole):
                     return out
         return _BRACKET.sub(r"\1&#91;", out)
 

@@ -30,6 +30,7 @@ from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence, changing_text, translated
 from docnmt.apps.documents.text import PlainText
 from docnmt.core.split_sentences import splitter, whole_lines
+from docnmt.runtime.progress import lasting
 from docnmt.runtime.system import UserError
 
 #: A process that has so many bytes in memory ends after its document, so that idle ones stay small.
@@ -442,6 +443,8 @@ def main() -> None:
     global _seconds
     number, memory, _seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     connection = Connection(number)
+    if sys.stderr is not None:
+        sys.stderr = lasting(sys.stderr)  # a warning that cannot be written ends no document
     for limit, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0)):
         with contextlib.suppress(ValueError, OSError):  # not every system has it
             resource.setrlimit(limit, (most, most))

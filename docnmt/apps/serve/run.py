@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import io
 import ipaddress
 import os
 import resource
-import select
 import signal
 import socket
 import stat
@@ -19,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, BinaryIO, TextIO
 
 import h11
 import uvicorn
@@ -32,12 +29,11 @@ from docnmt.apps.serve.routes import build
 from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service, share
 from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.runtime.progress import lasting
 from docnmt.runtime.system import UsageError, UserError
 
 #: Seconds in which a client must have sent the head of a request, and must read some of an answer that waits for it.
 IDLE = 15.0
-#: Bytes that a pipe takes without waiting if it says that it takes any, with room for a note (PIPE_BUF is 512 or more).
-ATOMIC = 400
 #: Open files beside those of connections: of the model, of documents' processes, of the system's libraries.
 FILES = 200
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -246,48 +242,6 @@ def most_connections(wanted: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
         soft = enough
     return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - FILES))
-
-
-class _Lasting(io.RawIOBase):
-    """The bytes of a stream. What it cannot take now, or at all, is dropped; what comes next says how much."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._dropped = stream, 0
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def fileno(self) -> int:
-        """Return the stream's."""
-        return self._stream.fileno()
-
-    def write(self, data: Any, /) -> int:
-        """Write what can be written without waiting."""
-        content = bytes(data)
-        note = b"docnmt-serve: %d bytes of this log were dropped\n" % self._dropped if self._dropped else b""
-        for begin in range(0, len(content), ATOMIC):
-            part = content[begin : begin + ATOMIC]
-            try:
-                if not select.select([], [self._stream], [], 0)[1]:
-                    raise BlockingIOError
-                if note:
-                    self._stream.write(note)
-                    note, self._dropped = b"", 0
-                self._stream.write(part)
-                self._stream.flush()
-            except (OSError, ValueError):
-                self._dropped += len(part)
-        return len(content)
-
-
-def lasting(stream: TextIO) -> TextIO:
-    """Return a text stream that neither fails nor waits: a full device, or a pipe that nobody reads, stops nothing."""
-    binary = getattr(stream, "buffer", None)
-    if binary is None:
-        return stream
-    raw = getattr(binary, "raw", binary)  # a buffer would keep what could not be written, and fail again
-    return io.TextIOWrapper(io.BufferedWriter(_Lasting(raw)), "utf-8", "backslashreplace", line_buffering=True)
 
 
 def listen(host: str, port: int) -> socket.socket:
