@@ -43,7 +43,7 @@ VARYING = [
     (r"TREE/docnmt/[\w/]+\.py(:\d+)?", "MODULE"), (r"(?m)^(\[?[WEI]\d{4}|.* TIME left).*\n", ""),
 ]  # fmt: skip
 CLOCK = {"seconds", "encoding s", "classifier s", "wall", "speed", "time", "created", "id", "tokens_per_second"}
-CLOCK |= {"idle", "peak_memory", "version", "xxh3"}
+CLOCK |= {"idle", "busy", "slowest", "peak_memory", "version", "xxh3"}
 
 
 def write_inputs(root: Path, lines: int) -> None:

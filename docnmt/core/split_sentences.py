@@ -481,6 +481,8 @@ def _ends(before: str, match: re.Match[str], language: str) -> tuple[bool, bool]
     last = _LAST_WORD.search(before)
     word = last[0] if last else ""
     if word.isdigit():
+        if len(word) <= 3 and match.string[: match.start()].strip() == word:  # `1. Create a folder.` is one item
+            return False, True
         counted = re.search(r"\.\s+\d+$", before) is not None  # `S. 5.` is no ordinal
         ordinal = not counted and len(word) <= 2 and language in _ORDINAL_LANGUAGES
         return not lower and not ordinal, ordinal or lower

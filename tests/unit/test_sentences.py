@@ -17,6 +17,7 @@ from docnmt.runtime.languages import joined
 #: Each case: language and the sentences that must come back from them joined by a space.
 CASES = [
     ("en", ["It rained.", "We stayed in."]),
+    ("en", ["1. Create a folder.", "It is empty."]),
     ("en", ["Mr. Smith met Dr. Jones on Jan. 3 in St. Ives.", "They talked."]),
     ("en", ["See Fig. 3 and No. 7 on pp. 12 ff. of the book.", "Then go on."]),
     ("en", ["J. R. R. Tolkien wrote it."]),
