@@ -108,3 +108,18 @@ FREE = sorted(path for path in CHAPTERS if path.startswith((*AT_ONCE, *CONFIGS, 
 def test_no_torch_where_a_command_must_answer_at_once(path: str) -> None:
     for chapter in {path, *reached(path)}:
         assert "torch" not in imported(chapter, at_the_top=True)[1], f"{path} imports {chapter}, which imports torch"
+
+
+@pytest.mark.parametrize("path", sorted(CHAPTERS))
+def test_a_chapter_has_each_name_once(path: str) -> None:
+    """Else the second definition would also be taken by what was written for the first."""
+    names: list[str] = []
+    for node in ast.parse((PACKAGE / path).read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if not any("overload" in ast.unparse(decorator) for decorator in node.decorator_list):
+                names.append(node.name)
+        elif isinstance(node, ast.Assign):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.append(node.target.id)
+    assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
