@@ -412,7 +412,6 @@ def chinese(sentence: str) -> str:
         ("xlf", XLF.format(UNIT.format("A dog sees. A cat.")), "狗看到了。一只猫。</target>"),
         ("po", entry("A dog sees. A cat."), 'msgstr "狗看到了。一只猫。"'),
         ("docx", word(paragraph(text("A dog sees. A cat."))), "狗看到了。一只猫。"),
-        ("txt", "1. A dog sees.\n", "1. 狗看到了。\n"),
         ("md", "# A dog sees. {#a-dog}\n", "# 狗看到了。 {#a-dog}\n"),
         ("md", "A dog sees. {#a}\n===\n", "狗看到了。 {#a}\n===\n"),
     ],

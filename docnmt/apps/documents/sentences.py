@@ -158,7 +158,7 @@ def without_placeholders(text: str, flags: tuple[str, ...]) -> str:
 
 
 #: One of these stands in all that is looked for.
-_ANY = re.compile(r"[@/\\#%<>{}$`\[\]|&~_\u2600-\u27bf\U0001f1e6-\U0001faff]|(?<!\w)[-:]|:\w|\.\w")
+_ANY = re.compile(r"[@/\\#%<>{}$`\[\]|&~_\u2600-\u27bf\U0001f1e6-\U0001faff]" rf"|(?<!{SPACED})[-:]|:\w|\.\w")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
