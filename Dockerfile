@@ -6,8 +6,14 @@ FROM ${BASE} AS build
 ARG TORCH_INDEX
 RUN python -m venv /opt/docnmt \
     && /opt/docnmt/bin/pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch
+# What docnmt needs comes before its source, so that a change of the source installs nothing else again.
+COPY pyproject.toml /src/
+RUN /opt/docnmt/bin/python -c "import tomllib; project = tomllib.load(open('/src/pyproject.toml', 'rb'))['project']; \
+    extras = project['optional-dependencies']; \
+    print(*project['dependencies'], *extras['serve'], *extras['documents'], sep='\n')" > /tmp/requirements.txt \
+    && /opt/docnmt/bin/pip install --no-cache-dir -r /tmp/requirements.txt
 COPY . /src
-RUN /opt/docnmt/bin/pip install --no-cache-dir '/src[serve,documents]'
+RUN /opt/docnmt/bin/pip install --no-cache-dir --no-deps /src
 
 FROM ${BASE}
 COPY --from=build /opt/docnmt /opt/docnmt

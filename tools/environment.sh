@@ -36,7 +36,7 @@ import sys
 
 root, extra = sys.argv[1:]
 modules = {"plot": ["matplotlib"]}
-modules["test"] = ["pytest", "hypothesis", "xdist", "sklearn", "scipy", "matplotlib", "mdit_py_plugins", "deepl", "openai"]
+modules["test"] = ["pytest", "hypothesis", "xdist", "babel", "sklearn", "scipy", "matplotlib", "mdit_py_plugins", "deepl", "openai"]
 modules["docs"] = ["sphinx", "myst_parser", "furo", "translate", "mdit_py_plugins", "starlette"]
 modules["dev"] = [*modules["test"], *modules["docs"], "ruff", "mypy"]
 docnmt = importlib.util.find_spec("docnmt")

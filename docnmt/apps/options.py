@@ -276,7 +276,7 @@ class TranslateConfig:
     splitter: Literal["auto", "rules", "sentencex"] = option(
         "auto",
         "what splits lines into sentences: docnmt's rules, made for English and German; the package sentencex "
-        "(docnmt[sentencex]), mended by these rules; auto: sentencex for all other languages",
+        "(docnmt[documents]), mended by these rules; auto: sentencex for all other languages",
         needs=Needs("input_format", Except(("corpus",))),
     )
     protect: bool = option(

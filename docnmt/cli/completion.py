@@ -111,7 +111,7 @@ def main(given: Given) -> None:
     try:
         import shtab
     except ImportError as error:
-        raise UserError("docnmt-completion needs an extra: pip install 'docnmt[completion]'") from error
+        raise UserError("docnmt-completion needs shtab: pip install shtab") from error
 
     for command, body in commands():
         print(shtab.complete(parser_of(command, body), config.shell))

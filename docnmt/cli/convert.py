@@ -18,7 +18,7 @@ hf-marian    a folder of Hugging Face transformers' MarianMTModel and MarianToke
              (weights in model.safetensors; pickles are not opened)
 ctranslate2  a folder for CTranslate2's Translator, written only (pip install 'docnmt[convert]')
 onnx         two graphs, encoder.onnx and step.onnx, for onnxruntime and others, written only
-             (pip install 'docnmt[onnx]')
+             (pip install 'docnmt[convert]')
 hub-folder   a checkpoint with a card, to be uploaded to the Hugging Face hub; of document models, too
 
 Folders of M2M100, NLLB and mBART-50, models of many languages, are read only. Both models compute the same numbers.

@@ -81,7 +81,7 @@ def _decompressor(path: Path) -> Callable[[], _Decompressor] | None:
     try:
         import zstandard
     except ImportError as error:
-        raise UserError(f"{path}: reading .zst files needs an extra: pip install 'docnmt[tables]'") from error
+        raise UserError(f"{path}: reading .zst files needs an extra: pip install 'docnmt[documents]'") from error
     return lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
 
 

@@ -294,9 +294,9 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
             note = f"note: sentences of '{language}' are found by sentencex"
         except ImportError as error:
             if name == "sentencex":
-                raise UserError("--splitter sentencex needs an extra: pip install 'docnmt[sentencex]'") from error
+                raise UserError("--splitter sentencex needs an extra: pip install 'docnmt[documents]'") from error
             note = f"note: sentences of '{language}' are found by docnmt's rules, made for English and German; for more"
-            note += " languages: pip install 'docnmt[sentencex]'"
+            note += " languages: pip install 'docnmt[documents]'"
         if name == "auto" and code and code not in f"en de {_SENTENCEX} {_PLAIN_MARKS}".split():
             note = f"note: neither docnmt nor sentencex has rules for '{language}'; common marks end its sentences"
 

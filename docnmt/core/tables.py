@@ -484,7 +484,7 @@ class ParquetTable:
             import pyarrow
             import pyarrow.parquet
         except ImportError as error:
-            raise UserError(f"{path}: reading Parquet files needs an extra: pip install 'docnmt[tables]'") from error
+            raise UserError(f"{path}: reading Parquet files needs an extra: pip install 'docnmt[documents]'") from error
         self.name, self._progress, self._failures = str(path), progress, (pyarrow.ArrowException, OSError)
         self._bytes, self._digest = 0, hashlib.sha256()
         content: Path | IO[bytes] = path

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, cast
+from typing import Any, Generic, Protocol, Self, cast
 
 import torch
 from torch import Tensor, nn
-from typing_extensions import Self, TypeVar
+from typing_extensions import TypeVar
 
 from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.functional.kernels import takes_kernels

@@ -205,7 +205,7 @@ def fetched(path: str | Path) -> Path:
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
-        raise UserError(f"{path}: needs huggingface_hub; pip install 'docnmt[hub]'") from error
+        raise UserError(f"{path}: needs huggingface_hub; pip install 'docnmt[convert]'") from error
     try:
         return Path(snapshot_download(found[1], revision=found[2], allow_patterns=list(_FILES)))
     except (OSError, ValueError) as error:
@@ -507,7 +507,7 @@ def picture_form(option: str, path: Path) -> str:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UserError("pictures need matplotlib: pip install 'docnmt[plot]'") from error
+        raise UserError("pictures need matplotlib: pip install 'docnmt[evaluation]'") from error
     form = path.suffix.lstrip(".").lower() or "png"
     if form not in (forms := Figure().canvas.get_supported_filetypes()):
         raise UserError(f"{option} {path}: there is no picture form .{form}; there are {', '.join(forms)}")

@@ -5,7 +5,7 @@
 
 A line without a match of LEAST stays as it is, in the source language. Scores are of the whole text, of its lines that
 are not seen in training, and of its documents with less than a tenth of their lines seen (seen.py). What a memory adds
-to a system: translation_memory.py. Needs rapidfuzz (docnmt[study]).
+to a system: translation_memory.py. Needs rapidfuzz (docnmt[test]).
 """
 
 from __future__ import annotations

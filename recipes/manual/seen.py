@@ -6,7 +6,7 @@
 Only source sides are read: a sentence a line, an empty line between documents. A line is seen if a line of training is
 the same after normalisation: NFKC, lower case, and only words, without punctuation. It is nearly seen if its similarity
 to a line of training is at least .9: 1 - (words to insert, delete or replace) / (words of the longer one). A line of
-fewer than ten words is nearly seen only if it is seen. Needs rapidfuzz (docnmt[study]).
+fewer than ten words is nearly seen only if it is seen. Needs rapidfuzz (docnmt[test]).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ try:
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
 except ImportError:
-    sys.exit("seen.py: error: needs rapidfuzz; pip install 'docnmt[study]'")
+    sys.exit("seen.py: error: needs rapidfuzz; pip install 'docnmt[test]'")
 
 _WORD = re.compile(r"\w+")
 #: Similarity from which on a line is nearly seen, and the share of seen lines below which a document is new.

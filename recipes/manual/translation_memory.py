@@ -9,7 +9,7 @@ is like one of the memory takes that one's translation instead of the system's. 
 that stay: 1 - (words to insert, delete or replace) / (words of the longer one). Of equally similar sentences the
 nearest before it wins, those of its document first. The best of several thresholds is to be chosen on another text than
 the one that is reported; --out then writes the translation, for docnmt-generate --paired. Needs rapidfuzz
-(docnmt[study]).
+(docnmt[test]).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ try:
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
 except ImportError:
-    sys.exit("translation_memory.py: error: needs rapidfuzz; pip install 'docnmt[study]'")
+    sys.exit("translation_memory.py: error: needs rapidfuzz; pip install 'docnmt[test]'")
 
 from docnmt.core.read_corpus import side
 from docnmt.core.scoring.metrics import Scores, bleu_tokenizer, evaluate

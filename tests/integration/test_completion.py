@@ -10,7 +10,7 @@ import pytest
 
 from docnmt.cli.completion import commands, main
 
-pytest.importorskip("shtab", reason="needs docnmt[completion]")
+pytest.importorskip("shtab", reason="needs shtab")
 
 
 @pytest.fixture(scope="module")

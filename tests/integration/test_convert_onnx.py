@@ -22,7 +22,7 @@ from docnmt.core.tokenizer import BOS, BRK, EOS, MASK
 from docnmt.core.training.checkpoint import load_model
 
 for needed in ("onnxruntime", "onnx", "onnxscript"):
-    pytest.importorskip(needed, reason="needs docnmt[onnx]")
+    pytest.importorskip(needed, reason="needs docnmt[convert]")
 
 #: Options of models.
 SHAPES: list[dict[str, Any]] = [

@@ -271,7 +271,7 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: P
             elif "ctranslate2" in command.words and find_spec("ctranslate2") is None:
                 pytest.skip(f"{command}: needs ctranslate2")
             elif "onnx" in command.words and find_spec("onnxscript") is None:
-                pytest.skip(f"{command}: needs docnmt[onnx]")
+                pytest.skip(f"{command}: needs docnmt[convert]")
             elif (
                 "onnx" in command.words
             ):  # the files, which torch takes long to write, are tested in test_convert_onnx*

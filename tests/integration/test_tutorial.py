@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-nbformat = pytest.importorskip("nbformat", reason="needs nbclient and ipykernel: pip install 'docnmt[notebook]'")
-nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel: pip install 'docnmt[notebook]'")
-pytest.importorskip("ipykernel", reason="needs ipykernel: pip install 'docnmt[notebook]'")
+nbformat = pytest.importorskip("nbformat", reason="needs nbclient and ipykernel: pip install 'docnmt[test]'")
+nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel: pip install 'docnmt[test]'")
+pytest.importorskip("ipykernel", reason="needs ipykernel: pip install 'docnmt[test]'")
 TUTORIAL = Path(__file__).parents[2] / "docs" / "guide" / "tutorial.ipynb"
 
 

@@ -321,7 +321,7 @@ def test_what_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    assert "needs an extra: pip install 'docnmt[tables]'" in problem(write(tmp_path / name, "x"))
+    assert "needs an extra: pip install 'docnmt[documents]'" in problem(write(tmp_path / name, "x"))
 
 
 @pytest.mark.parametrize(

@@ -93,4 +93,4 @@ def test_what_cannot_be_drawn_is_said_before_the_work(
     assert "--plot needs --by" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert command.main([*arguments, f"{tmp_path}/by.png"]) == 1
-    assert "pip install 'docnmt[plot]'" in capsys.readouterr().err
+    assert "pip install 'docnmt[evaluation]'" in capsys.readouterr().err

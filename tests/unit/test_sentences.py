@@ -96,7 +96,7 @@ SCRIPTS = [
 @pytest.mark.parametrize("name", ["rules", "sentencex", "auto"])
 @pytest.mark.parametrize(("language", "text"), SCRIPTS)
 def test_sentences_of_all_scripts_are_found_by_either_splitter(language: str, text: str, name: str) -> None:
-    pytest.importorskip("sentencex", reason="needs docnmt[sentencex]")
+    pytest.importorskip("sentencex", reason="needs docnmt[documents]")
     assert splitter(name, language)(joined(text.split("|"))) == text.split("|")
 
 
@@ -105,7 +105,7 @@ ALL = sorted({mark for _, text in SCRIPTS for mark in text if not mark.isalnum()
 
 @given(st.text(alphabet=st.sampled_from(ALL), max_size=60), st.sampled_from(["zh", "ja", "fr", "my", "nl", "el"]))
 def test_nothing_is_lost_by_sentencex(line: str, language: str) -> None:
-    pytest.importorskip("sentencex", reason="needs docnmt[sentencex]")
+    pytest.importorskip("sentencex", reason="needs docnmt[documents]")
     assert "".join("".join(splitter("sentencex", language)(line)).split()) == "".join(line.split())
 
 
@@ -133,7 +133,7 @@ def test_the_splitter_is_chosen_by_the_language_and_named_once(
     assert [splitter("auto", "fr")("Un chien. Un chat.") for _ in range(2)] == [["Un chien.", "Un chat."]] * 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "'fr'" in line
-    assert "pip install 'docnmt[sentencex]'" in line
+    assert "pip install 'docnmt[documents]'" in line
 
 
 def test_where_sentencex_fails_the_rules_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_where_sentencex_fails_the_rules_go_on(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("text", ["“", "« ", "'", "。”", ". . ", "a.1 ", "[1].", "你!"])
 def test_sentencex_takes_linear_time(text: str) -> None:
     """Alone it takes the square of the number of quotes that are not closed."""
-    pytest.importorskip("sentencex", reason="needs docnmt[sentencex]")
+    pytest.importorskip("sentencex", reason="needs docnmt[documents]")
     times = []
     for length in (20_000, 320_000):
         line, begun = text * (length // len(text)), time.process_time()

@@ -154,7 +154,7 @@ def test_a_client_has_a_share_of_the_connections(monkeypatch: pytest.MonkeyPatch
         for reader, writer in connections:
             try:
                 closed.append(await asyncio.wait_for(reader.read(1), 0.5) == b"")
-            except asyncio.TimeoutError:  # before Python 3.11 another one
+            except TimeoutError:  # before Python 3.11 another one
                 closed.append(False)
             except ConnectionResetError:
                 closed.append(True)

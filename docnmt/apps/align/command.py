@@ -51,7 +51,7 @@ def detected(side: list[AlignedSide], path: Path, name: str) -> str:
     except ImportError as error:
         raise UsageError(
             f"{name} is required: {path} does not name its language, and py3langid, which would find it, is not "
-            "installed; pip install 'docnmt[langid]'"
+            "installed; pip install 'docnmt[documents]'"
         ) from error
     text = " ".join(text for each in side for text in each.texts)[:20_000]
     return str(classify(text)[0])

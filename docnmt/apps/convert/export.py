@@ -444,7 +444,7 @@ def require_onnx() -> None:
         try:
             importlib.import_module(name)
         except ImportError as error:
-            raise UserError(f"--to onnx: {name} is not installed; pip install 'docnmt[onnx]'") from error
+            raise UserError(f"--to onnx: {name} is not installed; pip install 'docnmt[convert]'") from error
 
 
 def write_onnx(sentence: SentenceModel, folder: Path) -> None:

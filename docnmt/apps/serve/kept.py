@@ -13,7 +13,7 @@ import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -339,7 +339,7 @@ class Glossaries:
             raise Refused(413, "too_long", f"entries: expected at most {MOST_TERMS:,} terms, got {lines:,} lines")
         check_text(asked.name + asked.entries, "glossary")
         glossary, terms = await asyncio.to_thread(lambda: wished_terms(self._service, _entries(asked), "entries"))
-        created = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         pair = asked.source_lang.lower(), asked.target_lang.lower()
         kept = Kept(
             id=str(uuid.uuid4()), client=request.state.client, owner=owner_of(request), name=asked.name,

@@ -59,7 +59,7 @@ from docnmt.registry import FUSIONS, POSITIONS
 from docnmt.runtime.system import UsageError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from docnmt.modules.attention import LinearSelfAttention
 

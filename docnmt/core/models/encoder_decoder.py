@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, NotRequired, Protocol, Self, TypeAlias, TypedDict, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from typing_extensions import NotRequired, Self, TypeIs, Unpack
+from typing_extensions import TypeIs, Unpack
 
 from docnmt.core.batch import PackedText, TranslationBatch, join_begins
 from docnmt.core.tokenizer import BOS, BRK, Tokenizer

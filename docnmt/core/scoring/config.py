@@ -174,7 +174,7 @@ class AnswersConfig:
     last_sentence: str | None = option(
         None,
         "the lines have the context's translation first: search only their last sentences, by ctxpro's rules for this "
-        "language; needs the extra docnmt[ctxpro]",
+        "language; needs the extra docnmt[evaluation]",
         metavar="LANG",
         basic=True,
     )

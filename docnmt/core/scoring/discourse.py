@@ -618,7 +618,7 @@ def _last_sentence(language: str) -> Callable[[str], str]:
     try:
         from sentence_splitter import SentenceSplitter, SentenceSplitterException
     except ImportError as error:
-        raise UserError("--last-sentence needs sentence-splitter: pip install 'docnmt[ctxpro]'") from error
+        raise UserError("--last-sentence needs sentence-splitter: pip install 'docnmt[evaluation]'") from error
     try:
         split = SentenceSplitter(language=language).split
     except SentenceSplitterException as error:

@@ -19,7 +19,7 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from docnmt.core.batch import plan_batches
@@ -38,7 +38,7 @@ from docnmt.registry import ARCHITECTURES, MODELS, imported
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import graphs_wished
 from docnmt.runtime.launch import processors
-from docnmt.runtime.system import Count, UsageError, UserError, checked
+from docnmt.runtime.system import Count, UserError, checked
 
 if TYPE_CHECKING:
     from docnmt.core.training.graphed import FilledBatch, GraphedUpdates
@@ -547,16 +547,6 @@ def seed_everything(seed: int, update: int, batch: int = 0) -> None:
 #
 # Each layer is gathered when a pass needs it and freed afterwards. Parameters outside all layers, such as the output
 # weights, are gathered around the whole loss: so a criterion can read them outside the model's `forward`.
-
-
-def check_sharding() -> None:
-    """Check that torch supports `--shard`.
-
-    Raises:
-      UsageError: this torch cannot add up gradients of parameters that only some ranks' batches use.
-    """
-    if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
-        raise UsageError(f"--shard needs a newer torch than {torch.__version__} (2.13 has what it takes)")
 
 
 class ShardedLoss(nn.Module):

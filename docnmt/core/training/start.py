@@ -354,9 +354,8 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
         replace_linear(model, TrainedLinear)
     sharded: ShardedLoss | None = None
     if limits.shard and ranks.world() > 1:
-        from docnmt.core.training.run import ShardedLoss, check_sharding
+        from docnmt.core.training.run import ShardedLoss
 
-        check_sharding()
         sharded = ShardedLoss(model, criterion, device)
     optimizer = build_optimizer(config["optimization"], model, learning_rate_scales(model, training))
     run = Run(config, folder, task, model, criterion, optimizer, device, state, start=start, sharded=sharded)

@@ -185,7 +185,7 @@ class FaissIndex:
         try:
             import faiss
         except ImportError as error:
-            raise UserError("--backend faiss: not installed: pip install 'docnmt[faiss]', or omit --backend") from error
+            raise UserError("--backend faiss: not installed: pip install faiss-cpu, or omit --backend") from error
         self.binary = rows.dtype == np.uint8
         width = rows.shape[1]
         self.flat = faiss.IndexBinaryFlat(8 * width) if self.binary else faiss.IndexFlatIP(width)

@@ -338,7 +338,7 @@ def stratified_folds(y: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndar
     try:
         from sklearn.model_selection import StratifiedKFold
     except ImportError as error:
-        raise UserError("SentEval's folds need scikit-learn: pip install 'docnmt[study]'") from error
+        raise UserError("SentEval's folds need scikit-learn: pip install 'docnmt[evaluation]'") from error
     return list(StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), y))
 
 
@@ -434,7 +434,7 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
     try:
         from scipy.stats import rankdata
     except ImportError as error:
-        raise UserError("rank correlations need scipy: pip install 'docnmt[study]'") from error
+        raise UserError("rank correlations need scipy: pip install 'docnmt[evaluation]'") from error
     return pearson(rankdata(x), rankdata(y))
 
 
