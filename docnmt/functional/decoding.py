@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from docnmt.functional import SentenceTree
-from docnmt.functional.kernels import takes_kernels
 from docnmt.functional.selection import Keys, SelectionPolicy, SentenceBlocks, in_float32, many_sentences
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.device import INVARIANT_KEYS, to_device
@@ -123,10 +122,6 @@ def attend_listed(q: Tensor, keys: Tensor, values: Tensor, lists: RowLists, adde
 
     q (R, h, d), keys (T, h, d), values (T, h, d_v), added (n,) → (R, h, d_v), in the type of `values`.
     """
-    if q.is_cuda and takes_kernels(q, keys, values):
-        from docnmt.functional.kernels.attention import listed_attention
-
-        return listed_attention(q, keys, values, lists.rows, lists.offsets, added)
     scores = products(q * q.shape[-1] ** -0.5, keys, lists)
     if scores.dtype != torch.float64:
         scores = scores.float()

@@ -195,14 +195,10 @@ class KeyValueCache:
 
     def put(self, key: Tensor, value: Tensor, table: TokenTable) -> None:
         """Write each row's new key and value (R, h, d_h) to its place."""
-        self.make_room(table)
+        if table.moved is not None or self.keys.shape[0] < table.capacity:
+            self.keys, self.values = _fitted(self.keys, table), _fitted(self.values, table)
         places = slice(table.size - key.shape[0], table.size)  # len() of a tensor is slow
         self.keys[places], self.values[places] = key, value
-
-    def make_room(self, table: TokenTable) -> None:
-        """Follow the table where it gave up places, and grow with it."""
-        if table.moved is not None or self.keys.shape[0] < table.capacity:
-            self.keys, self.values = (_fitted(x, table) for x in (self.keys, self.values))
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """The rows' tokens stay where they are."""

@@ -3,7 +3,7 @@
 
     python recipes/gpu/host_syncs.py [--arch hier_cond_transformer_tiny …] [--lines] [--launches]
     python recipes/gpu/host_syncs.py --arch transformer hier_cond_transformer --options="--bf16 --label-smoothing 0.1"
-    DOCNMT_GRAPHS=on python recipes/gpu/host_syncs.py --search --arch transformer
+    python recipes/gpu/host_syncs.py --search --arch transformer
 
 Trains some updates of a toy corpus on a device that computes on the CPU and pretends to be a GPU (`pretended.py` says
 what waits), and counts what the last one does: batch, forward and backward pass, clipping, step and log. `--lines`
@@ -95,10 +95,7 @@ def count(
 
 
 def count_step(data: Path, save_dir: Path, arch: str, options: Sequence[str] = ()) -> Update:
-    """A step of beam search in the middle of a text, four texts at once; results of kernels are zeros.
-
-    With DOCNMT_GRAPHS=on, a step that is a graph.
-    """
+    """A step of beam search in the middle of a text, four texts at once; results of kernels are zeros."""
     from docnmt.cli.train import parse
     from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
     from docnmt.core.search.scheduler import Ensemble

@@ -148,8 +148,8 @@ if has b; then
         result marian.md 25:120 python recipes/gpu/marian.py "$data" --device $device --updates $steps "${measured[@]}" \
             "${marian[@]}"
         result kernels.md 25:90 python recipes/gpu/kernels.py --device $device "${measured[@]}" "${kernels[@]}"
-        for way in on off; do # graphs with kernels; neither
-            result "decoding-$way.md" 25:60 env DOCNMT_GRAPHS=$way DOCNMT_KERNELS=$way python recipes/gpu/decode.py \
+        for way in on off; do # with kernels, without
+            result "decoding-$way.md" 25:60 env DOCNMT_KERNELS=$way python recipes/gpu/decode.py \
                 --device $device "${decoded[@]}" "$data" --arch "transformer$size"
         done
         result attention.md 25:60 python recipes/gpu/gpu.py --device $device "${measured[@]}" attention --words $words

@@ -36,7 +36,6 @@ from docnmt.functional.kernels import MOST_KEPT
 from docnmt.functional.kernels.pointwise import bias_activation
 from docnmt.functional.kernels.attention import choose_sentences
 from docnmt.functional.kernels.attention import chosen_attention
-from docnmt.functional.kernels.attention import attend_span, attend_words, listed_attention
 from docnmt.functional.kernels.pointwise import residual_norm
 from docnmt.functional.kernels.attention import short_attention
 from docnmt.functional.selection import Selection
@@ -61,16 +60,11 @@ for norm in (nn.LayerNorm(512), None):
 product, bias = torch.randn(words, 256, dtype=half, requires_grad=True), torch.zeros(256, requires_grad=True)
 for activation in ("relu", "gelu", "swish"):
     bias_activation(product, bias, activation).sum().backward()
-with torch.no_grad():
-    rows, offsets = torch.zeros(9, dtype=torch.int64), torch.zeros(2 * words + 1, dtype=torch.int64)
-    listed_attention(q, k, v, rows, offsets, torch.zeros(9))
-    attend_words(q, k, v, rows.expand(words, -1), offsets[:words])
-    attend_span(q, k, v, offsets[:words], offsets[:words])
 print(*{name for name, _ in compiled}, max(shared for _, shared in compiled))
 """
 KERNELS = {
     "_attend_short", "_attend_back",
-    "_choose", "_read", "_merge", "_read_back", "_sum_back", "_listed", "_residual_norm",
+    "_choose", "_read", "_merge", "_read_back", "_sum_back", "_residual_norm",
     "_residual_norm_back", "_bias_activation", "_bias_activation_back",
 }  # fmt: skip
 

@@ -18,14 +18,10 @@ if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
 from docnmt.core.training.run import HalfWeights  # noqa: E402
 from docnmt.functional import kernels, packed_attention  # noqa: E402
 from docnmt.functional.conditional import dense_attention, select  # noqa: E402
-from docnmt.functional.decoding import RowLists, attend_listed  # noqa: E402
 from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.attention import (  # noqa: E402
-    attend_span,
-    attend_words,
     choose_sentences,
     chosen_attention,
-    listed_attention,
     short_attention,
 )
 from docnmt.functional.kernels.pointwise import bias_activation, residual_norm  # noqa: E402
@@ -321,53 +317,6 @@ def test_sentences_that_nobody_chose_have_no_gradient_and_are_not_read() -> None
     assert all(torch.isfinite(x.grad).all() for x in leaves if x.grad is not None)
     assert not leaves[1].grad[3:43].any()  # type: ignore[index]
     assert not leaves[0].grad[7].any()  # type: ignore[index]
-
-
-@pytest.mark.parametrize(("width", "wide"), [(16, 16), (24, 40)])
-@pytest.mark.parametrize("adds", [False, True])
-def test_attention_to_lists_of_rows(width: int, wide: int, adds: bool) -> None:
-    """Empty lists, one row, more than two blocks; values elsewhere are NaN."""
-    torch.manual_seed(0)
-    begins = torch.tensor([[[0, 7], [0, 3]], [[40, 0], [5, 60]], [[9, 9], [0, 0]]])
-    lengths = torch.tensor([[[3, 1], [150, 2]], [[1, 0], [60, 30]], [[0, 0], [128, 64]]])
-    lists = RowLists.of_spans(begins, lengths)
-    q, keys, values = torch.randn(3, 2, width), torch.randn(200, 2, width), torch.randn(200, 2, wide)
-    used = torch.zeros(400, dtype=torch.bool).index_fill_(0, lists.rows, True).view(200, 2, 1)
-    keys, values = keys.masked_fill(~used, torch.nan), values.masked_fill(~used, torch.nan)
-    added = torch.randn(len(lists.rows)) if adds else None
-    given = (q, keys, values, lists.rows, lists.offsets, added)
-    found = listed_attention(*(None if x is None else x.to(DEVICE) for x in given))  # type: ignore[arg-type]
-    more = None if added is None else added.double()
-    assert_close([found], [attend_listed(q.double(), keys.double(), values.double(), lists, more)])
-    assert not found[2, 0].any()
-
-
-@pytest.mark.parametrize(("width", "wide"), [(16, 16), (24, 40)])
-def test_attention_to_words_of_a_table(width: int, wide: int) -> None:
-    """What stands behind a row's words is not read; no word, one, more than two blocks; a part of wider rows."""
-    torch.manual_seed(0)
-    lengths = torch.tensor([3, 0, 1, 150])
-    words = torch.randperm(200)[:154].split(lengths.tolist())
-    table = torch.full((4, 200), 1 << 40)
-    for row, own in zip(table, words, strict=True):
-        row[: len(own)] = own
-    q, keys, values = torch.randn(4, 2, width), torch.randn(200, 2, width), torch.randn(200, 2, wide)
-    own = table[:, :160]
-    given = (q, keys, values, table.to(DEVICE)[:, :160], lengths)
-    found = attend_words(*(x.to(DEVICE) for x in given))
-    real = torch.arange(160) < lengths[:, None]
-    lists = RowLists.of_table(own, real, 2)
-    assert_close([found], [attend_listed(q.double(), keys.double(), values.double(), lists)])
-    assert not found[1].any()
-
-
-def test_attention_to_spans_of_a_table() -> None:
-    torch.manual_seed(0)
-    begins, lengths = torch.tensor([7, 0, 199, 20]), torch.tensor([3, 0, 1, 150])
-    q, (keys, values) = torch.randn(4, 2, 16), torch.randn(2, 200, 2, 16)
-    found = attend_span(*(x.to(DEVICE) for x in (q, keys, values, begins, lengths)))
-    lists = RowLists.of_spans(*(x[:, None, None].expand(-1, 2, -1) for x in (begins, lengths)))
-    assert_close([found], [attend_listed(q.double(), keys.double(), values.double(), lists)])
 
 
 def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NotRequired, Protocol, Self, TypeAlias, TypedDict, TypeVar, cast, runtime_checkable
 
@@ -57,11 +56,6 @@ class Memory:
             begins = source.positions.index_select(0, source.layout.sentence_offsets[:-1])[:, None]
         return cls(source, layers, begins)
 
-    @cached_property
-    def reach(self) -> int:
-        """The largest index in `begins`, or more."""
-        return max(self.source.highest) if self.source.begins is None else int(self.begins.max())
-
     def positions(self, sentence: int, length: int) -> Tensor:
         """Return positions (length, 4) of the first `length` words of the translation of sentence `sentence`."""
         positions = self.begins[sentence, 0].repeat(length, 1)
@@ -80,7 +74,6 @@ class DecoderState:
         breaks: (R,) how many of them were `<brk>`. since: (R,) how many came before the last `<brk>`.
         table: where the tokens that the rows have read are stored.
         layers: per decoder layer, the caches of its sublayers.
-        reach: no index in `begins` is larger.
     """
 
     memory: Memory | None
@@ -92,7 +85,6 @@ class DecoderState:
     since: Tensor
     table: TokenTable
     layers: list[dict[str, Cache]]
-    reach: int
 
     @classmethod
     def begin(cls, memory: Memory, slots: Slots, layers: list[dict[str, Cache]]) -> DecoderState:
@@ -101,7 +93,7 @@ class DecoderState:
         zeros = sentences.new_zeros(len(sentences) * beam)
         table = TokenTable.empty(len(zeros), sentences.device)
         begins = memory.begins[sentences]
-        return cls(memory, beam, sentences, begins, zeros, zeros, zeros, table, layers, memory.reach)
+        return cls(memory, beam, sentences, begins, zeros, zeros, zeros, table, layers)
 
     def next_step(self) -> Step:
         """Give each row's next token a place, and return what the layers' sublayers need to know of this step."""
@@ -142,7 +134,7 @@ class DecoderState:
         shared = other.memory is self.memory and self.memory is not None
         if other.beam != self.beam or not (shared or self.any_memory):
             raise ValueError("states can be joined only when they share one memory and one beam size")
-        self.memory, self.reach = self.memory if shared else None, max(self.reach, other.reach)
+        self.memory = self.memory if shared else None
         self.table.append(other.table)
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             for name, cache in mine.items():
@@ -359,26 +351,10 @@ class EncoderDecoder(nn.Module):
     def advance(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Read one token (R,) in every row; return features (R, d), which `output` maps to scores."""
         positions = state.positions(tokens, running=self.reading.positions == "sequence")
-        features = self.read(tokens, positions, state.layers, state.next_step())
-        state.lengths = state.lengths + 1
-        return features
-
-    def read(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        layers: Sequence[Mapping[str, Cache]],
-        at: Step,
-        highest: Sequence[int] | None = None,
-    ) -> Tensor:
-        """Return features (R, d) of tokens (R,) at positions (R, 4), by the caches of the decoder's layers.
-
-        Args:
-            highest: no index of a column of the positions is larger, where the host knows that.
-        """
-        x = self.decoder.embedding(tokens, positions, None, highest)
-        for layer, caches in zip(self.decoder.stack, layers, strict=False):  # a pointer has caches of its own
+        x, at = self.decoder.embedding(tokens, positions), state.next_step()
+        for layer, caches in zip(self.decoder.stack, state.layers, strict=False):  # a pointer has caches of its own
             x = layer.step(x, caches, at)
+        state.lengths = state.lengths + 1
         features: Tensor = self.decoder.norm(x)
         return features
 

@@ -36,7 +36,6 @@ from docnmt.core.search.rows import Generator, Hypothesis, Slot
 from docnmt.core.tokenizer import BRK, EOS, Tokenizer, tag_of
 from docnmt.core.units import Units
 from docnmt.registry import GENERATORS
-from docnmt.runtime import device as graphs
 from docnmt.runtime.device import INVARIANT_ROWS
 from docnmt.runtime.system import UserError
 
@@ -72,15 +71,6 @@ class Ensemble:
         if not models:
             raise ValueError("an ensemble needs at least one model")
         self.models = list(models)
-
-    @cached_property
-    def _steps(self) -> list[Callable[..., Tensor]]:
-        """The step of each model, as CUDA graphs where DOCNMT_GRAPHS=on asks for them and that can be."""
-        if not graphs.graphs_wished():
-            return [model.step for model in self.models]
-        from docnmt.core.training.graphed import graphed_step
-
-        return [graphed_step(model) or model.step for model in self.models]
 
     def encode(self, sources: Sequence[PackedText]) -> list[object]:
         """Encode the documents with each model, in that model's own packing."""
@@ -120,7 +110,7 @@ class Ensemble:
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
         """Return logits (R, V) for tokens (R,): one model's own, or the log of the summed probabilities of several."""
-        logits = [step(tokens, own) for step, own in zip(self._steps, state.states, strict=True)]
+        logits = [model.step(tokens, own) for model, own in zip(self.models, state.states, strict=True)]
         if len(logits) == 1:
             return logits[0]
         log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])
