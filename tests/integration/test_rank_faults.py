@@ -21,7 +21,6 @@ from rank_jobs import torchrun
 from torch.distributed import HashStore
 from toy import log, train, write_toy_data
 
-from docnmt.core.training import run_folder as lock
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.runtime import jobs as gone
@@ -228,23 +227,31 @@ def test_a_second_job_is_refused_before_it_reads_anything(data: Path, tmp_path: 
     )
 
 
-def test_a_job_on_another_machine_is_seen(tmp_path: Path) -> None:
-    """The folder is shared and locks are not: only the sign says that there is a job."""
-    run = tmp_path / "run"
-    run.mkdir()
-    sign, other = run / lock.SIGN, json.dumps({"host": "node03", "machine": "another", "process": 12})
-    sign.write_text(other)
-    with pytest.raises(UserError, match=r"writing there \(process 12 on node03\); .* try again in 1\d\d"):
-        RunFolder(run).opened().__enter__()
-    assert sign.read_text() == other
-    os.utime(sign, (0, time.time() - lock.DEAD - 1))
-    folder = RunFolder(run)
+def test_a_job_that_no_lock_stopped_ends_the_first(tmp_path: Path) -> None:
+    """Its machine shares the folder and not the locks."""
+    folder = RunFolder(tmp_path / "run")
     with folder.opened():
-        folder.lock.check()
-        sign.write_text(other)  # this process had slept for too long
-        with pytest.raises(UserError, match="has taken it over"):
-            folder.lock.check()
-    assert sign.read_text() == other
+        folder.check_ours()
+        (tmp_path / "run" / ".lock").write_text("process 12 on node03\nits own\n")
+        with pytest.raises(UserError, match=r"has taken it over \(process 12 on node03\)"):
+            folder.check_ours()
+    assert (tmp_path / "run" / ".lock").read_text() == "process 12 on node03\nits own\n"
+
+
+def test_the_lock_of_a_killed_job_is_free(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    hold = "import os, sys, pathlib\nfrom docnmt.core.training.run_folder import RunFolder\n"
+    hold += "with RunFolder(pathlib.Path(sys.argv[1])).opened():\n    print(os.getpid(), flush=True)\n    input()\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        number = process.stdout.readline().strip()
+        with pytest.raises(UserError, match=rf"another docnmt-train is writing there \(process {number} on "):
+            RunFolder(run).opened().__enter__()
+        process.kill()
+    with RunFolder(run).opened():
+        pass
 
 
 @pytest.mark.slow

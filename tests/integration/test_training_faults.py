@@ -372,7 +372,9 @@ def test_overwrite_keeps_the_old_run_until_the_new_one_has_a_checkpoint(data: Pa
     assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
     assert not (run / LAST).exists()
     with RunFolder(run).opened():
-        assert {file.name: file.read_bytes() for file in run.iterdir() if file.name != ".running"} == before
+        assert {file.name: file.read_bytes() for file in run.iterdir()} == before | {
+            ".lock": (run / ".lock").read_bytes()
+        }
     assert train(data, run, "--max-epoch", "1", "--overwrite", "--seed", "7") == 0
     assert not (run / ".replaced").exists()
     assert (run / LAST).read_bytes() != before[LAST]

@@ -326,7 +326,7 @@ def last_checkpoints(save_dir: Path, count: int) -> list[Path]:
     """
     if not save_dir.is_dir():
         raise UserError(f"--save-dir {save_dir}: no such folder")
-    kept = list(RunFolder(save_dir).kept().values())
+    kept = list(RunFolder(save_dir).numbered().values())
     if len(kept) < count:
         raise UserError(
             f"--save-dir {save_dir}: holds {len(kept)} numbered checkpoints, --last asks for {count}; "

@@ -512,7 +512,7 @@ class Run:
         tensors = self.tensors(optimizer=optimizer)
         if ranks.rank():
             return
-        self.folder.lock.check()
+        self.folder.check_ours()
         task_state = self.task.state()
         tensors |= task_state.tensors
         training = self.training

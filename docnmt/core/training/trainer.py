@@ -518,8 +518,8 @@ def keep(run: Run) -> None:
     if not number:
         return
     with run.mean_weights():
-        run.save(folder.keep(run.state.update), optimizer=False)
-    for path in list(folder.kept().values())[:-number] if ranks.rank() == 0 else ():
+        run.save(folder.path / f"checkpoint_{run.state.update}.safetensors", optimizer=False)
+    for path in list(folder.numbered().values())[:-number] if ranks.rank() == 0 else ():
         path.unlink()
 
 
