@@ -22,6 +22,7 @@ from docnmt.options import Section, Setting, build, convert, flag, read_yaml, un
 from docnmt.registry import Registry, gone, import_plugins, migrate_file, moved_to, place_in_plugin
 from docnmt.runtime import launch
 from docnmt.runtime.launch import apart, mute, place
+from docnmt.runtime.progress import lasting
 from docnmt.runtime.system import (
     Terminated,
     UsageError,
@@ -401,7 +402,6 @@ def run(
     """
     words = list(sys.argv[1:] if argv is None else argv)
     launch.command = prog
-    came: list[str] = []
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (for the rest of the process)
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -410,6 +410,12 @@ def run(
         return 0  # the first process does all the work, and reads standard input
     if place().local_rank:
         mute()  # errors before the ranks of a job connect are printed once a machine
+    with contextlib.redirect_stderr(lasting(sys.stderr, waits=True)):
+        return _status(prog, work, words, debug)
+
+
+def _status(prog: str, work: Callable[[list[str]], int | None], words: list[str], debug: Callable[[], bool]) -> int:
+    came: list[str] = []
     try:
         with _signals_raise() as came:
             status = work(words) or 0
@@ -418,8 +424,7 @@ def run(
             return status
     except Terminated as error:
         early = " before the processes of this job had met; was one killed, what started them says which" * apart()
-        with contextlib.suppress(OSError):  # a device without room
-            print(f"{prog}: stopped by {came[0] if came else error.signal}{early}", file=sys.stderr, flush=True)
+        print(f"{prog}: stopped by {came[0] if came else error.signal}{early}", file=sys.stderr)
         return 143
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)

@@ -174,10 +174,10 @@ def waiting(label: str, *, file: TextIO | None = None) -> Iterator[None]:
 
 
 class _Lasting(io.RawIOBase):
-    """The bytes of a stream. What it cannot take now, or at all, is dropped; what comes next says how much."""
+    """The bytes of a stream. What it cannot take, or not now, is dropped; what comes next says how much."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._dropped = stream, 0
+    def __init__(self, stream: BinaryIO, *, waits: bool) -> None:
+        self._stream, self._waits, self._dropped = stream, waits, 0
 
     def writable(self) -> bool:
         """Return True."""
@@ -187,14 +187,18 @@ class _Lasting(io.RawIOBase):
         """Return the stream's."""
         return self._stream.fileno()
 
+    def isatty(self) -> bool:
+        """Return True for a terminal."""
+        return self._stream.isatty()
+
     def write(self, data: Any, /) -> int:
-        """Write what can be written without waiting."""
+        """Write what can be written."""
         content = bytes(data)
-        note = b"docnmt-serve: %d bytes of this log were dropped\n" % self._dropped if self._dropped else b""
+        note = b"note: %d bytes of this log were dropped\n" % self._dropped if self._dropped else b""
         for begin in range(0, len(content), ATOMIC):
             part = content[begin : begin + ATOMIC]
             try:
-                if not select.select([], [self._stream], [], 0)[1]:
+                if not self._waits and not select.select([], [self._stream], [], 0)[1]:
                     raise BlockingIOError
                 if note:
                     self._stream.write(note)
@@ -206,10 +210,15 @@ class _Lasting(io.RawIOBase):
         return len(content)
 
 
-def lasting(stream: TextIO) -> TextIO:
-    """Return a text stream that neither fails nor waits: a full device, or a pipe that nobody reads, stops nothing."""
+def lasting(stream: TextIO, *, waits: bool) -> TextIO:
+    """Return a text stream that never fails: a full device stops nothing.
+
+    Args:
+        waits: for a pipe that is read slowly; else what it does not take at once is dropped.
+    """
     binary = getattr(stream, "buffer", None)
     if binary is None:
         return stream
     raw = getattr(binary, "raw", binary)  # a buffer would keep what could not be written, and fail again
-    return io.TextIOWrapper(io.BufferedWriter(_Lasting(raw)), "utf-8", "backslashreplace", line_buffering=True)
+    parts = io.BufferedWriter(_Lasting(raw, waits=waits))
+    return io.TextIOWrapper(parts, stream.encoding or "utf-8", "backslashreplace", line_buffering=True)

@@ -119,7 +119,7 @@ def test_translations_that_end_at_the_length_limit_are_counted(run: Run, folder:
     assert 0 < len(full) < len(lengths)
     assert max(lengths.values()) == 20
     [note] = notes_of_limits(err)
-    assert [int(count) for count in re.findall(r"\b\d+\b", note.split(":")[1])[:2]] == [len(lengths), len(full)]
+    assert [int(count) for count in re.findall(r"\b\d+\b", note.split(":")[1])[:2]] == [len(full), len(lengths)]
     assert re.findall(r"H-\d+", note) == full[:5]
     documents = small_system.text(3, 4, seed=2)
     options = {"generator": "sampling", "temperature": 3.0, "max_len_a": 0, "max_len_b": 20}

@@ -405,6 +405,11 @@ def test_token_files_are_checked(
     assert message in capsys.readouterr().err
 
 
+def test_a_token_file_that_is_missing_is_named_once(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert serve_command(["--path", str(checkpoint), "--token-file", "nope"]) == 1
+    assert capsys.readouterr().err.count("nope") == 1
+
+
 def test_a_port_that_is_taken_is_named(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

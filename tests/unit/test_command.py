@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -97,3 +98,24 @@ def test_a_closed_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not sys.stderr.isatty()  # as a bar asks
 
     assert run("docnmt-test", work, []) == 0
+
+
+def test_a_full_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note that cannot be written, and the message of an error."""
+
+    def work(words: list[str]) -> None:
+        print("a note", file=sys.stderr, flush=True)
+        if words:
+            raise UserError("no")
+
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert run("docnmt-test", work, []) == 0
+        assert run("docnmt-test", work, ["once"]) == 1
+
+
+def test_a_terminal_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, follower = os.openpty()
+    with open(leader, "rb", buffering=0), open(follower, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert run("docnmt-test", lambda words: 0 if sys.stderr.isatty() else 1, []) == 0

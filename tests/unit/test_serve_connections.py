@@ -168,7 +168,7 @@ def test_a_client_has_a_share_of_the_connections(monkeypatch: pytest.MonkeyPatch
 def test_a_log_that_nobody_reads_stops_nothing_and_says_what_is_missing() -> None:
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as reader, open(writing, "w", encoding="utf-8") as stream:
-        log = run_service.lasting(stream)
+        log = run_service.lasting(stream, waits=False)
         for number in range(20_000):  # more than a pipe takes
             print(f"line {number}", file=log)
         os.set_blocking(reading, False)

@@ -142,8 +142,9 @@ class Limited:
     def note(self) -> None:
         """Print the note if there is anything to say."""
         if self._limited:
+            ends = "ends" if self._limited == 1 else "end"
             print(
-                f"note: {how_many(self._searched, 'translation')}, of which {self._limited:,} end at the length limit "
+                f"note: {self._limited:,} of {how_many(self._searched, 'translation')} {ends} at the length limit "
                 f"(--max-len-a, --max-len-b), cut off or in repetitions: {', '.join(self._names)}"
                 f"{', …' if self._limited > _NAMED else ''}; see --no-repeat-ngram-size",
                 file=sys.stderr,

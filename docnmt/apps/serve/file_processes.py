@@ -444,7 +444,7 @@ def main() -> None:
     number, memory, _seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     connection = Connection(number)
     if sys.stderr is not None:
-        sys.stderr = lasting(sys.stderr)  # a warning that cannot be written ends no document
+        sys.stderr = lasting(sys.stderr, waits=False)  # a warning that cannot be written ends no document
     for limit, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0)):
         with contextlib.suppress(ValueError, OSError):  # not every system has it
             resource.setrlimit(limit, (most, most))

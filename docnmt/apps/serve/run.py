@@ -160,7 +160,7 @@ def serve(
         UsageError: others could use the service, and neither `--token-file` nor `--open` is given; `--proxy` names no
             address. UserError: the models cannot be loaded, the address is taken, or the token's file is not valid.
     """
-    with contextlib.redirect_stderr(lasting(sys.stderr)):
+    with contextlib.redirect_stderr(lasting(sys.stderr, waits=False)):
         _serve(config, models, memory, options, search)
 
 
@@ -271,7 +271,7 @@ def read_token(path: Path) -> str:
     try:
         mode, token = path.stat().st_mode, path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--token-file {path}: cannot be read: {error}") from error
+        raise UserError(f"--token-file {path}: {getattr(error, 'strerror', None) or error}") from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UserError(f"--token-file {path}: others may read it; chmod 600 {path}")
     if len(token) < 16 or not token.isascii() or token.split() != [token]:
