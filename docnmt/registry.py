@@ -1,25 +1,25 @@
-"""Components that users choose by name: registries, the built-in ones, and plug-ins that add to them."""
+"""Components that users choose by name: registries, the built-in ones, and plug-ins that add to them.
+
+name ─ Registry ─ "module:object", imported when it is first used, so that --help and options need no torch
+"""
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import dataclasses
+import functools
 import importlib
 import importlib.util
 import inspect
 import os
-import re
 import sys
 import traceback
-import types
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from docnmt.options import PLUGIN, NoOptions, flag, nearest, underscored
+from docnmt.options import PLUGIN, NoOptions, nearest
 from docnmt.runtime.system import Terminated, UsageError, UserError
 
 if TYPE_CHECKING:
@@ -30,15 +30,11 @@ if TYPE_CHECKING:
     from docnmt.modules.fusion import Fusion
     from docnmt.modules.positions import Position
 
-
-# The registry class for all components chosen by name: tasks, models, criteria, generators, positions, fusions …
-#
-# Built-in components are added by a `"module:object"` reference and imported when first used, so that `--help` and
-# option parsing never pay for importing torch. Plug-ins use the decorators at the end of this module.
-
-
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: The version of the names of options and tensors that a checkpoint stores; another one is not read.
+CONFIG_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -96,8 +92,7 @@ class Registry(Generic[T]):
                 object again, also after another import of its module, is allowed.
             TypeError: the configuration is no dataclass.
         """
-        if name in self._entries and not _same(taken := self._entries[name].target, target):
-            first, now = _place(taken), _place(target, -1)
+        if name in self._entries and (first := _place(self._entries[name].target)) != (now := _place(target)):
             raise ValueError(f"{self.kind} '{name}' is registered twice: first {first}, now {now}; rename one of them")
         if not help and not isinstance(target, str):
             help = summary(target)
@@ -146,18 +141,6 @@ class Registry(Generic[T]):
         return isinstance(name, str) and name in self._entries  # a file may give a list here
 
 
-@contextlib.contextmanager
-def forgotten_on_error() -> Iterator[None]:
-    """Undo registrations made inside the context if it ends in an error, so that they can be repeated once fixed."""
-    before = [(registry, dict(registry._entries)) for registry in ALL]
-    try:
-        yield
-    except BaseException:
-        for registry, entries in before:
-            registry._entries = entries
-        raise
-
-
 def summary(target: object) -> str:
     """Return the first line of an object's docstring."""
     return (inspect.getdoc(target) or "").partition("\n")[0]
@@ -171,49 +154,17 @@ def _load(reference: object) -> object:
     return getattr(importlib.import_module(module), name)
 
 
-def _same(taken: object, target: object) -> bool:
-    """Return True for the same object, or the same code executed again, but not for functions made inside others.
-
-    Architectures are compared by model and function.
-    """
-    if isinstance(taken, MetricKind) and isinstance(target, MetricKind):
-        return dataclasses.replace(taken, make=target.make) == target and _same(taken.make, target.make)
-    if isinstance(taken, Architecture) and isinstance(target, Architecture):
-        return taken.model == target.model and _same(taken.overrides, target.overrides)
-    if taken is target or isinstance(taken, str):
-        return taken == target
-    place = _place(taken)
-    alike = place == _place(taken, -1) == _place(target) == _place(target, -1)
-    return alike and ".py, line " in place and "<locals>" not in place
-
-
-def _place(target: object, which: Literal[0, -1] = 0) -> str:
-    """Describe an object and its file and line; among several definitions of a class the first or the last."""
+def _place(target: object) -> str:
+    """Return `module:name` of an object, which another import of its module does not change; else a unique text."""
     if isinstance(target, MetricKind):
-        return _place(target.make, which)
+        return f"{_place(target.make)} (of {target.of}{', lower is better' * target.lower_is_better})"
     if isinstance(target, Architecture):
-        return f"{_place(target.overrides, which)} (a setting of {target.model})"
-    name = target if isinstance(target, str) else getattr(target, "__qualname__", None)
-    if name is None:
-        return f"{type(target).__name__} at {id(target):#x}"  # unique
-    if isinstance(target, types.FunctionType):
-        return f"{name} in {target.__code__.co_filename}, line {target.__code__.co_firstlineno}"
-    return f"{name} in {_definition(target, which)}" if isinstance(target, type) else name
-
-
-def _definition(target: type, which: Literal[0, -1]) -> str:
-    """Return file and line of a class: Python stores the line only from 3.13 on, but always that of methods."""
-    try:
-        file = inspect.getfile(target)
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, TypeError, ValueError):
-        return target.__module__
-    methods = [f.__code__ for f in vars(target).values() if isinstance(f, types.FunctionType)]
-    inside = [code.co_firstlineno for code in methods if code.co_filename == file]  # without those of dataclasses
-    named = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == target.__name__]
-    around = [node for node in named if all(node.lineno <= line <= (node.end_lineno or 0) for line in inside)]
-    lines = [min([node.lineno, *(each.lineno for each in node.decorator_list)]) for node in around]
-    return f"{file}, line {lines[which]}" if lines else target.__module__
+        return f"{_place(target.overrides)} (a setting of {target.model})"
+    if isinstance(target, str):
+        return target
+    name = getattr(target, "__qualname__", f"{type(target).__name__} at {id(target):#x}")
+    unique = f" at {id(target):#x}" if "<" in name else ""  # <locals>, <lambda>
+    return f"{getattr(target, '__module__', type(target).__module__)}:{name}{unique}"
 
 
 TASKS: Registry[type[Task]] = Registry("task")
@@ -225,19 +176,10 @@ POSITIONS: Registry[Callable[..., Position]] = Registry("position")
 FUSIONS: Registry[Callable[..., Fusion]] = Registry("fusion")
 MERGES: Registry[Callable[..., nn.Module]] = Registry("merge")
 METRICS: Registry[MetricKind] = Registry("metric")
-
 #: All registries, in the order in which `docnmt-train --list` prints them.
 ALL: tuple[Registry[Any], ...] = (
-    TASKS,
-    MODELS,
-    ARCHITECTURES,
-    CRITERIA,
-    GENERATORS,
-    POSITIONS,
-    FUSIONS,
-    MERGES,
-    METRICS,
-)
+    TASKS, MODELS, ARCHITECTURES, CRITERIA, GENERATORS, POSITIONS, FUSIONS, MERGES, METRICS,
+)  # fmt: skip
 
 
 def register_task(name: str) -> Callable[[T], T]:
@@ -323,18 +265,17 @@ def register_metric(
     return _decorate
 
 
-# The registration of every built-in component by name. Importing this module imports none of them.
-
+# The built-in components: importing this module imports none of them.
 
 #: Sizes by suffix: layers, width, heads, feed-forward width (encoder and decoder alike).
 SIZES = {"_tiny": (2, 128, 4, 512), "_small": (3, 256, 4, 1024), "": (6, 512, 8, 2048), "_big": (6, 1024, 16, 4096)}
 
 
-def _add(registry: Registry[Any], package: str, *rows: tuple[str, ...]) -> None:
-    """Register rows of name, `module:object` in the package, help and, if there are options, `module:class`."""
+def _add(registry: Registry[Any], module: str, options: str, *rows: tuple[str, ...]) -> None:
+    """Register rows of name, object in `module`, help and, if it has options, their class in the module `options`."""
     for name, target, help, *config in rows:
-        reference = f"{package}.{config[0]}" if config else None
-        registry.add(name, f"{package}.{target}", config=reference, help=help)
+        reference = f"docnmt.{options}:{config[0]}" if config else None
+        registry.add(name, f"docnmt.{module}:{target}", config=reference, help=help)
 
 
 def _architecture(name: str, model: str, help: str, **values: object) -> None:
@@ -345,569 +286,204 @@ def register_sizes(name: str, suffixes: Collection[str] = ("_tiny", "_small", "_
     """Register the architectures NAME_tiny, NAME_small and NAME_big of a translation model, also a plug-in's."""
     for suffix in suffixes:
         layers, width, heads, ffn = SIZES[suffix]
-        _architecture(
-            name + suffix,
-            name,
-            f"{MODELS.help(name)} ({layers}+{layers} layers, width {width}, {heads} heads)",
-            encoder_layers=layers,
-            decoder_layers=layers,
-            embed_dim=width,
-            heads=heads,
-            ffn_dim=ffn,
-        )
+        help = f"{MODELS.help(name)} ({layers}+{layers} layers, width {width}, {heads} heads)"
+        sizes = {"encoder_layers": layers, "decoder_layers": layers, "embed_dim": width, "heads": heads, "ffn_dim": ffn}
+        _architecture(name + suffix, name, help, **sizes)
 
 
 _add(
-    TASKS,
-    "docnmt",
-    (
-        "document_translation",
-        "core.translation_task:DocumentTranslation",
-        "translate documents, sentence for sentence, with their structure",
-        "core.data_options:DocumentTranslationConfig",
-    ),
-    (
-        "text_classification",
-        "other_tasks.classification.model:TextClassification",
-        "label texts",
-        "other_tasks.options:TextClassificationConfig",
-    ),
-    (
-        "nli",
-        "other_tasks.sentence_vectors.use:Nli",
-        "tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
-        "other_tasks.options:NliConfig",
-    ),
-)
-
-_TRANSLATION = (
-    (
-        "transformer",
-        "core.models.architectures:Transformer",
-        "every sentence by itself: the control",
-        "core.models.config:TransformerConfig",
-    ),
-    (
-        "copy_transformer",
-        "core.models.architectures:CopyTransformer",
-        "every sentence by itself, with a pointer to the document's earlier translations",
-        "core.models.config:CopyTransformerConfig",
-    ),
-    (
-        "hier_transformer",
-        "core.models.architectures:HierTransformer",
-        "attention over source2token summaries of the document's sentences",
-        "core.models.config:HierTransformerConfig",
-    ),
-    (
-        "cond_transformer",
-        "core.models.architectures:CondTransformer",
-        "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)",
-        "core.models.config:CondTransformerConfig",
-    ),
-    (
-        "hier_cond_transformer",
-        "core.models.architectures:HierCondTransformer",
-        "the same; in long documents the top t are found through blocks of sentences, or (--merge) a tree",
-        "core.models.config:HierCondTransformerConfig",
-    ),
-    (
-        "concat_transformer",
-        "core.models.architectures:ConcatTransformer",
-        "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k",
-        "core.models.config:ConcatConfig",
-    ),
-    (
-        "doc_transformer",
-        "core.models.architectures:DocTransformer",
-        "the whole document as one sequence with break tokens",
-        "core.models.config:JoinedConfig",
-    ),
-    (
-        "scaleformer",
-        "core.models.architectures:Scaleformer",
-        "the whole document as one sequence, with linear attention and relative positions",
-        "core.models.config:ScaleformerConfig",
-    ),
-)
-_CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"
-_SENTENCE_PAIRS = (
-    (
-        "inferlite",
-        "other_tasks.sentence_vectors.encoders:InferLiteEncoder",
-        "gated word vectors of several types, max-pooled",
-        "other_tasks.options:InferLiteConfig",
-    ),
-    (
-        "bag_of_words",
-        "other_tasks.sentence_vectors.encoders:BagOfWords",
-        "mean, maximum or SIF mean of word vectors",
-        "other_tasks.options:BagOfWordsConfig",
-    ),
-    (
-        "bilstm_max",
-        "other_tasks.sentence_vectors.encoders:BiLstmMax",
-        "InferSent: bidirectional LSTM, max-pooling",
-        "other_tasks.options:BiLstmMaxConfig",
-    ),
-    (
-        "source2token_encoder",
-        "other_tasks.sentence_vectors.encoders:Source2TokenEncoder",
-        "self-attention layers and source2token summaries as sentence vectors",
-        "other_tasks.options:Source2TokenEncoderConfig",
-    ),
-)
-_add(MODELS, "docnmt", *_TRANSLATION)
+    TASKS, "core.translation_task", "core.data_options",
+    ("document_translation", "DocumentTranslation", "translate documents, sentence for sentence, with their structure",
+     "DocumentTranslationConfig"),
+)  # fmt: skip
 _add(
-    MODELS,
-    "docnmt",
-    (
-        "fusion_classifier",
-        "other_tasks.classification.model:FusionClassifier",
-        _CLASSIFIER,
-        "other_tasks.options:FusionClassifierConfig",
-    ),
-)
-_add(MODELS, "docnmt", *_SENTENCE_PAIRS)
-
-for _name, _, _, _ in _TRANSLATION:
+    TASKS, "other_tasks.classification.model", "other_tasks.options",
+    ("text_classification", "TextClassification", "label texts", "TextClassificationConfig"),
+)  # fmt: skip
+_add(
+    TASKS, "other_tasks.sentence_vectors.use", "other_tasks.options",
+    ("nli", "Nli", "tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
+     "NliConfig"),
+)  # fmt: skip
+_add(
+    MODELS, "core.models.architectures", "core.models.config",
+    ("transformer", "Transformer", "every sentence by itself: the control", "TransformerConfig"),
+    ("copy_transformer", "CopyTransformer",
+     "every sentence by itself, with a pointer to the document's earlier translations", "CopyTransformerConfig"),
+    ("hier_transformer", "HierTransformer", "attention over source2token summaries of the document's sentences",
+     "HierTransformerConfig"),
+    ("cond_transformer", "CondTransformer",
+     "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)", "CondTransformerConfig"),
+    ("hier_cond_transformer", "HierCondTransformer",
+     "the same; in long documents the top t are found through blocks of sentences, or (--merge) a tree",
+     "HierCondTransformerConfig"),
+    ("concat_transformer", "ConcatTransformer",
+     "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k", "ConcatConfig"),
+    ("doc_transformer", "DocTransformer", "the whole document as one sequence with break tokens", "JoinedConfig"),
+    ("scaleformer", "Scaleformer",
+     "the whole document as one sequence, with linear attention and relative positions", "ScaleformerConfig"),
+)  # fmt: skip
+for _name in MODELS.names():
     register_sizes(_name, SIZES)
+
+_CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"
+_add(
+    MODELS, "other_tasks.classification.model", "other_tasks.options",
+    ("fusion_classifier", "FusionClassifier", _CLASSIFIER, "FusionClassifierConfig"),
+)  # fmt: skip
 for _suffix, (_layers, _width, _heads, _ffn, _more) in {
     "": (4, 256, 8, 1024, {"activation": "gelu"}), "_arxiv": (2, 128, 8, 256, {"activation": "relu"}),
     **{suffix: (*size, {}) for suffix, size in SIZES.items() if suffix},
 }.items():  # fmt: skip
     _architecture(
-        "fusion_classifier" + _suffix,
-        "fusion_classifier",
+        f"fusion_classifier{_suffix}", "fusion_classifier",
         f"{_CLASSIFIER} ({_layers} layers, width {_width}, {_heads} heads)",
-        encoder_layers=_layers,
-        embed_dim=_width,
-        heads=_heads,
-        ffn_dim=_ffn,
-        **_more,
-    )
-for _model, _, _help, _ in _SENTENCE_PAIRS:
-    _architecture(_model, _model, _help)
+        encoder_layers=_layers, embed_dim=_width, heads=_heads, ffn_dim=_ffn, **_more,
+    )  # fmt: skip
+
+_SENTENCE_PAIRS = (
+    ("inferlite", "InferLiteEncoder", "gated word vectors of several types, max-pooled", "InferLiteConfig"),
+    ("bag_of_words", "BagOfWords", "mean, maximum or SIF mean of word vectors", "BagOfWordsConfig"),
+    ("bilstm_max", "BiLstmMax", "InferSent: bidirectional LSTM, max-pooling", "BiLstmMaxConfig"),
+    ("source2token_encoder", "Source2TokenEncoder",
+     "self-attention layers and source2token summaries as sentence vectors", "Source2TokenEncoderConfig"),
+)  # fmt: skip
+_add(MODELS, "other_tasks.sentence_vectors.encoders", "other_tasks.options", *_SENTENCE_PAIRS)
+for _name, _, _help, _ in _SENTENCE_PAIRS:
+    _architecture(_name, _name, _help)
 for _suffix, _width, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_big", 512, 4096)):
     _help = f"{MODELS.help('inferlite')} (width {_width}, vectors of {_output:,})"
-    _architecture("inferlite" + _suffix, "inferlite", _help, hidden_dim=_width, output_dim=_output)
+    _architecture(f"inferlite{_suffix}", "inferlite", _help, hidden_dim=_width, output_dim=_output)
 
 _add(
-    CRITERIA,
-    "docnmt",
-    (
-        "label_smoothed_cross_entropy",
-        "core.training.criterions:LabelSmoothedCrossEntropy",
-        "cross-entropy with label smoothing, chunked over tokens",
-        "core.training.config:LabelSmoothedCrossEntropyConfig",
-    ),
-    (
-        "cross_entropy",
-        "core.training.criterions:CrossEntropy",
-        "cross-entropy, chunked over tokens",
-        "core.training.config:CrossEntropyConfig",
-    ),
-    (
-        "form_choice",
-        "core.training.criterions:FormChoice",
-        "label-smoothed cross-entropy that also counts the choice between forms of address (tu or vous), for "
-        "--formality-share and dialogue",
-        "core.training.config:FormChoiceConfig",
-    ),
-    (
-        "classification",
-        "core.training.criterions:Classification",
-        "cross-entropy of a text's label",
-        "core.training.config:CrossEntropyConfig",
-    ),
-    (
-        "nli",
-        "core.training.criterions:Classification",
-        "cross-entropy of a pair's label",
-        "core.training.config:CrossEntropyConfig",
-    ),
-)
+    CRITERIA, "core.training.criterions", "core.training.config",
+    ("label_smoothed_cross_entropy", "LabelSmoothedCrossEntropy",
+     "cross-entropy with label smoothing, chunked over tokens", "LabelSmoothedCrossEntropyConfig"),
+    ("cross_entropy", "CrossEntropy", "cross-entropy, chunked over tokens", "CrossEntropyConfig"),
+    ("form_choice", "FormChoice",
+     "label-smoothed cross-entropy that also counts the choice between forms of address (tu or vous), for "
+     "--formality-share and dialogue", "FormChoiceConfig"),
+    ("classification", "Classification", "cross-entropy of a text's label", "CrossEntropyConfig"),
+    ("nli", "Classification", "cross-entropy of a pair's label", "CrossEntropyConfig"),
+)  # fmt: skip
 _add(
-    GENERATORS,
-    "docnmt",
-    (
-        "beam_search",
-        "core.search.generators:BeamSearch",
-        "the --beam best hypotheses at every step",
-        "core.search.config:BeamSearchConfig",
-    ),
-    ("greedy", "core.search.generators:Greedy", "the best token at every step", "core.search.config:GreedyConfig"),
-    (
-        "sampling",
-        "core.search.generators:Sampling",
-        "tokens drawn from the model, with --temperature and --top-k/--top-p",
-        "core.search.config:SamplingConfig",
-    ),
-    (
-        "diverse_beam_search",
-        "core.search.generators:DiverseBeamSearch",
-        "beam search in --diverse-beam-groups that avoid each other's words: up to --nbest translations that differ "
-        "more",
-        "core.search.config:DiverseBeamSearchConfig",
-    ),
-)
+    GENERATORS, "core.search.generators", "core.search.config",
+    ("beam_search", "BeamSearch", "the --beam best hypotheses at every step", "BeamSearchConfig"),
+    ("greedy", "Greedy", "the best token at every step", "GreedyConfig"),
+    ("sampling", "Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p", "SamplingConfig"),
+    ("diverse_beam_search", "DiverseBeamSearch",
+     "beam search in --diverse-beam-groups that avoid each other's words: up to --nbest translations that differ more",
+     "DiverseBeamSearchConfig"),
+)  # fmt: skip
 _add(
-    POSITIONS, "docnmt",
-    ("sinusoidal", "modules.positions:sinusoidal", "sines and cosines of the word's index"),
-    ("learned", "modules.positions:learned", "a learned vector for each word index"),
-    ("multi_level", "modules.positions:multi_level",
+    POSITIONS, "modules.positions", "",
+    ("sinusoidal", "sinusoidal", "sines and cosines of the word's index"),
+    ("learned", "learned", "a learned vector for each word index"),
+    ("multi_level", "multi_level",
      "one encoding for each structural level (word, sentence, paragraph, section), added up"),
-    ("rope", "modules.positions:rope", "rotary positions, inside attention"),
-    ("relative", "modules.positions:relative", "learned embeddings of the distance between words, inside attention"),
-    ("alibi", "modules.positions:alibi", "a penalty that grows with the distance between words, inside attention"),
-    ("rope_input", "modules.positions:rope_input",
+    ("rope", "rope", "rotary positions, inside attention"),
+    ("relative", "relative", "learned embeddings of the distance between words, inside attention"),
+    ("alibi", "alibi", "a penalty that grows with the distance between words, inside attention"),
+    ("rope_input", "rope_input",
      "what the notebooks of Fusion Matters call RoPE: a sinusoidal table in another order, fused"),
-    ("relative_input", "modules.positions:relative_input",
+    ("relative_input", "relative_input",
      "what those notebooks call relative: a learned table of unit variance, fused"),
-    ("none", "modules.positions:none", "no position: attention sees a bag of words"),
+    ("none", "none", "no position: attention sees a bag of words"),
 )  # fmt: skip
 _add(
-    FUSIONS, "docnmt",
-    ("add", "modules.fusion:Add", "E + P"),
-    ("mul", "modules.fusion:Multiply", "E ∘ P"),
-    ("concat", "modules.fusion:Concat", "W[E; P] + b"),
-    ("gate_scalar", "modules.fusion:ScalarGate", "gE + (1-g)P, one gate a token from [E; P]"),
-    ("gate_vector", "modules.fusion:VectorGate", "gE + (1-g)P, one gate a feature from [E; P]"),
-    ("gate_mlp", "modules.fusion:MlpGate", "gE + (1-g)P, one gate a feature from a network on [E; P]"),
-    ("mlp", "modules.fusion:Mlp", "a network on [E; P], no gate"),
-    ("gate_conv", "modules.fusion:ConvolutionGate", "gE + (1-g)P, the gate from a depth-wise convolution over P"),
-    ("none", "modules.fusion:Ignore", "control: E alone"),
-    ("scale", "modules.fusion:Scale", "control: aE + bP, learned scalars"),
-    ("gate_constant", "modules.fusion:ConstantGate", "control: gE + (1-g)P, one learned scalar gate"),
-    ("gate_content", "modules.fusion:ContentGate", "control: gE, the gate from E alone"),
+    FUSIONS, "modules.fusion", "",
+    ("add", "Add", "E + P"),
+    ("mul", "Multiply", "E ∘ P"),
+    ("concat", "Concat", "W[E; P] + b"),
+    ("gate_scalar", "ScalarGate", "gE + (1-g)P, one gate a token from [E; P]"),
+    ("gate_vector", "VectorGate", "gE + (1-g)P, one gate a feature from [E; P]"),
+    ("gate_mlp", "MlpGate", "gE + (1-g)P, one gate a feature from a network on [E; P]"),
+    ("mlp", "Mlp", "a network on [E; P], no gate"),
+    ("gate_conv", "ConvolutionGate", "gE + (1-g)P, the gate from a depth-wise convolution over P"),
+    ("none", "Ignore", "control: E alone"),
+    ("scale", "Scale", "control: aE + bP, learned scalars"),
+    ("gate_constant", "ConstantGate", "control: gE + (1-g)P, one learned scalar gate"),
+    ("gate_content", "ContentGate", "control: gE, the gate from E alone"),
 )  # fmt: skip
 _add(
-    MERGES,
-    "docnmt",
-    ("mean", "modules.document_context:MeanMerge", "the mean of both children"),
-    (
-        "source2token",
-        "modules.document_context:Source2TokenMerge",
-        "source2token over both children and a layer norm, shared by the whole tree",
-    ),
-    (
-        "plain_source2token",
-        "modules.document_context:PlainSource2TokenMerge",
-        "the same without the layer norm, as in the paper",
-    ),
-    (
-        "multidim_source2token",
-        "modules.document_context:MultiDimSource2TokenMerge",
-        "source2token feature by feature, shared by the whole tree",
-    ),
-)
+    MERGES, "modules.document_context", "",
+    ("mean", "MeanMerge", "the mean of both children"),
+    ("source2token", "Source2TokenMerge",
+     "source2token over both children and a layer norm, shared by the whole tree"),
+    ("plain_source2token", "PlainSource2TokenMerge", "the same without the layer norm, as in the paper"),
+    ("multidim_source2token", "MultiDimSource2TokenMerge",
+     "source2token feature by feature, shared by the whole tree"),
+)  # fmt: skip
+_METRICS = "docnmt.core.scoring.metrics"
 for _name, _kind, _help in (
-    ("s-BLEU", MetricKind("docnmt.core.scoring.metrics:bleu"), "BLEU of sentences"),
-    ("d-BLEU", MetricKind("docnmt.core.scoring.metrics:bleu", of="documents"), "BLEU of documents"),
-    ("chrF", MetricKind("docnmt.core.scoring.metrics:chrf"), "chrF of sentences"),
-    ("chrF++", MetricKind("docnmt.core.scoring.metrics:chrf_of_words"), "chrF that counts words and word pairs, too"),
-    ("s-BLEU-lc", MetricKind("docnmt.core.scoring.metrics:lower_cased_bleu"), "BLEU of sentences in lower case"),
-    ("TER", MetricKind("docnmt.core.scoring.metrics:ter", lower_is_better=True), "translation edit rate"),
+    ("s-BLEU", MetricKind(f"{_METRICS}:bleu"), "BLEU of sentences"),
+    ("d-BLEU", MetricKind(f"{_METRICS}:bleu", of="documents"), "BLEU of documents"),
+    ("chrF", MetricKind(f"{_METRICS}:chrf"), "chrF of sentences"),
+    ("chrF++", MetricKind(f"{_METRICS}:chrf_of_words"), "chrF that counts words and word pairs, too"),
+    ("s-BLEU-lc", MetricKind(f"{_METRICS}:lower_cased_bleu"), "BLEU of sentences in lower case"),
+    ("TER", MetricKind(f"{_METRICS}:ter", lower_is_better=True), "translation edit rate"),
 ):
     METRICS.add(_name, _kind, help=_help)
 
 
-# Migration of options and tensors that earlier versions stored to the names of this version.
-#
-# A configuration stores the version of its names (`CONFIG_VERSION` when it is written; 1 if none is
-# stored). To drop or rename an option, raise the version and add a line to `CHANGES`; to rename tensors, add one to
-# `TENSOR_CHANGES`. No other module uses earlier names.
-
-
-#: The version of the names that this code writes.
-CONFIG_VERSION = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """An option that was dropped or renamed.
-
-    Attributes:
-        version: the first version with the change.
-        section, name: its former place. In the section "model" only `models` had it.
-        new: its current name; None if it was dropped.
-        same_as: values that mean the current behaviour, so that the option can be left out; None: all values do.
-        training: True if other values than these only prevent that the run is continued.
-        instead: what to use instead, for users who give it.
-    """
-
-    version: int
-    section: str
-    name: str
-    new: str | None = None
-    models: tuple[str, ...] = ()
-    same_as: tuple[Any, ...] | None = None
-    training: bool = False
-    instead: str = ""
-
-
-def _of_training(section: str, name: str, same_as: object, instead: str) -> Change:
-    """Return the change for an option of training that version 2 had; version 3 has one value for it."""
-    return Change(version=3, section=section, name=name, same_as=(same_as,), training=True, instead=instead)
-
-
-CHANGES: tuple[Change, ...] = (
-    Change(version=2, section="run", name="save_interval_minutes", instead="a run saves every 15 minutes"),
-    Change(
-        version=2, section="model", name="relative_distance", new="relative_horizon", models=("fusion_classifier",)
-    ),
-    _of_training("optimization", "lr_shrink", None, "a plateau halves the rate"),
-    _of_training("optimization", "lr_patience", None, "a plateau is two validations without a new best"),
-    _of_training("optimization", "adam_eps", 1e-8, "it is 1e-8"),
-    _of_training("training", "finetune_frozen_updates", None, "--finetune-lr-scale 0 freezes these parts"),
-    Change(version=3, section="run", name="keep_best", same_as=(0,), instead="--keep-last keeps the last validations"),
-    _of_training("model", "level_dropout", 0.1, "it is 0.1"),
-    _of_training("task", "source_mask_epochs", None, "--source-mask holds in every epoch"),
-    _of_training("task", "unit_window", None, "a unit of --unit-sentences reads its whole document"),
-    _of_training("task", "eval_bleu_documents", None, "validation BLEU is that of the whole split"),
-)  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class TensorChange:
-    """Renamed parameters: `pattern` (a regular expression on the whole name in the model) → `new`."""
-
-    version: int
-    models: tuple[str, ...]
-    pattern: str
-    new: str
-
-
-_DOCUMENT_MODELS = ("hier_transformer", "cond_transformer", "hier_cond_transformer")
-TENSOR_CHANGES: tuple[TensorChange, ...] = (  # context attention became a sublayer that has its own summaries
-    TensorChange(
-        version=2,
-        models=_DOCUMENT_MODELS,
-        pattern=r"((?:en|de)coder\.layers\.\d+\.(?:context|target))\.(.+)",
-        new=r"\1.attention.\2",
-    ),
-    TensorChange(
-        version=2,
-        models=_DOCUMENT_MODELS,
-        pattern=r"(encoder\.layers\.\d+)\.(summarise\..+)",
-        new=r"\1.context.\2",
-    ),
-)
-
-
-def migrate(config: Mapping[str, Mapping[str, Any]], version: int, model: str) -> dict[str, dict[str, Any]]:
-    """Return a stored configuration, by sections, with the current options.
-
-    An option whose value has no current equivalent is kept, so that reading its section fails. One that only concerns
-    training moves to the section "training", which is read only to continue a run.
-
-    Args:
-        version: the version with which `config` was stored.
-        model: the name of the model that the options in the section "model" belong to.
-    """
-    migrated = {section: dict(values) for section, values in config.items()}
-    for change in CHANGES:
-        if change.version > version and (not change.models or model in change.models):
-            section = migrated.get(change.section, {})
-            _apply(change, section, change.name)
-            if change.training and change.name in section:
-                migrated.setdefault("training", {})[change.name] = section.pop(change.name)
-    return migrated
-
-
-def _apply(change: Change, values: dict[str, Any], key: str) -> None:
-    if key not in values:
-        return
-    if change.new is not None:
-        values[change.new] = values.pop(key)
-    elif change.same_as is None or values[key] in change.same_as:
-        del values[key]
-
-
-def migrate_file(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Migrate the content of a `--config` file of any version; names that are `known` have their current meaning.
-
-    Options that a file has by both names are not changed.
-    """
-    migrated = dict(values)
-    there = {underscored(key) for key in values}
-    for change in CHANGES:
-        for key in values:
-            if change.models:  # the file's model is not known here; the old name is an alias there
-                continue
-            if underscored(key) == change.name and not {change.name} & set(known) and change.new not in there:
-                _apply(change, migrated, key)
-    return migrated
-
-
-def gone(name: str) -> str:
-    """Return an explanation for an option that an earlier version had and this one lacks; else ""."""
-    for change in CHANGES:
-        if change.name == name and not change.models:
-            return f": is now {flag(change.new)}" if change.new else f": does not exist any more: {change.instead}"
-    return ""
-
-
-#: Options of fairseq with another name here, or none, and what to use instead.
-FAIRSEQ = {
-    "restore_file": "a run goes on by itself from the checkpoint_last in --save-dir; another's weights are taken by "
-    "--finetune-from-model",
-    "optimizer": "it is AdamW; --adam-betas and --weight-decay set it",
-    "bpe": "text is cut by the tokenizer in the data folder; docnmt-preprocess --subword-model chooses its kind",
-    "tokenizer": "text is raw on both sides; docnmt-preprocess --detokenize moses reads text that Moses cut",
-    "sampling": "it is --generator sampling",
-    "constraints": "terms that must be used are a --glossary",
-    "log_format": "a log is train.jsonl in --save-dir; TensorBoard is --tensorboard-logdir",
-    "keep_best_checkpoints": "--keep-last keeps the last N validations, for docnmt-average",
-    "keep_interval_updates": "--keep-last keeps the last N validations, or N saves under --disable-validation",
-    "save_interval": "every validation saves, and --validate-interval says after how many epochs",
-    "no_epoch_checkpoints": "epochs have none unless --keep-last is given",
-    "maximize_best_checkpoint_metric": "each metric of --best-checkpoint-metric has its direction",
-    "valid_subset": "it is the split 'valid', docnmt-preprocess --validpref",
-    "warmup_init_lr": "the rate rises from 0",
-    "sentence_avg": "the loss is the mean over subwords",
-    "fp16": "half precision is --bf16, which needs no loss scaling",
-    "memory_efficient_fp16": "half precision is --bf16, which needs no loss scaling",
-    "cpu": "it is --device cpu",
-    "num_workers": "batches are made in the training process",
-    "no_progress_bar": "there is no bar where stderr is no terminal",
-    **dict.fromkeys(
-        ("source_lang", "target_lang"), "the data folder has the languages; another direction needs another folder"
-    ),
-    **dict.fromkeys(
-        ("share_all_embeddings", "share_decoder_input_output_embed"),
-        "matrices are shared unless --no-share-embeddings or --no-tie-output is given",
-    ),
-    **dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim"), "both sides have one width, --embed-dim"),
-    **dict.fromkeys(("encoder_ffn_embed_dim", "decoder_ffn_embed_dim"), "both sides have one width, --ffn-dim"),
-    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), "both sides have as many, --heads"),
-    **dict.fromkeys(("encoder_normalize_before", "decoder_normalize_before"), "it is --norm pre"),
-    **dict.fromkeys(("encoder_learned_pos", "decoder_learned_pos"), "it is --position learned"),
-    "activation_fn": "it is --activation",
-    **dict.fromkeys(
-        ("attention_dropout", "activation_dropout", "relu_dropout"),
-        "dropout is on embeddings and on the output of every block, --dropout",
-    ),
-    **dict.fromkeys(
-        ("eval_bleu_args", "eval_bleu_detok", "eval_bleu_remove_bpe", "eval_bleu_print_samples"),
-        "--eval-metrics scores text as it was given; --eval-bleu-beam sets its search",
-    ),
-    **dict.fromkeys(("remove_bpe", "post_process"), "translations are text already (the D- lines)"),
-    **dict.fromkeys(
-        ("max_source_positions", "max_target_positions", "skip_invalid_size_inputs_valid_test"),
-        "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
-    ),
-    **dict.fromkeys(("ddp_backend", "distributed_world_size"), "several processes are started by torchrun"),
-    **dict.fromkeys(
-        ("nwordssrc", "nwordstgt", "thresholdsrc", "thresholdtgt"), "subwords fill a vocabulary of --vocab-size entries"
-    ),
-}
-
-
-def moved_to(name: str) -> str:
-    """Return an explanation for an option of fairseq that has another name in docnmt; else ""."""
-    return f": {FAIRSEQ[name]}" if name in FAIRSEQ else ""
-
-
-def migrate_tensor(name: str, version: int, model: str) -> str:
-    """Return a checkpoint tensor's current name: `model.<parameter>`, `optimizer.<moment>.<parameter>` or other."""
-    kind, parameter = _split(name)
-    for change in TENSOR_CHANGES:
-        if kind and change.version > version and model in change.models:
-            parameter = re.sub(f"^(?:{change.pattern})$", change.new, parameter)
-    return kind + parameter
-
-
-def _split(name: str) -> tuple[str, str]:
-    """Split `optimizer.exp_avg.output.weight` into `optimizer.exp_avg.` and `output.weight`; others into "" and all."""
-    found = re.match(r"model\.|optimizer\.[^.]+\.", name)
-    return (name[: found.end()], name[found.end() :]) if found else ("", name)
-
-
 # Plug-ins: installed packages with an entry point `docnmt.plugins`, and folders given as `--user-dir`.
-
 
 #: Files in a plug-in folder that are not imported.
 _OTHERS = ("test_*.py", "*_test.py", "conftest.py", "setup.py")
-#: The files and packages imported so far: a checksum of each, by its path.
-_imported: dict[Path, int] = {}
+#: A checksum of each plug-in file or package that was imported, by its path.
+_imported: dict[Path, str] = {}
 
 
 def import_plugins(user_dir: str | Path | None) -> None:
     """Import the plug-in folder of `--user-dir` and the installed plug-ins (entry points `docnmt.plugins`).
 
     Raises:
-        UsageError: the folder is missing or fails to import, or has changed since this process imported it.
+        UsageError: the folder is missing, or fails to import.
     """
     from importlib.metadata import entry_points
 
     for entry_point in entry_points(group="docnmt.plugins"):
-        with _named(f"the installed plug-in '{entry_point.name}' ({entry_point.value})"):
-            entry_point.load()
+        _guarded(f"the installed plug-in '{entry_point.name}' ({entry_point.value})", entry_point.load)
     if user_dir is None:
         return
     folder = Path(user_dir).resolve()
     if not folder.is_dir():
         raise UsageError(f"--user-dir {user_dir}: {'is a file, expected a' if folder.exists() else 'no such'} folder")
-    files = [folder] if (folder / "__init__.py").exists() else _files(folder)
+    files = [file for file in sorted(folder.glob("*.py")) if not any(file.match(other) for other in _OTHERS)]
+    if (folder / "__init__.py").exists():
+        files = [folder]
     if not files:
         raise UsageError(f"--user-dir {user_dir}: holds no Python files")
+    if str(files[0].parent) not in sys.path:
+        sys.path.append(str(files[0].parent))  # last, so that no file hides a module
     for file in files:
-        if str(file.parent) not in sys.path:
-            sys.path.append(str(file.parent))  # last, so that no file hides a module
-        with _named(f"--user-dir {user_dir}: {file.name}", folder):
-            _import(file)
+        if file not in _imported:
+            _guarded(f"--user-dir {user_dir}: {file.name}", functools.partial(_import, file), file)
 
 
-def imported() -> dict[str, str]:
-    """Return the plug-in files and packages of this process, with a checksum of each."""
-    return {path.name: f"{content:08x}" for path, content in _imported.items()}
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the files of a plug-in, without its tests."""
-    return [file for file in sorted(folder.glob("*.py")) if not any(file.match(other) for other in _OTHERS)]
-
-
-@contextlib.contextmanager
-def _named(what: str, folder: Path | None = None) -> Iterator[None]:
-    """Turn any error while a plug-in is imported into one that names its place (in its folder, if possible), and
-    undo its registrations."""
+def _guarded(what: str, load: Callable[[], object], path: Path = Path()) -> None:
+    """Turn any error of an import into one that names the innermost file and line, a plug-in's if possible."""
     try:
-        with forgotten_on_error():
-            yield
+        load()
     except (UserError, KeyboardInterrupt, Terminated):
         raise
     except BaseException as error:  # `sys.exit`, too: it would end the command with status 0
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_file()]
-        frame = ([frame for frame in frames if folder in Path(frame.filename).parents] or frames)[-1]
+        frame = ([frame for frame in frames if _of_plugin(frame.filename)] or frames)[-1]
         place = f" ({Path(frame.filename).name}, line {frame.lineno})"
+        _imported.pop(path, None)
         raise UsageError(f"{what} fails to import: {error!r}{place}") from error
 
 
-def place_in_plugin(error: BaseException) -> str:
-    """Return file and line of the innermost call in a plug-in that an error came through; "" if it met none."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        file = Path(frame.filename)
-        if any(path in (file, *file.parents) for path in _imported):
-            return f"{file}, line {frame.lineno}"
-    return ""
-
-
 def _import(path: Path) -> None:
-    """Import a file or a package once, under its own name, or another one if a module has that already.
-
-    Raises:
-        UsageError: it has changed since.
-    """
-    content = _checksum(path)
-    if _imported.setdefault(path, content) != content:
-        raise UsageError(f"{path}: has changed since this process imported it; start Python anew")
-    inside = [str(path)] if path.is_dir() else None
-    file = path / "__init__.py" if path.is_dir() else path
-    name = path.stem
-    if _is_another(name, file):
-        name = f"{name}_{zlib.crc32(os.fsencode(path)):08x}"
+    """Import a file or a package under its own name, or under another one if a module has that already."""
+    sources = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    _imported[path] = f"{zlib.crc32(b''.join(source.read_bytes() for source in sources)):08x}"
+    file, inside = (path / "__init__.py", [str(path)]) if path.is_dir() else (path, None)
+    importlib.invalidate_caches()
+    there = sys.modules[path.stem].__spec__ if path.stem in sys.modules else importlib.util.find_spec(path.stem)
+    ours = there is None or there.origin == str(file)
+    name = path.stem if ours else f"{path.stem}_{zlib.crc32(os.fsencode(path)):08x}"
     if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
@@ -917,24 +493,20 @@ def _import(path: Path) -> None:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name], _imported[path]
+        del sys.modules[name]
         raise
 
 
-def _checksum(path: Path) -> int:
-    """Return the checksum of a file, or of all Python files of a package."""
-    found = 0
-    for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-        found = zlib.crc32(file.read_bytes(), found)
-    return found
+def imported() -> dict[str, str]:
+    """Return the plug-in files and packages of this process, with a checksum of each."""
+    return {path.name: content for path, content in _imported.items()}
 
 
-def _is_another(name: str, file: Path) -> bool:
-    """Return True if another module than this file has the name, imported or not."""
-    if name in sys.modules:
-        return getattr(sys.modules[name], "__file__", None) != str(file)
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return False
-    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() != file.resolve()
+def _of_plugin(file: str) -> bool:
+    return any(path in (Path(file), *Path(file).parents) for path in _imported)
+
+
+def place_in_plugin(error: BaseException) -> str:
+    """Return file and line of the innermost call in a plug-in that an error came through; "" if it met none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _of_plugin(frame.filename)]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else ""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol
 
 from docnmt.options import Section, Setting, build, convert, flag, read_yaml, underscored
-from docnmt.registry import Registry, gone, import_plugins, migrate_file, moved_to, place_in_plugin
+from docnmt.registry import Registry, import_plugins, place_in_plugin
 from docnmt.runtime import launch
 from docnmt.runtime.launch import apart, mute, place
 from docnmt.runtime.progress import lasting
@@ -298,13 +298,13 @@ class Command:
             close = difflib.get_close_matches(name, known, n=1) if len(name) > 2 else []
             meant = f"; did you mean {known[close[0]]}?" if close else ""
             of_others = (choice.explain(name) for choice in choices)
-            said = (explain(name) if explain else "", *of_others, gone(name), moved_to(name), meant)
+            said = (explain(name) if explain else "", *of_others, meant)
             return next(filter(None, said), "")
 
         problems = self._unknown(given, known, _reason)
         typed = {name: value for name, value in given.typed.items() if name in known}
         try:
-            resolved = build(sections, migrate_file(given.file, known), typed, _reason)
+            resolved = build(sections, given.file, typed, _reason)
         except UsageError as error:
             named = [problem.replace("--config: ", f"--config {given.config}: ", 1) for problem in error.problems]
             raise UsageError(problems + named) from None

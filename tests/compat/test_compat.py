@@ -1,4 +1,4 @@
-"""Data, checkpoints and runs of earlier versions work as they did then (see README.md here)."""
+"""Data, checkpoints and runs that were kept work as they did then (see README.md here)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import importlib
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from torch import nn
+import safetensors.torch
 
-from docnmt.modules.layers import Dropout
+from docnmt.core.training.checkpoint import load_checkpoint, load_model
+from docnmt.registry import CONFIG_VERSION
+from docnmt.runtime.system import KIND, Seal, UsageError, UserError, checksum
 
 V1 = Path(__file__).parent / "v1"
 EXPECTED = json.loads((V1 / "expected.json").read_text(encoding="utf-8"))
@@ -80,9 +83,7 @@ def losses(run: Path) -> list[float]:
     ],
     ids=["typed", "from-its-config"],
 )
-def test_training_goes_on(options: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The losses are those of 0.1.0 with its dropout; on a CPU docnmt draws other numbers since then."""
-    monkeypatch.setattr(Dropout, "forward", nn.Dropout.forward)
+def test_training_goes_on(options: str) -> None:
     call("train", *options.split(), "--max-update", 11)
     assert losses(Path("resume")) == pytest.approx(EXPECTED["losses"], rel=1e-6)
 
@@ -91,3 +92,34 @@ def test_training_goes_on(options: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_inspected(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     call("inspect", path)
     assert capsys.readouterr().out
+
+
+def change(path: Path, header: Callable[[dict[str, Any]], object]) -> None:
+    """Alter a checkpoint's header, and its checksum with it."""
+    with safetensors.safe_open(path, framework="pt") as file:
+        values = json.loads(file.metadata()["docnmt"])
+        tensors = json.loads(file.metadata()[KIND])["tensors"]
+    header(values)
+    text = json.dumps(values)
+    seal = Seal(checksum(text.encode()), tensors)
+    metadata = {"docnmt": text, KIND: seal.to_json()}
+    safetensors.torch.save_file(safetensors.torch.load_file(path), path, metadata=metadata)
+
+
+@pytest.mark.parametrize("version", [1, CONFIG_VERSION - 1, CONFIG_VERSION + 1])
+def test_another_version_is_refused(version: int) -> None:
+    path = Path("resume/checkpoint_last.safetensors")
+    change(path, lambda header: header.update(config_version=version))
+    wanted = rf"of version {version} \(written by docnmt .*\); docnmt .* reads version {CONFIG_VERSION}"
+    with pytest.raises(UserError, match=wanted):
+        load_checkpoint(path)
+
+
+def test_an_unknown_option_stops_translating_and_resuming(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path("resume/checkpoint_last.safetensors")
+    change(path, lambda header: header["config"]["model"].update(depth=3))
+    with pytest.raises(UsageError, match=r"checkpoint_last\.safetensors: .*model.*'depth'"):
+        load_model(path)
+    main = importlib.import_module("docnmt.cli.train").main
+    assert main(["--config", "resume/config.yaml", "--max-update", "7"]) == 2
+    assert "'depth'" in capsys.readouterr().err

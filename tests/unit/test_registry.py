@@ -46,14 +46,6 @@ def imported(path: Path) -> ModuleType:
     return module
 
 
-def test_two_classes_of_one_name_in_one_file(tmp_path: Path) -> None:
-    file = tmp_path / "both.py"
-    line = "@register_criterion('twice')\nclass A:\n    pass\n"
-    file.write_text(f"from docnmt.registry import register_criterion\n{line}{line}")
-    with pytest.raises(ValueError, match=r"both\.py, line 2, now A in .*both\.py, line 5"):
-        imported(file)
-
-
 def test_a_module_may_be_imported_again(tmp_path: Path) -> None:
     file = tmp_path / "again.py"
     file.write_text("from docnmt.registry import register_model\n@register_model('again')\nclass A:\n    pass\n")
@@ -66,9 +58,9 @@ def test_other_objects_are_refused_with_both_places() -> None:
     names = Registry("thing")
     names.add("x", "module:object")
     names.add("x", names._entries["x"].target)
-    with pytest.raises(ValueError, match=r"thing 'x' is registered twice: first module:object, now object at"):
+    with pytest.raises(ValueError, match=r"thing 'x' is registered twice: first module:object, now .*object at"):
         names.register("x")(object())
-    with pytest.raises(ValueError, match=r"registry\.py, line .*now .*test_registry\.py"):
+    with pytest.raises(ValueError, match=r"first docnmt\.registry:.*now .*test_registry:"):
         register_architecture("transformer", "transformer_tiny")(lambda: {"embed_dim": 8})
     with pytest.raises(ValueError, match="'transformer_tiny' is registered twice"):
         register_model("transformer_tiny")(type("Mine", (), {}))
@@ -82,7 +74,7 @@ def test_objects_without_names_of_their_own_are_different() -> None:
     names = Registry("thing")
     names.add("x", object())
     for thing in (object(), object()):
-        with pytest.raises(ValueError, match=r"registered twice: first object at .*, now object at "):
+        with pytest.raises(ValueError, match=r"registered twice: first .*object at .*, now .*object at "):
             names.add("x", thing)
 
 
@@ -142,20 +134,16 @@ def test_what_is_wrong_in_a_plugin_is_named(text: str, message: str, tmp_path: P
         import_plugins(str(tmp_path / "x.py"))
 
 
-def test_nothing_of_a_plugin_that_fails_stays_registered(tmp_path: Path) -> None:
+def test_a_plugin_that_failed_may_be_mended_and_registers_again(tmp_path: Path) -> None:
     file = tmp_path / "half.py"
     text = "from docnmt.registry import register_criterion\n@register_criterion('half')\ndef half(): ...\n"
     file.write_text(f"{text}1 / 0\n")
     with pytest.raises(UsageError, match=r"half\.py, line 4"):
         import_plugins(str(tmp_path))
-    assert "half" not in registry.CRITERIA
     file.write_text(f"\n{text}")
     import_plugins(str(tmp_path))
     assert "half" in registry.CRITERIA
     assert imported_plugins()["half.py"]
-    file.write_text(f"\n{text}\n")
-    with pytest.raises(UsageError, match=r"half\.py: has changed since this process imported it; start Python anew"):
-        import_plugins(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -193,14 +181,3 @@ def test_tests_beside_a_plugin_are_not_imported(tmp_path: Path) -> None:
         import_plugins(str(tmp_path))
     (tmp_path / "mine.py").write_text("")
     import_plugins(str(tmp_path))
-
-
-def test_a_dataclass_has_a_place(tmp_path: Path) -> None:
-    """Python writes some of its methods, which have no line of their own."""
-    file = tmp_path / "data_class.py"
-    lines = "@register_criterion('data')\n@dataclass\nclass A:\n    x: int = 0\n    def f(self):\n        pass\n"
-    file.write_text(f"from dataclasses import dataclass\nfrom docnmt.registry import register_criterion\n{lines}")
-    imported(file)
-    imported(file)
-    with pytest.raises(ValueError, match=r"first A in .*data_class\.py, line 3, now object at"):
-        register_criterion("data")(object())

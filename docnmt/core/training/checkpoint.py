@@ -25,7 +25,7 @@ from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.options import C, flag, from_dict, to_dict
-from docnmt.registry import CONFIG_VERSION, MERGES, MODELS, TASKS, Registry, gone, imported, migrate, migrate_tensor
+from docnmt.registry import CONFIG_VERSION, MERGES, MODELS, TASKS, Registry, imported
 from docnmt.runtime.system import (
     KIND,
     Count,
@@ -62,7 +62,7 @@ FORMAT = 1
 class CheckpointHeader(OpenObject):
     """The header of a checkpoint: names of the registered parts, `config` by section and name, the task's state,
     progress, the hash of the data, threads and device of the training process. `config_version` is the version
-    (`docnmt.registry`) of the names of options and tensors; it is missing in files of version 1. `plugins`
+    (`docnmt.registry`) of the names of options and tensors. `plugins`
     has the checksums of the plug-in files that were imported. `start` is the model of `--finetune-from-model`."""
 
     format: int
@@ -164,7 +164,7 @@ def read_header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]
     """
     with _opened(path) as file:
         header, names, _ = _checked(path, file)
-        return header, {name: tuple(file.get_slice(stored).get_shape()) for name, stored in names.items()}
+        return header, {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
 
 def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
@@ -177,10 +177,10 @@ def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
     with _opened(path) as file:
         header, names, seal = _checked(path, file)
         wanted = [name for name in names if optimizer or not name.startswith("optimizer.")]
-        tensors = {name: file.get_tensor(names[name]) for name in wanted}
+        tensors = {name: file.get_tensor(name) for name in wanted}
     for name, tensor in tensors.items():
         if seal is not None:
-            seal.check(path, names[name], *_content(tensor))
+            seal.check(path, name, *_content(tensor))
     return Checkpoint(path, header, tensors)
 
 
@@ -205,8 +205,8 @@ def _opened(path: Path) -> safetensors.safe_open:
         raise UserError(f"{path}: is not a whole safetensors file: {error}; use another checkpoint") from error
 
 
-def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], dict[str, str], Seal | None]:
-    """Return the header with today's names, the tensors (today's name → the stored one), and the checksums."""
+def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], list[str], Seal | None]:
+    """Return the header, the names of the tensors, and the checksums."""
     metadata = file.metadata() or {}
     if "docnmt" not in metadata:
         raise UserError(f"{path}: is a safetensors file, but not written by docnmt")
@@ -219,16 +219,16 @@ def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], d
             f"docnmt {__version__} reads format {FORMAT}"
         )
     seal = Seal.read(path, metadata, header)
-    version, model = checked(header, CheckpointHeader, f"{path}: its header").config_version, header["model"]
-    if version > CONFIG_VERSION:
+    version = checked(header, CheckpointHeader, f"{path}: its header").config_version
+    if version != CONFIG_VERSION:
         raise UserError(
             f"{path}: its options are of version {version} (written by docnmt {header['docnmt']}); "
-            f"docnmt {__version__} knows versions up to {CONFIG_VERSION}"
+            f"docnmt {__version__} reads version {CONFIG_VERSION}: train it again"
         )
-    names = {migrate_tensor(name, version, model): name for name in file.keys()}  # noqa: SIM118
+    names = list(file.keys())
     if seal is not None:
-        seal.check_names(path, names.values())
-    return {**header, "config": migrate(header["config"], version, model)}, names, seal
+        seal.check_names(path, names)
+    return header, names, seal
 
 
 def unique_state(model: nn.Module) -> dict[str, Tensor]:
@@ -484,7 +484,7 @@ def stored_config(checkpoint: Checkpoint, section: str, config: type[C]) -> C:
     """
     stored = checkpoint.header["config"].get(section, {})
     where = f"{checkpoint.path}: configuration of the {section}"
-    return from_dict(config, stored, where=where, explain=gone)
+    return from_dict(config, stored, where=where)
 
 
 def _check_known(checkpoint: Checkpoint, registry: Registry[Any], name: str) -> None:
