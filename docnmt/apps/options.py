@@ -347,7 +347,7 @@ class PageConfig:
     )
     src: str | None = option(None, "the source; adds lexical consistency", metavar="FILE", basic=True)
     names: tuple[str, ...] = option(
-        (), "names of the systems, in the order of --sys [what differs in their paths]", metavar="NAME", basic=True
+        (), "names of the systems, in the order of --sys [their paths]", metavar="NAME", basic=True
     )
     discourse: tuple[str, ...] = option(
         (),

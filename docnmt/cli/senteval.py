@@ -12,8 +12,7 @@ COMMAND = Command(
     "docnmt-senteval",
     """Evaluate sentence vectors on SentEval's transfer tasks by its protocol, on CPU: a trained sentence
 encoder (--path of task nli), a translation model's sentence summaries (--path of a hier_ or cond_transformer whose
-decoder reads context), or a baseline from word vectors alone. Results are written after every task; the same command
-continues where it stopped, as long as settings and files are the same.
+decoder reads context), or a baseline from word vectors alone. --results-path is written when all tasks are evaluated.
 Accuracies and F1 in percent, correlations times 100.""",
     """
 docnmt-senteval --data senteval --path runs/inferlite --results-path results/inferlite.json

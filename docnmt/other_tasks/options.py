@@ -165,8 +165,8 @@ class NliPreprocessConfig:
     destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR")
     vectors: tuple[str, ...] = option(
         (),
-        "word vectors, one file for each embedding type: GloVe or word2vec text, word2vec .bin, fastText .vec, "
-        f".npz [random ones of {RANDOM_DIMENSIONS} dimensions]",
+        "word vectors, one file for each embedding type: GloVe or word2vec text, word2vec .bin, fastText .vec "
+        f"[random ones of {RANDOM_DIMENSIONS} dimensions]",
         metavar="FILE",
     )
     test: tuple[str, ...] = option((), "pairs for the final test", metavar="FILE")
@@ -251,36 +251,16 @@ class EmbedConfig:
     """Options of `docnmt-embed`."""
 
     path: str = option(dataclasses.MISSING, "trained model: a checkpoint, or a --save-dir (its best)", metavar="CKPT")
+    output: str = option(dataclasses.MISSING, "write a row a line there", metavar="FILE.npy")
     input: str | None = option(None, "text, a sentence a line [stdin]", metavar="FILE")
-    output: str | None = option(None, "write a row a line there", metavar="FILE.npy")
-    codes: bool = option(False, "write binary codes (the model learned them with --hash-bits)", needs="output")
-    search: str | None = option(
-        None, "find each line's nearest rows in this file of vectors or codes", metavar="FILE.npy"
-    )
-    texts: str | None = option(
-        None,
-        "the lines that the file's rows stand for, to print them",
-        metavar="FILE",
-        needs="search",
-    )
-    top: int = option(10, "how many to find", between=(1, None), needs=Needs("search", typed=True))
-    backend: Literal["numpy", "faiss"] = option(
-        "numpy",
-        "numpy reads the file block by block; faiss copies it into memory and uses all threads",
-        needs=Needs("search", typed=True),
-    )
-    gates: str | None = option(None, "draw the gates of each word, for a few lines", metavar="FILE.png")
+    codes: bool = option(False, "write binary codes (the model learned them with --hash-bits)")
     max_tokens: int = option(4096, "words that are encoded at once", between=(1, None))
     device: str = option("cpu", "cpu, cuda, cuda:1 …", metavar="NAME")
-    overwrite: bool = option(False, "replace an existing output file", needs=Needs(("output", "gates"), typed=True))
+    overwrite: bool = option(False, "replace an existing output file")
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        chosen = [f"--{name}" for name in ("output", "search", "gates") if getattr(self, name)]
-        found = same_file(self, "input", "output") + same_file(self, "input", "gates")
-        if len(chosen) != 1:
-            found.append(f"give one of --output, --search and --gates, got {', '.join(chosen) or 'none'}")
-        return found
+        return same_file(self, "input", "output")
 
 
 # The options of `docnmt-senteval`. This file imports no torch.
@@ -334,8 +314,8 @@ class SentEvalConfig:
         "SentEval's settings for published numbers, or quick ones (5 folds, less patience, larger batches) whose "
         "accuracies are not comparable",
     )
-    results_path: str | None = option(None, "write the results there, task by task", metavar="FILE.json")
-    overwrite: bool = option(False, "start anew, whatever the results file holds")
+    results_path: str | None = option(None, "write the results there", metavar="FILE.json")
+    overwrite: bool = option(False, "replace --results-path if it exists")
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""

@@ -1,7 +1,7 @@
 """Word vectors of one's own from raw text: positive pointwise mutual information, factored (Levy & Goldberg 2014).
 
 A further embedding type where no other is available, from text of another kind than the others.
-    python recipes/inferlite/ppmi_vectors.py --output reviews.npz imdb/train.jsonl imdb/test.jsonl
+    python recipes/inferlite/ppmi_vectors.py --output reviews.bin imdb/train.jsonl imdb/test.jsonl
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from npz_vectors import write_bin
 
 try:
     from scipy import sparse
@@ -22,7 +23,6 @@ except ImportError:
     sys.exit("ppmi_vectors.py: error: needs scipy; pip install -e '.[study]'")
 
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.runtime.system import replacing
 
 
 def texts(paths: list[Path]) -> Iterator[list[str]]:
@@ -72,8 +72,7 @@ def main() -> None:
     matrix = ppmi(cooccurrences(documents, len(vocabulary), options.window))
     left, strength, _ = svds(matrix, k=options.dimensions, random_state=1)
     vectors = (left * np.sqrt(strength)).astype(np.float32)
-    with replacing(options.output) as temporary, temporary.open("wb") as file:
-        np.savez(file, words="\n".join(vocabulary), vectors=vectors)
+    write_bin(options.output, vocabulary, vectors)
     print(f"{options.output}: {vectors.shape} from {counts.total():,} words", file=sys.stderr)
 
 

@@ -2,7 +2,7 @@
 
 Encodes a text file with one or several hashing models; queries are some of its lines, which do not find themselves.
 Ground truth are the 10 rows with the largest cosine of the same model's float vectors, and with --truth those of
-another model, trained without codes. Of equal distances the earlier line counts. Timed are docnmt-embed's searches.
+another model, trained without codes. Of equal distances the earlier line counts.
     python recipes/inferlite/retrieval.py --text corpus.txt --truth runs/plain runs/hash256 runs/hash1024 runs/hash4096
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.other_tasks.sentence_vectors.embed import BitReport, nearest_cosine, nearest_hamming, text_lines
+from docnmt.other_tasks.sentence_vectors.embed import text_lines
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder
 from docnmt.runtime.device import tune
 
@@ -26,6 +26,32 @@ TOP = 10
 REPEATS, ALONE = 3, 20
 
 Search = Callable[[np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+
+
+def nearest_cosine(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `top` largest cosines of each query (Q, d) with the rows of `index` (N, d), and their row numbers."""
+    lengths = [np.maximum(np.linalg.norm(rows, axis=1), 1e-30) for rows in (queries, index)]
+    return best(-(queries @ index.T) / lengths[0][:, None] / lengths[1], top)
+
+
+def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `top` smallest numbers of differing bits of each code (Q, bytes) from those of `index`, and their rows."""
+    words, rows = (np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8))).view(np.uint64) for codes in (queries, index))
+    return best(np.stack([np.bitwise_count(rows ^ word).sum(axis=1, dtype=np.int32) for word in words]), top)
+
+
+def best(distances: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `top` smallest of each row, and their places, ties in order."""
+    order = np.argsort(distances, axis=1, kind="stable")[:, :top]
+    return np.take_along_axis(distances, order, 1), order
+
+
+def bit_report(codes: np.ndarray) -> tuple[int, float]:
+    """Bits that are the same in all codes (N, bytes), and the entropy of a code if its bits were independent."""
+    p = np.unpackbits(codes, axis=1).mean(0, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        entropy = np.nan_to_num(-(p * np.log2(p) + (1 - p) * np.log2(1 - p))).sum()
+    return int(((p == 0) | (p == 1)).sum()), float(entropy)
 
 
 def recall(found: np.ndarray, truth: np.ndarray) -> float:
@@ -74,9 +100,8 @@ def rows(name: str, sentences: Sequence[Sequence[str]], queries: np.ndarray, oth
     del vectors
     if encoder.bits:
         codes = encoder.codes(sentences)
-        report = BitReport(encoder.bits)
-        report.add(codes)
-        bits = f"{len(report.dead)} | {report.entropy:.0f}"
+        dead, entropy = bit_report(codes)
+        bits = f"{dead} | {entropy:.0f}"
         lines.append(row(f"Hamming, {encoder.bits} bits", nearest_hamming, codes, bits))
     return lines
 

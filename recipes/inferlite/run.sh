@@ -19,9 +19,9 @@ nli=$DATA/nli
 TRAIN=${TRAIN:-"$nli/ling_in_loop/train.tsv $nli/semi_automatic_wiki/train.tsv $nli/cad_snli/train.tsv"}
 VALID=${VALID:-"$nli/snli_dev_test/dev.tsv $nli/ling_in_loop/val.tsv"}
 TEST=${TEST:-"$nli/snli_dev_test/test.tsv"}
-glove=${GLOVE:-$DATA/vectors/glove.6B.50d.top100k.npz}
+glove=${GLOVE:-$DATA/vectors/glove.6B.50d.top100k.npz} # .npz is brought to word2vec's .bin
 news=${NEWS:-$DATA/vectors/en_core_web_md-3.8.0.300d.npz}
-reviews=$WORK/reviews.npz   # a third type: our own, from film reviews
+reviews=$WORK/reviews.bin   # a third type: our own, from film reviews
 EPOCHS=${EPOCHS:-100}          # at most: three validations without a new best end a training
 SEEDS=${SEEDS:-1 2 3}
 HASH_STEPS=${HASH_STEPS:-2000} # updates until the codes are sharp
@@ -46,15 +46,24 @@ train() { # run, data, options
             --best-checkpoint-metric accuracy --max-tokens 2000 --lr 0.001 --warmup-updates 200 $PRECISION "$@"
     done
 }
+vectors() { # a file's name as docnmt reads it
+    case $1 in *.npz) ;; *) echo "$1"; return ;; esac
+    bin=$WORK/$(basename "$1" .npz).bin
+    [ -e "$bin" ] || python "$here/npz_vectors.py" "$1" "$bin"
+    echo "$bin"
+}
 evaluate() { # name, options
     name=$1; shift
-    docnmt-senteval --data "$DATA/senteval" --results-path "$WORK/results/$name.json" --protocol "$PROTOCOL" \
+    [ -e "$WORK/results/$name.json" ] || docnmt-senteval --data "$DATA/senteval" --results-path "$WORK/results/$name.json" --protocol "$PROTOCOL" \
         --tasks MR CR SUBJ MPQA SST2 TREC MRPC SICK-R SICK-E STS-B STS12 STS13 STS14 STS15 STS16 "$@" > /dev/null
-    docnmt-senteval --data "$WORK/senteval" --results-path "$WORK/probing/$name.json" --protocol "$PROTOCOL" \
+    [ -e "$WORK/probing/$name.json" ] || docnmt-senteval --data "$WORK/senteval" --results-path "$WORK/probing/$name.json" --protocol "$PROTOCOL" \
         --tasks Length WordContent BigramShift "$@" > /dev/null
 }
 wants() { case " $WHAT " in *" all "*|*" $1 "*) ;; *) false ;; esac; }
 
+mkdir -p "$WORK"
+glove=$(vectors "$glove")
+news=$(vectors "$news")
 [ -e "$reviews" ] || python "$here/ppmi_vectors.py" --output "$reviews" "$DATA"/imdb/*.jsonl
 data glove "$glove"
 data glove+news "$glove" "$news"
@@ -132,7 +141,7 @@ if wants tables; then
         > "$WORK/retrieval.md"
     cut -f 2 "$DATA/senteval/MR/all.tsv" | sed 1d > "$WORK/reviews.txt"
     python "$here/sentence_encoders.py" --text "$WORK/reviews.txt" --vectors "$glove" > "$WORK/speed.txt"
-    head -n 4 "$WORK/reviews.txt" | docnmt-embed --path "$WORK/runs/glove+news+reviews,3" --overwrite \
-        --gates "$WORK/gates.png"
+    head -n 4 "$WORK/reviews.txt" | python "$here/gates.py" --path "$WORK/runs/glove+news+reviews,3" \
+        --output "$WORK/gates.png"
     (cd "$WORK" && ls tables.md differences.md figure2.png nli-test.md retrieval.md speed.txt gates.png)
 fi

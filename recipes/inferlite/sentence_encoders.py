@@ -2,7 +2,7 @@
 
 Every repeat takes lines of its own and encoders that have seen none. The encoder that keeps its words' rows is timed on
 the same lines a second time, too: the most that it gains, on text whose words it has all seen.
-    python recipes/inferlite/sentence_encoders.py --text corpus.txt --vectors glove.npz --lines 2000
+    python recipes/inferlite/sentence_encoders.py --text corpus.txt --vectors glove.txt --lines 2000
 """
 
 from __future__ import annotations
@@ -28,15 +28,12 @@ from docnmt.runtime.device import tune
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "inferlite, width 1": ("inferlite", {}),
-    "inferlite, width 1, no rows kept": ("inferlite", {}),
     "inferlite, width 3": ("inferlite", {"conv_width": 3}),
     "BiLSTM-max": ("bilstm_max", {}),
     "BiLSTM-max of 512, 256 a direction": ("bilstm_max", {"output_dim": 512}),
     "source2token, 2 layers of 512": ("source2token_encoder", {}),
     "bag of words": ("bag_of_words", {}),
 }
-#: The case that gains by words it has seen, and what its second time over the same lines is called.
-KEEPS_ROWS, AGAIN = "inferlite, width 1", "inferlite, width 1, the same lines again"
 
 
 @dataclass
@@ -73,10 +70,7 @@ def measure(names: Sequence[str], embeddings: Embeddings, blocks: list[list[list
     times: dict[str, list[float]] = {}
     for block in blocks:
         for name, model in models.items():
-            encoder = SentenceEncoder(model, embeddings, cache_words=0 if "no rows" in name else 20_000)
-            times.setdefault(name, []).append(seconds(encoder, block))
-            if name == KEEPS_ROWS:
-                times.setdefault(AGAIN, []).append(seconds(encoder, block))
+            times.setdefault(name, []).append(seconds(SentenceEncoder(model, embeddings), block))
     return {name: float(np.median(values)) for name, values in times.items()}
 
 

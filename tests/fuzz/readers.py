@@ -34,9 +34,8 @@ from docnmt.core.training.trainer import Journal
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.other_tasks.classification.data import read_labelled, read_texts
 from docnmt.other_tasks.sentence_vectors.data import read_pairs
-from docnmt.other_tasks.sentence_vectors.embed import map_npy
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS, read_task
-from docnmt.other_tasks.sentence_vectors.senteval_tasks import _read_results, read_frequencies
+from docnmt.other_tasks.sentence_vectors.senteval_tasks import read_frequencies
 from docnmt.other_tasks.sentence_vectors.word_vectors import read_vectors
 from docnmt.runtime.system import UserError, skipped
 
@@ -155,8 +154,6 @@ def _texts(add: Callable[..., None]) -> None:
         "solved": [{"distance": "1", "solved": True}, {"distance": "1", "solved": False}],
     }
     add("answers.json", report, lambda path: read_test_sets([str(path)]))
-    stored = {"settings": {"path": "a"}, "tasks": {"MR": {"accuracy": 70.0, "encoding s": 1.0, "classifier s": 2.0}}}
-    add("senteval.json", stored, lambda path: _read_results(path, {"path": "a"}))
     marian = {
         "d_model": 16,
         "encoder_layers": 1,
@@ -235,8 +232,6 @@ def _folders(add: Callable[..., None], tmp: Path) -> None:
 
     add("senteval.tsv", "label\ttext\n1\tA good film.\n0\tA bad one.\n", senteval)
     add("sentencepiece.model", small_system.tokenizer().to_bytes(), lambda path: Tokenizer(path.read_bytes()), 0.3)
-    np.save(tmp / "good.npy", np.ones((3, 2), np.float32))
-    add("index.npy", (tmp / "good.npy").read_bytes(), map_npy)
 
 
 def _checkpoints(add: Callable[..., None], tmp: Path) -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from docnmt.other_tasks.sentence_vectors.embed import nearest_cosine
+from docnmt.other_tasks.sentence_vectors.word_vectors import read_vectors
 
 
 def tool(name: str, folder: str = "inferlite") -> ModuleType:
@@ -139,7 +139,7 @@ def test_a_query_does_not_find_itself_even_among_equals() -> None:
     index = np.zeros((40, 2), np.float32)
     index[:, 0] = 1  # all alike: a query beyond the first rows is not among the nearest at all
     queries = np.array([0, 5, 30])
-    found = retrieval.nearest(nearest_cosine, index, queries)
+    found = retrieval.nearest(retrieval.nearest_cosine, index, queries)
     assert found.shape == (3, retrieval.TOP)
     assert found[1].tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
     assert not (found == queries[:, None]).any()
@@ -147,7 +147,28 @@ def test_a_query_does_not_find_itself_even_among_equals() -> None:
     assert retrieval.recall(found[:1], found[:1] + 5) == pytest.approx(0.5)
 
 
-def test_the_bench_times_fresh_lines_and_the_same_again(
+def test_codes_are_searched_by_their_differing_bits(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    codes, wanted = (random.integers(0, 4, (rows, 3)).astype(np.uint8) for rows in (40, 5))  # many ties
+    distances = (np.unpackbits(wanted, axis=1)[:, None] != np.unpackbits(codes, axis=1)[None]).sum(-1)
+    bits, places = retrieval.nearest_hamming(wanted, codes, 6)
+    np.testing.assert_array_equal(places, np.argsort(distances, axis=1, kind="stable")[:, :6])
+    np.testing.assert_array_equal(bits, np.take_along_axis(distances, places, 1))
+    dead, entropy = retrieval.bit_report(np.packbits([[0, 1, 0, 1, 1, 0, 0, 0], [0, 1, 1, 0, 1, 0, 0, 0]], axis=1))
+    assert (dead, entropy) == (6, pytest.approx(2))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_npz_becomes_a_binary_file_of_word_vectors(tmp_path: Path, shared: bool) -> None:
+    vectors, row = np.eye(3, dtype=np.float16), {"row": [1, 0, 1]} if shared else {}
+    np.savez(tmp_path / "v.npz", words="x\ny z\nw", vectors=vectors, **row)
+    tool("npz_vectors").main([str(tmp_path / "v.npz"), str(tmp_path / "v.bin")])
+    read = read_vectors(tmp_path / "v.bin", lambda word, place: True)
+    assert list(read.rows) == ["x", "y_z", "w"]
+    np.testing.assert_array_equal(read.vectors, vectors[[1, 0, 1]] if shared else vectors)
+
+
+def test_the_bench_times_each_encoder_on_fresh_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = tool("sentence_encoders")
@@ -162,12 +183,12 @@ def test_the_bench_times_fresh_lines_and_the_same_again(
     monkeypatch.setattr(bench, "seconds", seconds)
     monkeypatch.setattr(bench.torch, "set_num_threads", lambda threads: None)
     monkeypatch.setattr(bench, "tune", lambda: "")
-    cases = ["--cases", bench.KEEPS_ROWS, "BiLSTM-max of 512, 256 a direction"]
+    cases = ["--cases", "inferlite, width 1", "BiLSTM-max of 512, 256 a direction"]
     arguments = ["--text", f"{tmp_path}/text.txt", "--vectors", f"{tmp_path}/v.txt", "--lines", "2", *cases]
     bench.main([*arguments, "--repeats", "3"])
     rows = [line for line in capsys.readouterr().out.splitlines() if "sentences/s" in line]
-    assert [row.split("  ")[0] for row in rows] == [bench.KEEPS_ROWS, bench.AGAIN, cases[-1]]
-    assert [block[0][1] for block in seen] == ["b0"] * 3 + ["b2"] * 3 + ["b4"] * 3
+    assert [row.split("  ")[0] for row in rows] == cases[1:]
+    assert [block[0][1] for block in seen] == ["b0"] * 2 + ["b2"] * 2 + ["b4"] * 2
     with pytest.raises(SystemExit):
         bench.main([*arguments, "--repeats", "4"])
     assert "too few lines" in capsys.readouterr().err

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
-import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -35,9 +33,6 @@ def binary(newline: bytes = b"\n") -> bytes:
 
 
 def write(path: Path, form: str) -> Path:
-    if form == "npz":
-        np.savez(path / "v.npz", words="\n".join(VECTORS), vectors=np.array(list(VECTORS.values()), np.float16))
-        return path / "v.npz"
     name, data = {
         "glove": ("v.txt", text(False)),
         "word2vec": ("v.w2v", text(True)),
@@ -51,7 +46,7 @@ def write(path: Path, form: str) -> Path:
     return path / name
 
 
-FORMS = ["npz", "glove", "word2vec", "fasttext", "gz", "bin", "bin without newlines", "bin.gz"]
+FORMS = ["glove", "word2vec", "fasttext", "gz", "bin", "bin without newlines", "bin.gz"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -60,12 +55,6 @@ def test_every_form_gives_the_same_unit_vectors(tmp_path: Path, form: str) -> No
     assert [word.replace("_", " ") for word in vectors.rows] == list(VECTORS)
     raw = np.array(list(VECTORS.values()))
     np.testing.assert_allclose(vectors.vectors, raw / np.linalg.norm(raw, axis=1, keepdims=True), atol=1e-6)
-
-
-def test_npz_with_shared_rows(tmp_path: Path) -> None:
-    np.savez(tmp_path / "v.npz", words=np.array(["x", "y", "z"]), row=[1, 0, 1], vectors=np.eye(2))
-    vectors = read_vectors(tmp_path / "v.npz", all_words)
-    np.testing.assert_array_equal(vectors.vectors, [[0, 1], [1, 0], [0, 1]])
 
 
 def test_a_name_says_the_form_by_its_end(tmp_path: Path) -> None:
@@ -109,34 +98,7 @@ def test_vectors_that_are_left_as_they_are_keep_their_size(tmp_path: Path) -> No
     assert table.dtype == np.float16
 
 
-def shaped(shape: tuple[int, ...]) -> bytes:
-    """An `.npz` whose vectors claim a shape and hold nothing."""
-    header, archive = io.BytesIO(), io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
-    with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("vectors.npy", header.getvalue())
-    return archive.getvalue()
-
-
-def patched(whole: bytes, offset: int, value: int) -> bytes:
-    """An archive with another two-byte field in each of its headers; `offset` counts from a local header."""
-    data = bytearray(whole)
-    for magic, shift in ((b"PK\x03\x04", 0), (b"PK\x01\x02", 2)):
-        place = data.find(magic)
-        while place >= 0:
-            data[place + offset + shift : place + offset + shift + 2] = value.to_bytes(2, "little")
-            place = data.find(magic, place + 4)
-    return bytes(data)
-
-
-def arrays(**values: object) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **values)
-    return file.getvalue()
-
-
-TWO = {"words": np.array(["a", "b"]), "vectors": np.eye(2)}
-WHOLE = arrays(**TWO)
+WHOLE = b"PK\x03\x04" + bytes(100)
 #: What a file holds → its name, its bytes and what the error says besides the name.
 DAMAGE: dict[str, tuple[str, bytes, str]] = {
     "empty": ("empty.txt", b"", "expected a word"),
@@ -145,7 +107,6 @@ DAMAGE: dict[str, tuple[str, bytes, str]] = {
     "one number too many": ("wide.txt", b"the 1.5 2.5\n. . . 1.5 2.5\nof 0.5 1.5 2.5\n", "more numbers"),
     "not a number": ("nan.txt", b"the 1 2\nof 1 x\n", "line 2"),
     "an endless number": ("long.txt", b"the 1 2\nof 1 " + b"x" * 1_000_000 + b"\n", "line 2"),
-    "not finite in a word of lines": ("lines.npz", arrays(words=["a\nb"], vectors=[[np.nan]]), "word 1"),
     "not finite": ("inf.txt", b"the 1 2\nof 1 inf\n", "'of'"),
     "fewer than promised": ("few.vec", b"9 3\n" + text(False), "promises 9"),
     "tabs": ("tabs.txt", text(False).replace(b" ", b"\t"), "replace its tabs by spaces"),
@@ -164,18 +125,6 @@ DAMAGE: dict[str, tuple[str, bytes, str]] = {
     "no header": ("no.bin", b"the" + bytes(100), "line 1"),
     "endless word": ("endless.bin", b"1 1\n" + b"x" * 100_000, "has no end"),
     "fastText model": ("model.bin", b"\x9a\x0bO/\x0c\x00\x00\x00" + bytes(100), "give the .vec file"),
-    "npz cut": ("cut.npz", WHOLE[: len(WHOLE) // 2], "cannot be read"),
-    "npz of objects": ("object.npz", arrays(words=np.array([{}], dtype=object), vectors=np.eye(1)), "cannot be read"),
-    "npz of a huge shape": ("shape.npz", shaped((10**13, 300)), "cannot be read"),
-    "npz of a shape beyond an integer": ("shape.npz", shaped((10**30, 300)), "cannot be read"),
-    "npz with a password": ("secret.npz", patched(WHOLE, 6, 1), "cannot be read"),
-    "npz packed in an unknown way": ("packed.npz", patched(WHOLE, 8, 77), "cannot be read"),
-    "npz with too few vectors": ("few.npz", arrays(words="a\nb", vectors=np.eye(1)), "each of 2 words"),
-    "npz with a row before the first": ("minus.npz", arrays(**TWO, row=[0, -1]), "each of 2 words"),
-    "npz with a row after the last": ("after.npz", arrays(**TWO, row=np.array([0, 2], "u1")), "each of 2 words"),
-    "npz with rows in a table": ("rows.npz", arrays(**TWO, row=[[0], [1]]), "each of 2 words"),
-    "npz with words in a table": ("table.npz", arrays(words=[["a"], ["b"]], vectors=np.eye(2)), "expected arrays"),
-    "npz that is text": ("text.npz", text(False), "cannot be read"),
 }
 
 

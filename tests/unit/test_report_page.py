@@ -149,6 +149,7 @@ def test_sentences_without_a_partner_are_left_out_and_counted(tmp_path: Path) ->
     pages = []
     for (src, ref, sys), options in ((plain, []), ([str(table)] * 3, columns)):
         files = ["--src", src, "--ref", ref, "--sys", sys, "--samples", "20", "--out", str(tmp_path / "page.html")]
+        files += ["--names", "mine"]
         assert command.main([*files, *options]) == 0
         pages.append((tmp_path / "page.html").read_text(encoding="utf-8").replace(str(table), "FILE"))
     left = pages[1].replace("; 2 sentences without a partner left out", "")
@@ -184,7 +185,7 @@ def test_one_document_is_shown_without_intervals(tmp_path: Path) -> None:
         ({"--sys": ["short.txt"]}, 1, "short.txt: 8 sentences in 8 lines, but .*src.txt has 9 in 11"),
         ({"--sys": ["none.txt"]}, 1, "none.txt: cannot be read: No such file"),
         ({"--ref": ["none.txt"]}, 1, "none.txt: cannot be read: No such file"),
-        ({"--sys": ["one.txt", "one.txt"]}, 2, "one.txt is given twice"),
+        ({"--sys": ["one.txt", "one.txt"]}, 2, "one.txt.; give every file once"),
         ({"--names": ["x", "x"]}, 2, "two files have the name 'x'; give each its own with --names"),
         ({"--names": ["x"]}, 2, "--names: expected 2, one for each file of --sys, got 1"),
         ({"--samples": ["0"]}, 2, "--samples: "),

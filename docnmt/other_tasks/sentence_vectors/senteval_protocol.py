@@ -105,23 +105,18 @@ PROBING = {
 }
 
 
-def task_files(task: TransferTask, folder: Path) -> dict[str, list[Path]]:
-    """Return the files of every split; of optional ones, those that exist."""
-    files = {split: [folder / name for name in names] for split, names in task.files.items()}
-    return {
-        split: paths
-        for split, paths in files.items()
-        if split not in task.optional or all(path.exists() for path in paths)
-    }
-
-
 def read_task(task: TransferTask, folder: Path) -> dict[str, LabelledSentences]:
-    """Read the rows of every split of a task.
+    """Read the rows of every split of a task; of optional splits, those whose files exist.
 
     Raises:
         UserError: a file is missing, malformed or without rows; the message names file and line.
     """
-    return {split: _rows(task, paths) for split, paths in task_files(task, folder).items()}
+    files = {split: [folder / name for name in names] for split, names in task.files.items()}
+    return {
+        split: _rows(task, paths)
+        for split, paths in files.items()
+        if split not in task.optional or all(path.exists() for path in paths)
+    }
 
 
 def _rows(task: TransferTask, paths: Sequence[Path]) -> LabelledSentences:

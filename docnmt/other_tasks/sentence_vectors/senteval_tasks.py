@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
-import json
 import math
-import os
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any  # JSON
 
 import numpy as np
-from msgspec import field
 
 from docnmt.core.lines import TextLines
 from docnmt.core.training.checkpoint import read_header
@@ -33,21 +26,10 @@ from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     check_rows,
     evaluate,
     read_task,
-    task_files,
 )
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder, TranslationSummaries
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings
-from docnmt.runtime.system import (
-    OpenObject,
-    UsageError,
-    UserError,
-    check_writable,
-    checked,
-    find_checkpoint,
-    parse_json,
-    read_limited,
-    write_json,
-)
+from docnmt.runtime.system import UsageError, UserError, check_new, find_checkpoint, write_json
 
 # Baselines: sentence vectors without training on sentences.
 
@@ -152,110 +134,33 @@ def read_frequencies(path: Path) -> dict[str, float]:
     return counts
 
 
-# The command `docnmt-senteval`: evaluate every task that the results file lacks, one by one.
-
-
-#: Options that change no number; and `data` and `path`, whose contents are compared.
-NOT_COMPARED = ("tasks", "results_path", "overwrite", "data", "path")
-#: Settings that are contents of files, with their names in errors.
-CONTENTS = {
-    "model": "checkpoint at --path",
-    "weights_sha256": "checkpoint at --path",
-    "vectors_sha256": "content of --vectors",
-    "frequencies_sha256": "content of --frequencies",
-}
+# The command `docnmt-senteval`: evaluate task by task, then write the results.
 
 
 def run_transfer(config: SentEvalConfig) -> str:
-    """Evaluate every task that the results file lacks; return the table.
+    """Evaluate the tasks; return the table.
 
     Raises:
-        UserError: data, vectors or model cannot be read, or the results file has other settings or other data.
+        UserError: data, vectors or model cannot be read, or the results file exists already.
     """
     offered = {**TASKS, **PROBING}
     if unknown := [name for name in config.tasks if name not in offered]:
         raise UsageError(f"--tasks: there is no {', '.join(unknown)}; there are {', '.join(offered)}")
     if twice := [name for name, count in Counter(config.tasks).items() if count > 1]:
         raise UsageError(f"--tasks: {', '.join(twice)} is named twice")
-    tasks = [offered[name] for name in config.tasks or TASKS]
-    folder, path = Path(config.data), Path(config.results_path) if config.results_path else None
-    settings = {k: v for k, v in to_dict(config).items() if k not in NOT_COMPARED} | _contents(config)
-    results: dict[str, Result] = {}
+    path = Path(config.results_path) if config.results_path else None
     if path is not None:
-        check_writable(path)
-        if path.exists() and not config.overwrite:
-            results = _read_results(path, settings)
-    known = [task for task in tasks if "files_sha256" in results.get(task.name, {})]  # not in older versions' files
-    if differing := [task.name for task in known if results[task.name]["files_sha256"] != _task_hash(task, folder)]:
-        raise UserError(
-            f"--results-path {path}: holds {', '.join(differing)} of other files than --data {folder} has now; "
-            "give --overwrite to start anew, or another name"
-        )
-    if missing := [task for task in tasks if task.name not in results]:
-        counts = _check(missing, folder, PROTOCOLS[config.protocol])
-        encode = _encoder(config, counts)
-        if path is not None and config.overwrite:
-            write_json(path, {"settings": settings, "tasks": {}})
-        for task in missing:
-            result = evaluate(task, folder, encode, PROTOCOLS[config.protocol])
-            results[task.name] = {**result, "files_sha256": _task_hash(task, folder)}
-            print(f"{task.name}: {_figures(result)}", file=sys.stderr, flush=True)
-            if path is not None:
-                with _alone(path.parent):
-                    others = _read_results(path, settings) if path.exists() else {}
-                    results = others | results
-                    write_json(path, {"settings": settings, "tasks": results})
-    return "\n".join(f"{task.name}\t{_figures(results[task.name])}" for task in tasks)
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock the folder inside the context, so that no other evaluation writes results into it."""
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some file systems have no locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)
-
-
-def _contents(config: SentEvalConfig) -> dict[str, str]:
-    """Return hashes that distinguish files at the same path, such as those of a run trained further."""
-    contents = {}
-    if config.path is not None:
-        checkpoint = find_checkpoint(config.path)
-        header = read_header(checkpoint)[0]
-        contents["weights_sha256"] = _hash([checkpoint])  # averaged checkpoints can have equal headers
-        contents["model"] = hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:16]
-    if config.vectors:
-        contents["vectors_sha256"] = _hash(map(Path, config.vectors))
-    if config.frequencies is not None:
-        contents["frequencies_sha256"] = _hash([Path(config.frequencies)])
-    return contents
-
-
-def _task_hash(task: TransferTask, folder: Path) -> str:
-    return _hash(path for paths in task_files(task, folder).values() for path in paths)
-
-
-def _hash(paths: Iterable[Path]) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of files' SHA-256.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
-    whole = hashlib.sha256()
-    for path in paths:
-        one = hashlib.sha256()
-        try:
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    one.update(block)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-        whole.update(one.digest())
-    return whole.hexdigest()[:16]
+        check_new(path, overwrite=config.overwrite)
+    tasks = [offered[name] for name in config.tasks or TASKS]
+    folder, protocol = Path(config.data), PROTOCOLS[config.protocol]
+    encode = _encoder(config, _check(tasks, folder, protocol))
+    results: dict[str, Result] = {}
+    for task in tasks:
+        results[task.name] = evaluate(task, folder, encode, protocol)
+        print(f"{task.name}: {_figures(results[task.name])}", file=sys.stderr, flush=True)
+    if path is not None:
+        write_json(path, {"settings": to_dict(config), "tasks": results})
+    return "\n".join(f"{name}\t{_figures(result)}" for name, result in results.items())
 
 
 def _check(tasks: Sequence[TransferTask], folder: Path, protocol: Protocol) -> Counter[str]:
@@ -297,45 +202,6 @@ def make_baseline(config: SentEvalConfig, embeddings: Embeddings) -> Encode:
         return BagOfWordsBaseline(embeddings, weight=weight, remove_common=True)
     pooling = str(config.baseline).removeprefix("borep-")
     return RandomProjections(embeddings, width=config.width, pooling=pooling, seed=config.seed)
-
-
-class _Figures(OpenObject, kw_only=True):
-    """The part of a task's result that is shown."""
-
-    accuracy: float | None = None
-    f1: float | None = None
-    dev: float | None = field(name="dev accuracy", default=None)
-    pearson: float | None = None
-    pearson_weighted: float | None = field(name="pearson weighted", default=None)
-    spearman: float | None = None
-    spearman_weighted: float | None = field(name="spearman weighted", default=None)
-    encoding: float = field(name="encoding s")
-    classifier: float = field(name="classifier s")
-
-
-class _Stored(OpenObject):
-    """The content of a results file."""
-
-    settings: dict[str, object]
-    tasks: dict[str, _Figures]
-
-
-def _read_results(path: Path, settings: Mapping[str, object]) -> dict[str, Result]:
-    """Read the results of a file and check that its settings are the same."""
-    where = f"--results-path {path}: is not a file of docnmt-senteval"
-    stored: Any = parse_json(read_limited(path), where)
-    checked(stored, _Stored, where, "choose another name")
-    old: Mapping[str, object] = stored["settings"]
-    results: dict[str, Result] = stored["tasks"]
-    # Files of older versions do not record what the vectors were.
-    compared = [name for name in settings if name in old or not name.endswith("_sha256")]
-    differing = [name for name in compared if old.get(name) != settings[name]]
-    if differing:
-        names = dict.fromkeys(CONTENTS.get(name, f"--{name.replace('_', '-')}") for name in differing)
-        raise UserError(
-            f"--results-path {path}: holds results with another {', '.join(names)}; give --overwrite or another name"
-        )
-    return results
 
 
 def _figures(result: Result) -> str:

@@ -1,4 +1,4 @@
-"""Sentence vectors in use: the task nli, loaded encoders, gates, codes, translation summaries."""
+"""Sentence vectors in use: the task nli, loaded encoders, codes, translation summaries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from docnmt.core.corpus import META, ParallelCorpus, check_files, read_meta, sto
 from docnmt.core.models.encoder_decoder import EncoderDecoder, TranslationTask
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.core.training.checkpoint import load_model
-from docnmt.layout import Spans
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import NliConfig, NliPreprocessConfig
 from docnmt.other_tasks.sentence_vectors.data import (
@@ -27,9 +26,9 @@ from docnmt.other_tasks.sentence_vectors.data import (
     read_pairs,
     words,
 )
-from docnmt.other_tasks.sentence_vectors.encoders import InferLiteEncoder, SentencePairModel, SentenceTask, look_up
+from docnmt.other_tasks.sentence_vectors.encoders import SentencePairModel, SentenceTask
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings, random_embeddings
-from docnmt.runtime.system import UserError, check_folder, check_readable, picture_form, replacing_folder, write_picture
+from docnmt.runtime.system import UserError, check_folder, check_readable, replacing_folder
 
 # The sentence encoder for use: text becomes vectors or binary codes.
 
@@ -43,7 +42,6 @@ class SentenceEncoder:
 
     Args:
         max_tokens: words encoded at once.
-        cache_words: rows to cache, for encoders without context, which give a word the same row everywhere.
 
     Attributes:
         tokens, unknown: words encoded so far, and how many of them have no vector of any type.
@@ -51,16 +49,13 @@ class SentenceEncoder:
 
     def __init__(
         self, model: SentencePairModel, embeddings: Embeddings, *,
-        device: torch.device | str = "cpu", max_tokens: int = 4096, cache_words: int = 20_000,
+        device: torch.device | str = "cpu", max_tokens: int = 4096,
     ) -> None:  # fmt: skip
         self.model, self.embeddings, self.max_tokens = model.to(device).eval(), embeddings, max_tokens
         self.device = torch.device(device)
         self.width = model.encoder.d_output
         self.bits = 0 if model.hash is None else model.hash.linear.out_features
         self.tokens = self.unknown = 0
-        self._encode: Callable[[PackedSentences], Tensor] = model.encode
-        if isinstance(model.encoder, InferLiteEncoder) and model.encoder.width == 1:
-            self._encode = _WordRows(model.encoder, model.tables, cache_words, max_tokens)
 
     @classmethod
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu", max_tokens: int = 4096) -> SentenceEncoder:
@@ -108,87 +103,7 @@ class SentenceEncoder:
         self.unknown += sum(sentence.count(0) for sentence in found)
         indices = [sentence or [0] for sentence in found]
         for rows in by_length(np.array([len(sentence) for sentence in indices], dtype=np.int64), self.max_tokens):
-            yield rows, self._encode(PackedSentences.of([indices[row] for row in rows]).to(self.device))
-
-
-class _WordRows:
-    """A cache of the rows of an encoder without context: a sentence is the maximum of its words' rows."""
-
-    def __init__(self, encoder: InferLiteEncoder, tables: list[Tensor], capacity: int, block: int) -> None:
-        self.encoder, self.tables, self.capacity = encoder, tables, capacity
-        like = encoder.output.weight
-        self.rows = like.new_empty(capacity + block, encoder.d_output)  # the last places are for one block only
-        self.place = torch.full((len(tables[0]),), -1, device=like.device)
-        self.used = 0
-
-    def __call__(self, text: PackedSentences) -> Tensor:
-        kinds = text.tokens.unique()
-        new = kinds[self.place[kinds] < 0]
-        end = self.used + len(new)
-        if end > len(self.rows):
-            return self.encoder(text.tokens, self.tables, text.spans)  # type: ignore[no-any-return]
-        alone = Spans(torch.arange(len(new) + 1, device=new.device))
-        self.rows[self.used : end] = self.encoder.words(look_up(self.tables, new, self.rows.dtype), alone)
-        self.place[new] = torch.arange(self.used, end, device=new.device)
-        pooled = self.encoder.pool(self.rows, text.spans, self.place[text.tokens])
-        kept = min(len(new), self.capacity - self.used)
-        self.place[new[kept:]] = -1
-        self.used += kept
-        return pooled
-
-
-# InferLite's gate activations, which weigh each embedding type for each word, as numbers and pictures.
-
-
-#: The most lines drawn in a picture, and the most words of each; more would not be readable.
-MOST_DRAWN, MOST_WORDS = 20, 60
-
-
-@torch.no_grad()
-def gate_means(encoder: SentenceEncoder, sentence: Sequence[str]) -> np.ndarray:
-    """Return the mean over features of each type's gate for each word: (K, T), between 0 and 1.
-
-    Raises:
-        UserError: the model is no inferlite, or has no gates.
-    """
-    inferlite = encoder.model.encoder
-    if not isinstance(inferlite, InferLiteEncoder) or inferlite.controllers is None:
-        raise UserError("gates are shown of an inferlite model trained with --gate")
-    text = PackedSentences.of([encoder.embeddings.indices(sentence)]).to(encoder.device)
-    types = look_up(encoder.model.tables, text.tokens, inferlite.output.weight.dtype)
-    means: np.ndarray = inferlite.gates(types, text.spans).mean(-1).cpu().numpy()
-    return means
-
-
-def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], path: Path) -> None:
-    """Draw one strip per sentence: a row for each embedding type, a column for each word; dark is open.
-
-    Raises:
-        UserError: no sentences or more than a picture can show, one without words or with too many, matplotlib
-            is not installed or cannot write this kind of file, or the model has no gates.
-    """
-    if not 1 <= len(sentences) <= MOST_DRAWN:
-        raise UserError(f"--gates: give 1 to {MOST_DRAWN} lines of text, got {'more' if sentences else 'none'}")
-    for number, sentence in enumerate(sentences, 1):
-        if not 1 <= len(sentence) <= MOST_WORDS:
-            raise UserError(f"--gates: line {number} has {len(sentence):,} words, expected 1 to {MOST_WORDS} a line")
-    form = picture_form("--gates", path)
-    from matplotlib.figure import Figure
-
-    strips = [(sentence, gate_means(encoder, sentence)) for sentence in sentences]
-    longest = max(len(sentence) for sentence, _ in strips)
-    names = [name.rsplit(".", 1)[0] for name in encoder.embeddings.names]
-    figure = Figure(figsize=(2 + 0.55 * longest, (0.9 + 0.3 * len(names)) * len(strips)), layout="constrained")
-    axes = figure.subplots(len(strips), squeeze=False)[:, 0]
-    for axis, (sentence, means) in zip(axes, strips, strict=True):
-        picture = axis.imshow(means, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        axis.set_xticks(range(len(sentence)), sentence, rotation=40, ha="right", fontsize=8)
-        axis.set_yticks(range(len(names)), names, fontsize=8)
-        for (type_, word), value in np.ndenumerate(means):
-            color = "black" if value < 0.6 else "white"
-            axis.text(word, type_, f"{value:.2f}", ha="center", va="center", fontsize=6, color=color)
-    figure.colorbar(picture, ax=list(axes), label="mean gate", shrink=0.6)
-    write_picture(figure, path, form)
+            yield rows, self.model.encode(PackedSentences.of([indices[row] for row in rows]).to(self.device))
 
 
 # The task `nli`: sentence encoders trained to tell entailment, neutrality and contradiction of a pair.

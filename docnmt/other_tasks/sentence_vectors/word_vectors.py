@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import math
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +18,8 @@ from docnmt.core.corpus import file_entry, stored_array, write_array
 from docnmt.other_tasks.options import RANDOM_DIMENSIONS
 from docnmt.runtime.system import UserError
 
-# Readers of published word vectors: GloVe text, word2vec text and binary, fastText `.vec`, `.npz`; `.gz` of the first.
-#
-# A reader passes over the file once and keeps only the wanted words, so a file of two million words takes the memory
-# of
-# a vocabulary. Every error in a file is one `UserError` that names the line or the word.
-
+# Readers of GloVe text, word2vec text and binary, fastText `.vec`, each also as `.gz`. A reader passes over the file
+# once and keeps only the wanted words, so a file of two million words takes the memory of a vocabulary.
 
 #: Decides whether to keep a word, by its spelling and its place in the file (files are sorted by frequency).
 Wanted = Callable[[str, int], bool]
@@ -63,13 +58,13 @@ class WordVectors:
 def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVectors:
     """Read the wanted words of a vector file; with `unit` scale them to unit length (InferLite, section 4).
 
-    The format follows from the name: `.npz` (arrays `words` and `vectors`, optionally `row`: word → row of vectors),
-    `.bin` or `.bin.gz` (word2vec), anything else is text with or without the line "words dimensions" in front.
+    The format follows from the name: `.bin` or `.bin.gz` (word2vec), anything else is text with or without the line
+    "words dimensions" in front.
 
     Raises:
         UserError: unreadable, truncated, no vector file, or values that are no numbers; the message names line or word.
     """
-    entries = _npz if path.suffix == ".npz" else _binary if path.name.endswith((".bin", ".bin.gz")) else _text
+    entries = _binary if path.name.endswith((".bin", ".bin.gz")) else _text
     rows: dict[str, int] = {}
     kept: list[np.ndarray] = []
     notes: list[str] = []
@@ -87,7 +82,7 @@ def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVector
                 continue
             rows[word] = len(kept)
             kept.append((vector / length if unit else vector).astype(np.float32))
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read as word vectors: {error}") from error
     if total == 0:
         raise UserError(f"{path}: holds no word vectors")
@@ -191,33 +186,6 @@ def _word(file: BinaryIO, path: Path, place: int) -> bytes:
             raise UserError(f"{path}: word {place + 1} has no end; is this word2vec's binary form, and complete?")
         word += byte
     return bytes(word).lstrip(b"\n")
-
-
-def _npz(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str, np.ndarray | None]]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in ("words", "vectors", "row") if name in archive.files}
-    except Exception as error:  # NumPy and zipfile raise many kinds for damage, passwords and shapes beyond memory
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{path}: cannot be read as an .npz of word vectors: {reason}") from error
-    vectors, names = arrays.get("vectors"), arrays.get("words")
-    if (
-        vectors is None or vectors.ndim != 2 or vectors.dtype.kind != "f"
-        or names is None or names.ndim > 1 or names.dtype.kind != "U"
-    ):  # fmt: skip
-        raise UserError(
-            f"{path}: expected arrays 'words' (texts, or one text with a word a line) and 'vectors' (rows of "
-            f"numbers), got {', '.join(f'{n} {a.dtype} {a.shape}' for n, a in arrays.items()) or 'neither'}"
-        )
-    words = str(names).split("\n") if names.ndim == 0 else [str(word) for word in names]
-    row = arrays.get("row", np.arange(len(vectors)))
-    if row.shape != (len(words),) or row.dtype.kind not in "iu" or not ((row >= 0) & (row < len(vectors))).all():
-        raise UserError(
-            f"{path}: expected one of {len(vectors)} vectors for each of {len(words)} words, got 'row' {row.dtype} "
-            f"{row.shape}; its numbers are places in 'vectors', from 0"
-        )
-    for place, word in enumerate(words):
-        yield word, vectors[row[place]].astype(np.float32) if wanted(word, place) else None
 
 
 # Several types of frozen word vectors in one vocabulary, as InferLite reads them (Kiros and Chan 2018, section 3).
