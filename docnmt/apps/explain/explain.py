@@ -221,11 +221,11 @@ def _scores(
     excerpt, names = taken(corpus, [document for document, _ in variants])
     found = token_log_probs([model], task, excerpt, max_tokens=_MAX_TOKENS, context_window=context_window)
     owners = np.repeat(np.arange(len(variants)), np.diff(excerpt.document_offsets))
-    scores = {}
+    scores: dict[tuple[int, int | None], np.ndarray] = {}
     for sentence, owner, log_probs in zip(names.tolist(), owners.tolist(), found, strict=True):
-        document, other = variants[owner]
+        document, left_out = variants[owner]
         if sentence in document.scored:
-            scores[sentence, other] = log_probs
+            scores[sentence, left_out] = log_probs
     return scores
 
 

@@ -1,1 +1,1 @@
-"""Sentence vectors: trained on sentence pairs (task `nli`), written by `docnmt-embed`, evaluated by `docnmt-senteval`."""
+"""Sentence vectors: trained on sentence pairs (task `nli`); `docnmt-embed`, `docnmt-senteval`."""
