@@ -27,7 +27,10 @@ from typing import (
     get_type_hints,
 )
 
-from docnmt.runtime.system import UsageError, UserError
+import msgspec
+import msgspec.yaml
+
+from docnmt.runtime.system import UsageError, UserError, Value, checked, in_one_line, read_limited
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -521,18 +524,22 @@ def from_dict(
         raise UsageError([f"{where}: {problem.removeprefix('--config: ')}" for problem in error.problems]) from None
 
 
+_VALUE: Any = Value  # mypy has no type for unions
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file that is a flat mapping.
+    """Read a YAML file of options: `name: value` lines, whose values are scalars or lists of them.
 
     Raises:
-        UsageError: the file is unreadable, not YAML, or not a flat mapping of scalars and lists.
+        UsageError: the file is unreadable, not YAML, or has other values.
     """
-    from docnmt.runtime.system import read_yaml as read  # not at the top: most commands read none
-
     try:
-        return read(path)
+        values = msgspec.yaml.decode(read_limited(path), type=dict[str, Any] | None) or {}
+        return {key: checked(value, _VALUE, f"{path}: '{key}'") for key, value in values.items()}
     except UserError as error:
-        raise UsageError(f"--config {error}") from error
+        raise UsageError(f"--config {error}") from None
+    except Exception as error:  # PyYAML's constructors raise any error of a conversion like `!!bool x`
+        raise UsageError(f"--config {path}: not valid YAML: {in_one_line(error)}") from None
 
 
 # Options given by name in Python: errors for unknown ones, with the nearest known name.

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
-import glob
 import json
 import os
 import re
@@ -17,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 import xxhash
@@ -73,9 +70,7 @@ def shortened(text: str, most: int = 4000) -> str:
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
-# Checksums of files and tensors: xxh3 (64 bits), read at the speed of memory.
-#
-# They show damage (a flipped bit, a file that was copied in part), not forgery.
+# Checksums of files and tensors: xxh3 (64 bits). They show damage (a flipped bit, a file copied in part), not forgery.
 
 
 #: The key of checksums in `meta.json` and in a checkpoint's header.
@@ -220,15 +215,13 @@ def address_of(path: str) -> str:
     return f"hf://{path}" if looks_so and not Path(organisation).exists() else path
 
 
-# Atomic writing of files and folders, checks before writing, and the checkpoint of a run.
+# Files and folders that appear whole or not at all, and checks before long work.
 
 
 #: The names of the checkpoints that every run has.
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
-#: AT_FDCWD and RENAME_EXCHANGE of Linux's <fcntl.h>.
-_HERE, _EXCHANGE = -100, 2
-#: In the names of temporary files and folders: docnmt made them. The number of the process and a random word follow.
-_MADE = "docnmt-"
+#: In the names of temporary files and folders, before a random word.
+TEMPORARY = "docnmt-"
 
 
 def fsync_path(path: Path) -> None:
@@ -240,19 +233,13 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def _umask() -> int:
-    """Return the permissions removed from this process's new files; the umask can only be read by setting it."""
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return umask
-
-
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
 
     If `path` is a link, its target is replaced. Nobody else can read the file while it is written; then it has the
-    permissions of the one that it replaces, or those of a new file. Temporary files of killed processes are removed.
+    permissions of the one that it replaces, or those of a new file. A killed process leaves a hidden file
+    `.NAME.docnmt-RANDOM.tmp`, which nothing reads.
 
     Raises:
         UserError: the system refused (disk full, no permission), or `path` is a folder or a device; an existing file at
@@ -261,50 +248,29 @@ def replacing(path: Path) -> Iterator[Path]:
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: is a folder or a device, expected the name of a file; choose another")
-    temporary, lock = path, -1
+    temporary: str | None = None
     try:
         make_folder(path.parent)
-        _sweep(path)
-        temporary, lock = _temporary(path, folder=False)
-        yield temporary
+        # mkstemp opens a new file (O_EXCL, O_NOFOLLOW, 0600): never through a link, nor what is there already
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.{TEMPORARY}", suffix=".tmp", dir=path.parent)
+        os.close(descriptor)
+        yield Path(temporary)
         os.chmod(temporary, _mode(path, new=0o666))
-        fsync_path(temporary)
+        fsync_path(Path(temporary))
         os.replace(temporary, path)
         fsync_path(path.parent)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
     finally:
-        if lock >= 0:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            os.close(lock)
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> None:
-    """A folder for output; it is said on stderr if it is new, as a name may have been mistyped.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make a folder for output; a note says that it is new, as its name may have been mistyped."""
     if not path.exists():
         path.mkdir(parents=True, exist_ok=True)
         print(f"note: {path}: is a new folder", file=sys.stderr)
-
-
-def _temporary(path: Path, *, folder: bool) -> tuple[Path, int]:
-    """Create a new file or folder beside `path` that only its owner can read, locked for the life of this process."""
-    make = tempfile.mkdtemp if folder else tempfile.mkstemp  # never through a link, nor what is there already
-    while True:
-        made = make(prefix=f".{path.name}.{_MADE}{os.getpid()}-", suffix=".tmp", dir=path.parent)
-        if isinstance(made, str):
-            temporary, lock = Path(made), os.open(made, os.O_RDONLY | os.O_NOFOLLOW)
-        else:
-            lock, temporary = made[0], Path(made[1])
-        with contextlib.suppress(OSError):  # on a file system without locks nothing is ever swept up
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if temporary.exists():  # else another process has swept it up before it was locked
-            return temporary, lock
-        os.close(lock)
 
 
 def _mode(path: Path, *, new: int) -> int:
@@ -312,7 +278,9 @@ def _mode(path: Path, *, new: int) -> int:
     try:
         return stat.S_IMODE(path.stat().st_mode) & 0o777
     except FileNotFoundError:
-        return new & ~_umask()
+        umask = os.umask(0o077)  # it can only be read by setting it
+        os.umask(umask)
+        return new & ~umask
 
 
 def check_readable(path: Path) -> None:
@@ -367,18 +335,24 @@ def write_json(path: Path, value: object) -> None:
 def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Path]:
     """Yield a temporary folder beside `path` that replaces it on success and is removed otherwise.
 
-    `marker` is a file that identifies docnmt's folders (`meta.json`). If `path` is a link, its target is
-    replaced. Remains of killed processes beside `path` are removed, or put back if `path` is missing.
+    If `path` is a link, its target is replaced. The old folder is moved aside first, to `.NAME.docnmt-old`; if a
+    process is killed at that moment, the next one puts it back.
+
+    Args:
+        marker: a file that identifies docnmt's folders (`meta.json`).
 
     Raises:
         UserError: `path` exists and is not empty, and it is not docnmt's or `overwrite` is False.
     """
     path = Path(os.path.realpath(path))
+    aside = path.with_name(f".{path.name}.{TEMPORARY}old")
     try:
         make_folder(path.parent)
-        _sweep(path)
+        if aside.is_dir() and not aside.is_symlink() and not path.exists():
+            os.replace(aside, path)
+            print(f"note: {path}: is put back; a process was killed while it was being replaced", file=sys.stderr)
         check_folder(path, marker=marker, overwrite=overwrite)
-        temporary, lock = _temporary(path, folder=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.{TEMPORARY}", suffix=".tmp", dir=path.parent))
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:
@@ -386,63 +360,16 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         for file in temporary.rglob("*"):
             fsync_path(file)
         os.chmod(temporary, _mode(path, new=0o777))
-        if not exchange(temporary, path):
-            old = temporary.with_suffix(".old")
-            if path.exists():
-                os.replace(path, old)  # if killed here, the next run puts it back
-            os.replace(temporary, path)
-            shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        if path.exists():
+            os.replace(path, aside)
+        os.replace(temporary, path)
+        shutil.rmtree(aside, ignore_errors=True)
         fsync_path(path.parent)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        os.close(lock)
-
-
-def exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths atomically; return False if one is missing or the system cannot do it."""
-    try:
-        rename = ctypes.CDLL(None).renameat2
-    except AttributeError:  # not Linux, or an old C library
-        return False
-    return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
-
-
-def _sweep(path: Path) -> None:
-    """Remove temporary files and folders of `path` whose process has ended, which shows by their lock. Put a folder
-    back that was moved aside to be replaced, if nothing took its place. What others made stays, whatever its name."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{_MADE}*"):
-        made = re.fullmatch(rf"{_MADE}(\d+)-\w{{8}}\.(tmp|old)", left.name[len(path.name) + 2 :])
-        if made is None or left.is_symlink():
-            continue
-        with contextlib.suppress(OSError):
-            if made[2] == "old" and path.exists():
-                shutil.rmtree(left)
-                continue
-            if made[2] == "old":
-                os.replace(left, path)
-                print(f"note: {path}: is put back; a process was killed while it was being replaced", file=sys.stderr)
-                continue
-            if _lives(made[1]):  # a library may have put an unlocked file there
-                continue
-            lock = os.open(left, os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-            finally:
-                os.close(lock)
-
-
-def _lives(word: str) -> bool:
-    """Return True if this is the number of a process that runs on this machine."""
-    try:
-        os.kill(int(word), 0)
-    except (ValueError, OverflowError, ProcessLookupError):
-        return False
-    except OSError:  # another user's
-        return True
-    return True
 
 
 def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
@@ -453,9 +380,8 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
             it, or `overwrite` is False; or nothing can be written, or folders cannot be replaced there.
     """
     above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
-    prefix = f".{path.name}.{_MADE}{os.getpid()}-"
     try:
-        os.rmdir(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=above))  # permissions do not say all
+        os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", dir=above))  # permissions do not say all
     except OSError as error:
         what = f"{above} is not a folder that takes new files ({error.strerror or error})"
         raise UserError(f"{path}: cannot be written: {what}; choose another") from error
@@ -473,8 +399,8 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
         raise UserError(f"{path}: is not empty and was not written by docnmt ({marker} is missing); choose another")
     if not overwrite:
         raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another folder")
-    if foreign := next((each for each in sorted(path.iterdir()) if each.is_dir()), None):  # docnmt writes files only
-        raise UserError(f"{path}: --overwrite would delete {foreign}, a folder that is not part of it; move it away")
+    if inner := next((file for file in sorted(path.iterdir()) if file.is_dir()), None):  # docnmt writes files only
+        raise UserError(f"{path}: --overwrite would delete {inner}, a folder that is not part of it; move it away")
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -520,10 +446,7 @@ def write_picture(figure: Figure, path: Path, form: str) -> None:
         figure.savefig(temporary, format=form, dpi=150)
 
 
-# Reading of structured files (JSON, YAML), checked against a schema before use.
-#
-# A schema is a type that msgspec supports: a `Struct`, `dict[str, int]`, … A mismatch is one `UserError` that names
-# the file and the place in it. Size and depth are limited, so that every file is rejected quickly.
+# JSON files, checked against a schema before use: a type that msgspec supports, as a `Struct` or `dict[str, int]`.
 
 
 T = TypeVar("T")
@@ -534,12 +457,9 @@ Name = Annotated[str, Meta(pattern=r"^[^/\\\0]+$", max_length=255)]
 Hex = Annotated[str, Meta(pattern="^[0-9a-f]*$")]
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
-_VALUE: Any = Value  # mypy has no type for unions
 
 #: Upper bound of our own files' size; those of others that are read whole have limits of their own.
 MOST_BYTES = 1 << 28
-#: Upper bound of YAML files, of which PyYAML reads 0.2 MB per second.
-MOST_YAML = 1 << 17
 
 
 class OpenObject(msgspec.Struct):
@@ -563,13 +483,13 @@ def read_limited(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def parse_json(text: str | bytes, where: str, advice: str = "") -> object:
-    """Parse a JSON text; NaN and infinities are accepted.
+    """Parse a JSON text. NaN and infinities are accepted, as scores have them and msgspec's parser does not.
 
     Args:
         where: the file and the place in it, for messages. advice: how to fix it.
 
     Raises:
-        UserError: the text is not valid JSON, not UTF-8, or too deeply nested.
+        UserError: the text is not valid JSON, not UTF-8, too deeply nested, or has half a character.
     """
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")  # json would accept lone surrogates
@@ -577,13 +497,11 @@ def parse_json(text: str | bytes, where: str, advice: str = "") -> object:
         if "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair, which no file can store
         return value
-    except RecursionError:
-        raise UserError(f"{where}: not valid JSON: too many brackets inside each other{_then(advice)}") from None
     except UnicodeEncodeError as error:
-        half = f"\\u{ord(error.object[error.start]):04x}"
+        half = ascii(error.object[error.start])[1:-1]
         raise UserError(f"{where}: half a character ({half} without its other half); remove it") from None
-    except ValueError as error:
-        raise UserError(f"{where}: not valid JSON: {_short(error)}{_then(advice)}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: not valid JSON: {in_one_line(error)}{advice and f'; {advice}'}") from None
 
 
 def checked(value: object, schema: type[T], where: str, advice: str = "") -> T:
@@ -595,7 +513,7 @@ def checked(value: object, schema: type[T], where: str, advice: str = "") -> T:
     try:
         return msgspec.convert(value, schema)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise UserError(f"{where}: {_short(error)}{_then(advice)}") from None
+        raise UserError(f"{where}: {in_one_line(error)}{advice and f'; {advice}'}") from None
 
 
 def read_json(path: Path, schema: type[T], advice: str = "", *, most: int = MOST_BYTES) -> T:
@@ -607,59 +525,12 @@ def read_json(path: Path, schema: type[T], advice: str = "", *, most: int = MOST
     return checked(parse_json(read_limited(path, most), str(path), advice), schema, str(path), advice)
 
 
-def read_yaml(path: Path) -> dict[str, Value]:
-    """Read a YAML file of options: `name: value` lines, whose values are scalars or lists of them. Dates are texts.
-
-    Raises:
-        UserError: unreadable, larger than `MOST_YAML`, not YAML, nested deeper than a list, aliases, or a key given
-            twice.
-    """
-    import yaml  # not at the top: most commands read none
-
-    class Loader(yaml.SafeLoader):
-        """A loader that leaves dates as texts, because they may not exist."""
-
-        yaml_implicit_resolvers = {  # noqa: RUF012
-            first: [rule for rule in rules if rule[0] != "tag:yaml.org,2002:timestamp"]
-            for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
-
-    text = read_limited(path, MOST_YAML)
-    try:
-        depth = 0
-        for event in yaml.parse(text, Loader=Loader):  # event by event, so that a bad one ends it early
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > 2 or isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1 if event.start_mark else 1
-                raise UserError(f"{path}:{line}: options are numbers, texts or lists of them")
-        root = yaml.compose(text, Loader=Loader)
-        keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
-        content = yaml.load(text, Loader=Loader) if root else {}
-    except UserError:
-        raise
-    except Exception as error:  # PyYAML's constructors raise any error of a conversion like `!!bool x`
-        raise UserError(f"{path}: not valid YAML: {_short(error)}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: expected 'option: value' lines, got a {type(content).__name__}")
-    if repeated := sorted({str(key) for key in keys if keys.count(key) > 1}):
-        raise UserError(f"{path}: '{repeated[0]}' is there twice; keep one of them")
-    if nested := [key for key, value in content.items() if isinstance(value, dict)]:
-        raise UserError(f"{path}: '{nested[0]}': expected a value, got a section; do not indent its options")
-    return {str(key): checked(value, _VALUE, f"{path}: '{key}'") for key, value in content.items()}
-
-
-def _short(error: Exception) -> str:
-    """Return a message of msgspec or json on one line: `Expected `int`, got `str` - at `$.files[...].bytes``."""
+def in_one_line(error: Exception) -> str:
+    """Return a library's message on one line: msgspec's "Expected `int`, got `str` - at `$.a`" in docnmt's words."""
     text = " ".join(str(error).split()).replace("`", "'").replace(" - at '$", ", at '$")
-    text = text.removeprefix("Expected")
-    return (f"expected{text}" if text != str(error) and text.startswith(" ") else text)[:300]
+    return (f"e{text[1:]}" if text.startswith("Expected ") else text)[:300]
 
 
-def _then(advice: str) -> str:
-    return f"; {advice}" if advice else ""
-
-
-# The version of docnmt, in one place; imports nothing so that `--version` answers at once.
-
+# The version of docnmt, in one place.
 
 __version__ = "0.2.0"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import resource
 import signal
@@ -90,16 +89,10 @@ def test_kill(text: ParallelText) -> None:
     process.communicate(timeout=60)
     assert contents(text) == before
     assert text.corpus("train").num_sentences > 0
-    assert leftovers(text) != []
-    living = text.folder / f".{text.data.name}.docnmt-{process.pid}-living00.tmp"
-    living.mkdir()
-    lock = os.open(living, os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    left = leftovers(text)
+    assert left != []
     assert text.preprocess("--overwrite") == 0
-    assert leftovers(text) == [living]
-    os.close(lock)
-    assert text.preprocess("--overwrite") == 0
-    assert leftovers(text) == []
+    assert leftovers(text) == left  # nothing reads them
 
 
 @pytest.mark.slow

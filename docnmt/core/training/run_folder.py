@@ -29,7 +29,7 @@ ASIDE, MOVING = ".replaced", ".replacing"
 _OURS = re.compile(
     r"config\.yaml|train\.jsonl|\.lock|\.replaced|\.replacing|checkpoint_(last|best|(best_)?\d+)\.safetensors"
 )
-_TEMPORARY = re.compile(r"\.(config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.docnmt-\d+-\w{8}\.tmp")
+_TEMPORARY = re.compile(r"\.(config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.docnmt-\w{8}\.tmp")
 #: What `flock` says on a file system without locks.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
