@@ -14,6 +14,7 @@ COMMANDS = {
     "generate": "translate a split of a data folder and score it",
     "translate": "translate files, or standard input",
     "score": "score translations, or a model on contrastive test sets",
+    "compare": "train and score systems with several seeds",
     "report": "compare systems on one HTML page",
     "average": "average checkpoints",
     "inspect": "describe or verify a checkpoint or a data folder",

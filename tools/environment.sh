@@ -1,4 +1,4 @@
-# To be sourced. `environment EXTRA` activates a Python in which this clone of docnmt and one of its extras work.
+# To be sourced. `environment EXTRA` activates a Python in which this clone of docnmt works with what EXTRA needs.
 #
 # The active environment is used if it has all that; otherwise .venv in the clone, which is made if it is missing.
 #   DOCNMT_ENV=none    use the active Python as it is, check and install nothing
@@ -6,7 +6,7 @@
 #                      there is no NVIDIA GPU and an index that pip knows has it (PIP_EXTRA_INDEX_URL names more)
 #   PYTHON=python3.11  the Python that makes .venv (python3)
 
-environment() { # EXTRA: plot, docs, test or dev, as in pyproject.toml
+environment() { # plot (docnmt and matplotlib), or an extra of pyproject.toml: docs, test, dev
     [ "${DOCNMT_ENV:-}" != none ] || return 0
     if [ -n "${VIRTUAL_ENV:-}${CONDA_PREFIX:-}" ] && _environment_works "$1"; then return 0; fi
     if [ ! -x .venv/bin/pip ]; then
@@ -16,7 +16,7 @@ environment() { # EXTRA: plot, docs, test or dev, as in pyproject.toml
     . .venv/bin/activate
     if _environment_works "$1"; then return 0; fi
     _environment_torch >&2
-    python -m pip install -e ".[$1]" >&2
+    case $1 in plot) python -m pip install -e . matplotlib ;; *) python -m pip install -e ".[$1]" ;; esac >&2
     _environment_works "$1" || { echo "error: docnmt does not work in $PWD/.venv; delete it and try again" >&2; return 1; }
 }
 

@@ -467,3 +467,14 @@ class ServeConfig:
     grace: float = option(
         30.0, "seconds to finish what is at work after SIGTERM or Ctrl-C", metavar="SECONDS", between=(0, None)
     )
+
+
+@dataclass(frozen=True)
+class CompareConfig:
+    """Options for comparing systems over seeds."""
+
+    plan: str = option(
+        dataclasses.MISSING, "systems, seeds, test sets (docs/guide/compare.md)", positional=True, metavar="FILE.yaml"
+    )
+    json: bool = option(False, "print JSON instead of Markdown")
+    dry_run: bool = option(False, "print the commands that would be run")

@@ -11,6 +11,7 @@ import pytest
 
 from docnmt.apps.options import (
     AlignConfig,
+    CompareConfig,
     ConvertConfig,
     GenerateConfig,
     MemoryConfig,
@@ -57,6 +58,7 @@ COMMANDS: dict[str, dict[str, type]] = {
         for section in (*score.TRANSLATION, *score.CONTRASTIVE, *score.GENERATIVE, *score.SEARCH)
     },
     "report": {"report": PageConfig},
+    "compare": {"compare": CompareConfig},
     "average": {"average": average.AverageConfig},
     "inspect": {"inspect": inspect.InspectConfig},
     "align": {"align": AlignConfig},

@@ -54,6 +54,7 @@ SMALL = {
     "docnmt-preprocess": {"document_translation": ["--vocab-size", "80"]},
     "docnmt-generate": {"document_translation": SHORT.split()},
     "docnmt-translate": {"document_translation": SHORT.split()},
+    "docnmt-compare": {"document_translation": ["--dry-run"]},  # test_compare.py does it all
     "docnmt-train": {
         "document_translation": TINY.split(),
         "text_classification": ["--max-update", "2"],
@@ -114,6 +115,8 @@ def furnished(system: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns = ["group", "correct", "src_context", "src", "tgt_context", "tgt"]
     rows = [columns, ["1", "1", "A lamp.", "It.", "LAMP A.", "IT."], ["1", "0", "A lamp.", "It.", "LAMP A.", "NO."]]
     (folder / "contrastive.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    guide = (ROOT / "docs/guide/compare.md").read_text(encoding="utf-8")
+    (folder / "comparison.yaml").write_text(guide.split("```")[1].removeprefix("yaml\n"), encoding="utf-8")
     evaluation(folder)
     pretrained(folder)
     to_align(folder)

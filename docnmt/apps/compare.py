@@ -1,0 +1,464 @@
+"""docnmt compare: systems × seeds of one YAML file, trained, translated, scored → one table in Markdown and JSON.
+
+    Plan ─ fair? ─ train (start, then systems; seed by seed) ─ fair as trained? ─ test sets and their foreign order
+         ─ docnmt-generate each ─ docnmt-score --sys SEEDS --paired SEEDS --foreign SEEDS ─ contrastive ─ table
+
+Every step is a command of its own, which writes its result whole; one whose result is there is not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import yaml
+
+from docnmt.core.read_corpus import side
+from docnmt.core.scoring.config import DEFAULT, SAMPLES, SEED
+from docnmt.core.scoring.text_files import LineLayout, read_layout
+from docnmt.core.training.checkpoint import read_header
+from docnmt.runtime.system import UserError, write_json, write_text
+
+Property = Literal["updates", "data", "starts"]
+#: Options of docnmt-train that the comparison sets itself.
+OURS = {"save_dir", "seed", "finetune_from_model", "data", "overwrite"}
+
+
+class Plan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The content of FILE.yaml; paths are relative to the working directory.
+
+    Attributes:
+        folder: for models, translations and the table. data: folder of docnmt-preprocess, for all systems.
+        train: options of docnmt-train for every system and start. systems: further ones of each, and `start`, the name
+            of what it is fine-tuned from, and `data`. The others are compared with the first.
+        starts: models that are trained only to start systems from. seeds: of all trainings.
+        tests: test sets, prefixes of text (PREFIX.en, PREFIX.de). contrastive: contrastive test sets, files.
+        generate: options of docnmt-generate. metrics: further metrics. checkpoint: the one that is tested.
+        foreign: also translate the test sets with their sentences in other documents (true - foreign).
+        unequal: properties in which the systems may differ.
+    """
+
+    folder: str
+    data: str
+    systems: dict[str, dict[str, Any]]
+    train: dict[str, Any] = {}
+    starts: dict[str, dict[str, Any]] = {}
+    seeds: list[int] = msgspec.field(default_factory=lambda: [1, 2, 3])
+    tests: dict[str, str] = {}
+    contrastive: dict[str, str] = {}
+    generate: dict[str, Any] = {}
+    metrics: list[str] = []
+    checkpoint: Literal["best", "last"] = "best"
+    foreign: bool = True
+    unequal: list[Property] = []
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A system as trained with one seed; `updates` and `data` include those of its start."""
+
+    updates: int
+    parameters: int
+    data: str
+    start: str | None
+    valid_loss: float
+
+
+@dataclass
+class Comparison:
+    """A plan, carried out in its folder."""
+
+    plan: Plan
+    plugins: tuple[str, ...] = ()
+    dry_run: bool = False
+    languages: tuple[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folder = Path(self.plan.folder)
+        meta = read_meta(Path(self.plan.data))
+        self.languages = meta["source_lang"], meta["target_lang"]
+
+    def run(self) -> dict[str, Any]:
+        """Carry out what is missing; return the table's content, {} with `dry_run`."""
+        plan = self.plan
+        names = {**plan.starts, **plan.systems}
+        for seed in plan.seeds:
+            for name in sorted(names, key=self._depth):
+                self._train(name, seed)
+        trained = {name: [] if self.dry_run else [self._trained(name, s) for s in plan.seeds] for name in plan.systems}
+        if not self.dry_run:
+            self._check_trained(trained)
+        self._prepare_tests()
+        for name in plan.systems:
+            for seed in plan.seeds:
+                for number, test in enumerate(plan.tests):
+                    self._translate(name, seed, number, test)
+                for test, path in plan.contrastive.items():
+                    self._choose(name, seed, test, path)
+        return {} if self.dry_run else self._collect(trained)
+
+    # Training.
+
+    def _options(self, name: str) -> dict[str, Any]:
+        return {**self.plan.train, **{**self.plan.starts, **self.plan.systems}[name]}
+
+    def _depth(self, name: str) -> int:
+        start = self._options(name).get("start")
+        return 0 if start is None else 1 + self._depth(start)
+
+    def _model(self, name: str, seed: int) -> Path:
+        return self.folder / name / f"seed-{seed}" / "model"
+
+    def _checkpoint(self, name: str, seed: int) -> Path:
+        return self._model(name, seed) / f"checkpoint_{self.plan.checkpoint}.safetensors"
+
+    def _train(self, name: str, seed: int) -> None:
+        """Train until docnmt-train says that its limit is reached; an interrupted training goes on."""
+        options, model = self._options(name), self._model(name, seed)
+        start, data = options.pop("start", None), options.pop("data", self.plan.data)
+        words = [data, "--save-dir", str(model), "--seed", str(seed)]
+        if start is not None:
+            words += ["--finetune-from-model", str(self._checkpoint(start, seed))]
+        last = model / "checkpoint_last.safetensors"
+        config = model.parent / "train.yaml"
+        text = f"# {' '.join(words)}\n{yaml.safe_dump(options, sort_keys=False, allow_unicode=True)}"
+        limit = options.get("max_update")
+        if config.exists() and config.read_text(encoding="utf-8") == text and last.exists():
+            if limit is not None and int(read_header(last)[0]["progress"].get("update", 0)) >= limit:
+                return
+        elif not self.dry_run:
+            config.parent.mkdir(parents=True, exist_ok=True)
+            write_text(config, text)
+        self._command("train", *words, "--config", str(config))
+
+    def _trained(self, name: str, seed: int) -> Trained:
+        options = self._options(name)
+        header, shapes = read_header(self._model(name, seed) / "checkpoint_last.safetensors")
+        best, _ = read_header(self._checkpoint(name, seed))
+        updates, data, start = int(header["progress"]["update"]), str(header["fingerprint"]), options.get("start")
+        if start is not None:
+            before = self._trained(start, seed)
+            updates, data = updates + before.updates, f"{before.data} {data}"
+        parameters = sum(int(np.prod(shape)) for tensor, shape in shapes.items() if tensor.startswith("model."))
+        return Trained(updates, parameters, data, start, float(best["scores"].get("loss", float("nan"))))
+
+    def _check_trained(self, trained: Mapping[str, Sequence[Trained]]) -> None:
+        """Refuse systems that differ in updates or data as they were trained (patience, other text in a folder)."""
+        for wanted, what in (("updates", "updates"), ("data", "data")):
+            values = {name: sorted({str(getattr(one, what)) for one in seeds}) for name, seeds in trained.items()}
+            if wanted not in self.plan.unequal and len({tuple(value) for value in values.values()}) > 1:
+                shown = "; ".join(f"{name}: {', '.join(value)}" for name, value in values.items())
+                raise UserError(f"{self.folder}: the systems were trained with unequal {what} ({shown}); {say(wanted)}")
+
+    # Test sets.
+
+    def _prepare_tests(self) -> None:
+        """Make a data folder of all test sets, and one of the same sentences in other documents."""
+        plan = self.plan
+        kinds = {"tests": list(plan.tests.values())} if plan.tests else {}
+        if plan.tests and plan.foreign:
+            for test, prefix in plan.tests.items():
+                if not self.dry_run:
+                    self._write_foreign(prefix, self.folder / "foreign-text" / test)
+            kinds["foreign"] = [str(self.folder / "foreign-text" / test) for test in plan.tests]
+        for kind, prefixes in kinds.items():
+            if not (self.folder / kind / "meta.json").exists():
+                source, target = self.languages
+                words = ["-s", source, "-t", target, "--srcdict", plan.data, "--destdir", str(self.folder / kind)]
+                self._command("preprocess", *words, "--testpref", *prefixes)
+
+    def _write_foreign(self, prefix: str, out: Path) -> None:
+        """Write a test set's sentences in documents of the same lengths, drawn from all; units stay where they were."""
+        out.parent.mkdir(parents=True, exist_ok=True)
+        for language in self.languages:
+            layout = read_layout(side(prefix, language))
+            sentences = [layout.sentences[number] for number in foreign_order(layout)]
+            write_text(Path(f"{out}.{language}"), in_documents(sentences, layout))
+        levels = Path(f"{prefix}.levels.tsv")
+        if levels.exists():
+            units = [row for row in levels.read_text(encoding="utf-8").splitlines() if row.strip()]
+            write_text(Path(f"{out}.levels.tsv"), in_documents(units, layout))
+
+    def _translate(self, name: str, seed: int, number: int, test: str) -> None:
+        """Translate a test set, and the same sentences in other documents, whose lines then go back to their places."""
+        checkpoint = self._checkpoint(name, seed)
+        for kind in ("tests", "foreign")[: len(self._contexts)]:
+            results = self._results(name, seed, test, kind)
+            words = [str(self.folder / kind), "--gen-subset", f"test{number or ''}", "--path", str(checkpoint)]
+            words += ["--results-path", str(results), "--overwrite", "--quiet"]
+            config = results.parent / f"{results.name}.yaml"
+            text = f"# {' '.join(words)}\n{yaml.safe_dump(self.plan.generate, sort_keys=False, allow_unicode=True)}"
+            hypotheses = results / "hypotheses.txt"
+            if hypotheses.exists() and config.exists() and config.read_text(encoding="utf-8") == text:
+                if newer(hypotheses, checkpoint):
+                    continue
+            elif not self.dry_run:
+                write_text(config, text)
+            self._command("generate", *words, "--config", str(config))
+            if kind == "foreign" and not self.dry_run:
+                target = read_layout(side(self.plan.tests[test], self.languages[1]))
+                order = foreign_order(target)
+                rows = tuple(in_documents([target.sentences[n] for n in order], target).splitlines())
+                shuffled = LineLayout(target.path, rows, target.document_offsets, tuple(map(bool, rows)))
+                lines = [line for _, line in sorted(zip(order, shuffled.align(hypotheses), strict=True))]
+                write_text(results / "restored.txt", in_documents(lines, target))
+
+    def _results(self, name: str, seed: int, test: str, kind: str = "tests") -> Path:
+        return self.folder / name / f"seed-{seed}" / (test if kind == "tests" else f"{test}-foreign")
+
+    def _choose(self, name: str, seed: int, test: str, path: str) -> None:
+        checkpoint = self._checkpoint(name, seed)
+        for context in self._contexts:
+            results = self.folder / name / f"seed-{seed}" / f"{test}.{context}.json"
+            if not (results.exists() and newer(results, checkpoint, Path(path))):
+                words = ["--contrastive", path, "--context", context, "--path", str(checkpoint), "--json"]
+                text = self._command("score", *words, output=True)
+                if not self.dry_run:
+                    write_text(results, text)
+
+    @property
+    def _contexts(self) -> tuple[str, ...]:
+        return ("true", "foreign") if self.plan.foreign else ("true",)
+
+    # Scores.
+
+    def _collect(self, trained: Mapping[str, Sequence[Trained]]) -> dict[str, Any]:
+        """Score all translations; return the table's content and write it as JSON and Markdown."""
+        plan = self.plan
+        first = next(iter(plan.systems))
+        rows: dict[str, Any] = {}
+        for name, seeds in trained.items():
+            row = rows[name] = {
+                "start": seeds[0].start,
+                "updates": sorted({one.updates for one in seeds}),
+                "parameters": seeds[0].parameters,
+                "valid_loss": of_seeds([one.valid_loss for one in seeds]),
+                "tests": {test: self._score(name, first, test) for test in plan.tests},
+                "contrastive": {},
+            }
+            for test in plan.contrastive:
+                solved = self._solved(name, test)
+                _, low, high, _ = sampled_difference(solved, np.zeros_like(solved))
+                scores = {"accuracy": of_seeds(list(100 * solved.mean(1))), "low": low, "high": high}
+                others = {"paired": self._solved(first, test)} if name != first else {}
+                others |= {"foreign": self._solved(name, test, "foreign")} if plan.foreign else {}
+                for kind, other in others.items():
+                    keys = ("difference", "low", "high", "p_value")
+                    scores[kind] = dict(zip(keys, sampled_difference(solved, other), strict=True))
+                row["contrastive"][test] = scores
+        content = {"baseline": first, "seeds": plan.seeds, "unequal": plan.unequal, "systems": rows}
+        write_json(self.folder / "comparison.json", content)
+        write_text(self.folder / "comparison.md", markdown(content))
+        return content
+
+    def _score(self, name: str, first: str, test: str) -> dict[str, Any]:
+        seeds = self.plan.seeds
+        words = ["--ref", str(side(self.plan.tests[test], self.languages[1])), "--json"]
+        words += ["--sys", *(str(self._results(name, seed, test) / "hypotheses.txt") for seed in seeds)]
+        words += ["--metrics", *self.plan.metrics] if self.plan.metrics else []
+        if name != first:
+            words += ["--paired", *(str(self._results(first, seed, test) / "hypotheses.txt") for seed in seeds)]
+        if self.plan.foreign:
+            words += ["--foreign", *(str(self._results(name, s, test, "foreign") / "restored.txt") for s in seeds)]
+        scores: dict[str, Any] = json.loads(self._command("score", *words, output=True))
+        scores.setdefault("seeds", {metric: of_seeds([scores[metric]]) for metric in scores["signatures"]})
+        return scores
+
+    def _solved(self, name: str, test: str, context: str = "true") -> np.ndarray:
+        """Return which groups were solved (seeds, groups)."""
+        files = [self.folder / name / f"seed-{seed}" / f"{test}.{context}.json" for seed in self.plan.seeds]
+        reports = [json.loads(path.read_text(encoding="utf-8"))["solved"] for path in files]
+        return np.array([[group["solved"] for group in report] for report in reports], dtype=float)
+
+    def _command(self, command: str, *words: str, output: bool = False) -> str:
+        """Run `docnmt COMMAND`; its progress is ours, its standard output is returned or goes to stderr."""
+        plugins = [word for folder in self.plugins for word in ("--user-dir", folder)]
+        shown = " ".join(["docnmt", command, *words, *plugins])
+        print(f"== {shown}", file=sys.stderr, flush=True)
+        if self.dry_run:
+            return ""
+        call = [sys.executable, "-m", "docnmt", command, *words, *plugins]
+        stdout = subprocess.PIPE if output else sys.stderr
+        done = subprocess.run(call, stdout=stdout, text=True, encoding="utf-8", env=os.environ, check=False)
+        if done.returncode < 0 or done.returncode in (130, 143):
+            raise KeyboardInterrupt
+        if done.returncode:
+            raise UserError(f"status {done.returncode} of this command; mend it, then run this again: {shown}")
+        return done.stdout or ""
+
+
+def read_plan(path: Path) -> Plan:
+    """Read and check a plan.
+
+    Raises:
+        UserError: it has a wrong name or value, or compares what cannot be compared fairly without saying so.
+    """
+    try:
+        plan = msgspec.yaml.decode(path.read_bytes(), type=Plan)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{path}: {' '.join(str(error).split())}; docs/guide/compare.md has an example") from error
+    problems = list(_problems(plan))
+    if problems:
+        raise UserError(f"{path}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if problems[1:] else ""))
+    return plan
+
+
+def _problems(plan: Plan) -> Iterator[str]:
+    known = {**plan.starts, **plan.systems}
+    if len(plan.systems) < 2 and not plan.foreign:
+        yield "systems: expected at least two, or foreign: true"
+    if not plan.systems or not plan.seeds or len(set(plan.seeds)) < len(plan.seeds):
+        yield "expected at least one system and one seed, and every seed once"
+    if both := plan.starts.keys() & plan.systems.keys():
+        yield f"{min(both)}: is a system and a start; a system may be a start without standing in starts"
+    for name in known:
+        if not name or name.startswith((".", "-")) or "/" in name or name in ("tests", "foreign", "foreign-text"):
+            yield f"{name!r}: expected a name that can be a folder's, and not tests, foreign or foreign-text"
+    for name, options in {"train": plan.train, **known}.items():
+        for option in sorted({option.replace("-", "_") for option in options} & OURS):
+            if option != "data" or name == "train":
+                yield f"{name}: {option} is set by the comparison; use seeds, folder, data and start"
+    totals: dict[str, object] = {}
+    starts: dict[str, object] = {}
+    data: dict[str, object] = {}
+    for name in plan.systems:
+        chain = 0
+        seen: list[str] = []
+        link: str | None = name
+        while link is not None:
+            if link not in known:
+                yield f"{seen[-1]}: start {link}: there is no such system or start; there are {', '.join(known)}"
+                return
+            if link in seen:
+                yield f"{name}: its start is in a circle: {' from '.join([*seen, link])}"
+                return
+            seen.append(link)
+            options = {**plan.train, **known[link]}
+            if not isinstance(options.get("max_update"), int):
+                yield f"{link}: give max_update, there or in train, so that updates can be compared"
+                return
+            chain += options["max_update"]
+            link = options.get("start")
+        totals[name], starts[name] = chain, seen[1:2]
+        data[name] = [{**plan.train, **known[link]}.get("data", plan.data) for link in seen]
+    for wanted, values in (("updates", totals), ("starts", starts), ("data", data)):
+        different = {name: value for name, value in values.items() if value != values[next(iter(plan.systems))]}
+        if different and wanted not in plan.unequal:
+            name, value = next(iter(different.items()))
+            first = next(iter(plan.systems))
+            yield f"unequal {wanted}: {first} has {values[first] or 'none'}, {name} {value or 'none'}; {say(wanted)}"
+
+
+def say(wanted: str) -> str:
+    return f"make them equal, or say `unequal: [{wanted}]`"
+
+
+def read_meta(data: Path) -> dict[str, Any]:
+    """Return the languages of a data folder."""
+    try:
+        meta: dict[str, Any] = json.loads((data / "meta.json").read_text(encoding="utf-8"))
+        meta["source_lang"], meta["target_lang"]
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"data: {data}: expected a folder of docnmt-preprocess for translation ({error})") from error
+    return meta
+
+
+def newer(result: Path, *inputs: Path) -> bool:
+    return all(result.stat().st_mtime >= path.stat().st_mtime for path in inputs)
+
+
+def foreign_order(layout: LineLayout, seed: int = 1) -> list[int]:
+    """Return the numbers of all sentences in an order that their number and the seed alone decide."""
+    numbers = list(range(layout.document_offsets[-1]))
+    random.Random(seed).shuffle(numbers)
+    return numbers
+
+
+def in_documents(sentences: Sequence[str], layout: LineLayout) -> str:
+    """Return a sentence a line, an empty line between documents of the layout's lengths."""
+    documents = (sentences[a:b] for a, b in pairwise(layout.document_offsets))
+    return "\n".join("".join(f"{sentence}\n" for sentence in document) for document in documents)
+
+
+def of_seeds(values: Sequence[float]) -> dict[str, Any]:
+    return {"mean": fmean(values), "least": min(values), "most": max(values), "scores": list(map(float, values))}
+
+
+def sampled_difference(solved: np.ndarray, others: np.ndarray) -> tuple[float, float, float, float]:
+    """Compare accuracies in percent, means over seeds, by bootstrap over groups.
+
+    Args:
+        solved: (seeds, groups), 1 if solved. others: of another system or context; 0: bound the accuracy.
+
+    Returns:
+        difference, the bounds of the middle 95 % of the sampled ones, and p (the share of samples that lie as far from
+        their mean as the difference from zero).
+    """
+    per_group = 100 * (solved.mean(0) - others.mean(0))  # (G,)
+    generator, groups = np.random.default_rng(SEED), len(per_group)
+    sampled = np.array([per_group[generator.integers(groups, size=groups)].mean() for _ in range(SAMPLES)])
+    difference = float(per_group.mean())
+    low, high = np.quantile(sampled, [0.025, 0.975])
+    p_value = (int((np.abs(sampled - sampled.mean()) >= abs(difference)).sum()) + 1) / (SAMPLES + 1)
+    return difference, float(low), float(high), p_value
+
+
+def markdown(content: Mapping[str, Any]) -> str:
+    """Return the tables: what was trained, then a table a test set."""
+    systems, first = content["systems"], content["baseline"]
+    lines = ["| system | start | updates | parameters | validation loss |", "| --- | --- | ---: | ---: | ---: |"]
+    for name, row in systems.items():
+        updates = ", ".join(f"{number:,}" for number in row["updates"])
+        lines.append(
+            f"| {name} | {row['start'] or ''} | {updates} | {row['parameters']:,} | {_spread(row['valid_loss'], 3)} |"
+        )
+    if content["unequal"]:
+        lines += ["", f"The systems may differ in: {', '.join(content['unequal'])}."]
+    for test in next(iter(systems.values()))["tests"]:
+        example = systems[first]["tests"][test]["seeds"]
+        metrics = [*DEFAULT, *(name for name in example if name not in DEFAULT)]
+        head = [part for m in metrics for part in (m, f"− {first}", "true − foreign")]
+        lines += ["", f"**{test}**", "", f"| system | {' | '.join(head)} |", f"| --- |{' ---: |' * len(head)}"]
+        for name, row in systems.items():
+            scores = row["tests"][test]
+            cells = []
+            for metric in metrics:
+                cells.append(_spread(scores["seeds"][metric], 2))
+                for kind in ("paired", "foreign"):
+                    compared = {c["metric"]: c for c in scores.get(kind, {"metrics": []})["metrics"]}
+                    cells.append(_difference(compared[metric]) if metric in compared else "")
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    for test in next(iter(systems.values()))["contrastive"]:
+        head = ["accuracy, %", "95 %", f"− {first}", "true − foreign"]
+        lines += ["", f"**{test}**", "", f"| system | {' | '.join(head)} |", f"| --- |{' ---: |' * len(head)}"]
+        for name, row in systems.items():
+            scores = row["contrastive"][test]
+            cells = [_spread(scores["accuracy"], 1), f"{scores['low']:.1f} to {scores['high']:.1f}"]
+            cells += [_difference(scores[kind]) if kind in scores else "" for kind in ("paired", "foreign")]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", f"Means of {len(content['seeds'])} seeds (least to most). Differences: [middle 95 % of samples], p."]
+    lines.append("A sample draws whole documents, of contrastive sets groups, the same for all seeds.")
+    return "\n".join(lines) + "\n"
+
+
+def _spread(values: Mapping[str, Any], digits: int) -> str:
+    mean, least, most = (f"{values[key]:.{digits}f}" for key in ("mean", "least", "most"))
+    return mean if least == most else f"{mean} ({least} to {most})"
+
+
+def _difference(compared: Mapping[str, float]) -> str:
+    difference, low, high, p_value = (compared[key] for key in ("difference", "low", "high", "p_value"))
+    return f"{difference:+.2f} [{low:+.2f}, {high:+.2f}] p {p_value:.3f}"

@@ -1,0 +1,158 @@
+"""docnmt compare: systems with several seeds, trained, translated and scored by the commands that anybody can type."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from docnmt.__main__ import main
+from docnmt.apps import compare
+from docnmt.apps.compare import foreign_order, in_documents, sampled_difference
+from docnmt.core.scoring.text_files import read_layout
+
+PLAN: dict[str, Any] = {
+    "folder": "out",
+    "data": "data",
+    "seeds": [1, 2],
+    "train": {"max_update": 2, "max_tokens": 300, "warmup_updates": 1},
+    "starts": {"start": {"arch": "transformer_tiny"}},
+    "systems": {
+        "sentence": {"arch": "transformer_tiny", "start": "start"},
+        "context": {"arch": "cond_transformer_tiny", "start": "start"},
+    },
+    "tests": {"toy": "toy"},
+    "contrastive": {"pairs": "pairs.tsv"},
+    "generate": {"beam": 1, "max_len_a": 0, "max_len_b": 4},
+    "metrics": ["chrF++"],
+}
+
+
+def write(plan: dict[str, Any]) -> str:
+    Path("plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
+    return "plan.yaml"
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """A folder with a corpus; the commands that a comparison runs, in this process."""
+    monkeypatch.chdir(tmp_path)
+    words = [f"{letter}{letter}o" for letter in "abcdefghij"]
+    rng = np.random.default_rng(1)
+    documents = [[" ".join(rng.choice(words, 4)) for _ in range(3)] for _ in range(8)]
+    text = "\n".join("".join(f"{sentence}\n" for sentence in document) for document in documents)
+    Path("toy.en").write_text(text, encoding="utf-8")
+    Path("toy.de").write_text("\n".join(line[::-1] for line in text.split("\n")), encoding="utf-8")
+    rows = [f"{g}\t{c}\tone two\t{w}\tenö owt\t{t}" for g, w in enumerate(words) for c, t in ((1, w[::-1]), (0, "x"))]
+    header = "group\tcorrect\tsrc_context\tsrc\ttgt_context\ttgt"
+    Path("pairs.tsv").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    sides = ["--trainpref", "toy", "--validpref", "toy"]
+    assert main(["preprocess", "-s", "en", "-t", "de", *sides, "--destdir", "data", "--vocab-size", "36"]) == 0
+    done: list[list[str]] = []
+
+    def run(call: list[str], *, stdout: object, **_: object) -> SimpleNamespace:
+        output = io.StringIO()
+        done.append(call[3:])
+        with redirect_stdout(output):
+            status = main(call[3:])
+        return SimpleNamespace(returncode=status, stdout=output.getvalue() if stdout == subprocess.PIPE else None)
+
+    monkeypatch.setattr(compare.subprocess, "run", run)
+    return done
+
+
+def test_a_table_holds_what_the_commands_say(calls: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", write(PLAN), "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content == json.loads(Path("out/comparison.json").read_text(encoding="utf-8"))
+    assert [call[0] for call in calls].count("train") == 6  # a start and two systems, with two seeds
+    context = content["systems"]["context"]
+    assert context["updates"] == [4]  # with those of its start
+    for name in ("sentence", "context"):
+        hypotheses = [f"out/{name}/seed-{seed}/toy/hypotheses.txt" for seed in (1, 2)]
+        assert main(["score", "--ref", "toy.de", "--sys", *hypotheses, "--metrics", "chrF++", "--json"]) == 0
+        scores = json.loads(capsys.readouterr().out)
+        assert content["systems"][name]["tests"]["toy"]["seeds"] == scores["seeds"]
+    assert {m["metric"] for m in context["tests"]["toy"]["paired"]["metrics"]} >= {"s-BLEU", "chrF++"}
+    sentence = content["systems"]["sentence"]  # reads no other sentence
+    assert all(metric["difference"] == 0 for metric in sentence["tests"]["toy"]["foreign"]["metrics"])
+    assert sentence["contrastive"]["pairs"]["foreign"]["difference"] == 0
+
+    calls.clear()  # nothing is done twice
+    assert main(["compare", write(PLAN)]) == 0
+    assert {call[0] for call in calls} == {"score"}
+    assert not any("--contrastive" in call for call in calls)
+    table = capsys.readouterr().out
+    assert table == Path("out/comparison.md").read_text(encoding="utf-8")
+    assert "| context | start | 4 |" in table
+
+    main(["compare", write({**PLAN, "generate": {"beam": 2, "max_len_a": 0, "max_len_b": 4}})])
+    assert [call[0] for call in calls].count("generate") == 8  # other options, other translations
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"systems": {"a": {"arch": "x"}, "b": {"arch": "x", "start": "a"}}}, "updates"),
+        ({"systems": {"a": {"arch": "x"}, "b": {"arch": "x", "start": "a"}}, "unequal": ["updates"]}, "starts"),
+        ({"systems": {"a": {"arch": "x"}, "b": {"arch": "x", "data": "other"}}}, "data"),
+        ({"systems": {"a": {"arch": "x", "start": "nobody"}}}, "nobody"),
+        ({"systems": {"a": {"arch": "x", "start": "b"}, "b": {"start": "a"}}}, "circle"),
+        ({"systems": {"a": {"arch": "x", "save-dir": "y"}}}, "save_dir"),
+        ({"train": {}}, "max_update"),
+        ({"seeds": [1, 1]}, "seed"),
+        ({"metrix": []}, "metrix"),
+    ],
+)
+def test_unfair_and_wrong_plans_are_refused(
+    change: dict[str, Any],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", write({**PLAN, **change})]) == 1
+    error = capsys.readouterr().err
+    assert named in error
+    assert "plan.yaml" in error
+    assert error.count("\n") == 1
+
+
+def test_a_failed_command_ends_it(calls: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    plan = {**PLAN, "systems": {name: {**options, "arch": "nothing"} for name, options in PLAN["systems"].items()}}
+    assert main(["compare", write(plan)]) == 1
+    assert "docnmt train" in capsys.readouterr().err.splitlines()[-1]
+    assert not Path("out/comparison.json").exists()
+
+
+def test_sentences_return_from_other_documents(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("a\nb\n\nc\n\nd\ne\nf\n", encoding="utf-8")
+    layout = read_layout(path)
+    order = foreign_order(layout)
+    assert sorted(order) == list(range(6)) != order
+    foreign = in_documents([layout.sentences[number] for number in order], layout)
+    assert [len(document.split()) for document in foreign.split("\n\n")] == [2, 1, 3]
+    back = [line for _, line in sorted(zip(order, foreign.split(), strict=True))]
+    assert in_documents(back, layout) == path.read_text(encoding="utf-8")
+
+
+def test_intervals_are_those_of_a_plain_bootstrap() -> None:
+    rng = np.random.default_rng(2)
+    solved, others = (rng.random((3, 200)) < share for share in (0.7, 0.6))
+    difference, low, high, p_value = sampled_difference(solved.astype(float), others.astype(float))
+    per_group = 100 * (solved.mean(0) - others.mean(0))
+    spread = per_group.std() / np.sqrt(200)  # the normal approximation
+    assert difference == pytest.approx(per_group.mean())
+    assert (low, high) == pytest.approx((difference - 1.96 * spread, difference + 1.96 * spread), abs=0.4 * spread)
+    assert 0 < p_value < 0.1
+    assert sampled_difference(others.astype(float), solved.astype(float))[0] == -difference
