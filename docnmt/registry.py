@@ -371,9 +371,6 @@ _add(
     ("beam_search", "BeamSearch", "the --beam best hypotheses at every step", "BeamSearchConfig"),
     ("greedy", "Greedy", "the best token at every step", "GreedyConfig"),
     ("sampling", "Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p", "SamplingConfig"),
-    ("diverse_beam_search", "DiverseBeamSearch",
-     "beam search in --diverse-beam-groups that avoid each other's words: up to --nbest translations that differ more",
-     "DiverseBeamSearchConfig"),
 )  # fmt: skip
 _add(
     POSITIONS, "modules.positions", "",

@@ -20,13 +20,11 @@ from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import collate_source, planned_units
 from docnmt.core.search.config import (
     BeamSearchConfig,
-    DiverseBeamSearchConfig,
     GenerationConfig,
     GreedyConfig,
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.core.search.generators import chrf_of_pairs
 from docnmt.core.search.scheduler import Ensemble, groups
 from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import EOS
@@ -147,21 +145,6 @@ def test_later_sentences_read_the_sample_that_was_chosen(monkeypatch: pytest.Mon
             read.clear()
             found = translate(model, [document], search=search, generator="sampling")
             assert {r.number: list(r.nbest[0].pieces) for r in found} == read
-
-
-def test_diverse_groups_say_more_different_things_whatever_the_batch() -> None:
-    """By the mean chrF of a sentence's translations against each other."""
-    model, short = undecided("cond_transformer_tiny", position_fusion="add"), {"max_len_a": 1, "max_len_b": 2}
-
-    def alike(results: list[SentenceResult]) -> float:
-        tables = [chrf_of_pairs([found.text for found in result.nbest]) for result in results]
-        return float(np.mean([table[~np.eye(len(table), dtype=bool)].mean() for table in tables]))
-
-    search = DiverseBeamSearchConfig(beam=6, nbest=6, diverse_beam_groups=3, diverse_beam_strength=1.0, **short)
-    found = translate(model, search=search, generator="diverse_beam_search")
-    assert all(len({each.pieces for each in result.nbest}) == len(result.nbest) for result in found)
-    assert alike(found) < 0.5 * alike(translate(model, search=BeamSearchConfig(beam=6, nbest=6, **short)))
-    assert_same(found, translate(model, search=search, generator="diverse_beam_search", batch_size=2, max_tokens=1))
 
 
 def test_greedy_is_a_beam_of_one() -> None:

@@ -12,7 +12,6 @@ import torch
 
 from docnmt.core.search.config import (
     BeamSearchConfig,
-    DiverseBeamSearchConfig,
     GenerationConfig,
     GreedyConfig,
     SamplingConfig,
@@ -32,7 +31,6 @@ SHORT: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 4}
 SEARCHES: dict[str, SearchConfig] = {
     "beam_search": BeamSearchConfig(beam=3, **SHORT), "greedy": GreedyConfig(**SHORT),
     "sampling": SamplingConfig(seed=3, **SHORT), "mbr": SamplingConfig(seed=3, mbr="chrf", mbr_samples=4, **SHORT),
-    "diverse_beam_search": DiverseBeamSearchConfig(beam=4, diverse_beam_groups=2, **SHORT),
 }  # fmt: skip
 GENERATOR = {"mbr": "sampling"}
 REQUESTS = [small_system.text(1 + n % 3, 2 + n % 5, seed=n) for n in range(8)]
@@ -83,8 +81,7 @@ def served(
 @pytest.mark.parametrize(
     ("arch", "name"),
     [*zip(ARCHITECTURES, itertools.cycle(list(SEARCHES)[:3]), strict=False), ("cond_transformer_tiny", "sampling"),
-     ("hier_cond_transformer_tiny", "beam_search"), ("doc_transformer_tiny", "mbr"),
-     ("hier_cond_transformer_tiny", "diverse_beam_search")],
+     ("hier_cond_transformer_tiny", "beam_search"), ("doc_transformer_tiny", "mbr")],
 )  # fmt: skip
 def test_a_request_among_others_is_the_request_alone(arch: str, name: str) -> None:
     models, search = [small_system.model(arch)], SEARCHES[name]

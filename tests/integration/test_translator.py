@@ -330,8 +330,6 @@ def test_generators_and_memory_are_those_of_the_command(model: docnmt.Translator
     assert_same(drawn, model.translate(document, generator="sampling", seed=3, batch_size=1, **BRIEF))
     risk: dict[str, Any] = {"generator": "sampling", "mbr": "chrf", "mbr_samples": 4, "seed": 3, **BRIEF}
     assert_same(model.translate(document, **risk), model.translate(document, batch_size=1, **risk))
-    groups: dict[str, Any] = {"beam": 4, "generator": "diverse_beam_search", "diverse_beam_strength": 0.0, **BRIEF}
-    assert_same(model.translate(document, **groups), greedy)
     apart = model.translate(document, context_window=0, **BRIEF)
     assert [each.score for each in apart[1:]] != [each.score for each in model.translate(document, **BRIEF)[1:]]
     with pytest.raises(UserError, match="another vocabulary"):

@@ -1,32 +1,37 @@
-"""Diverse beam search against its definition in plain lists, and against beam search where both are the same."""
+"""Diverse beam search of examples/plugin against its definition in plain lists, and against beam search."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from decoding import run
 from test_generation_search import A, B, PrefixState, random_model, search, stepper
 
-from docnmt.core.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GenerationConfig
-from docnmt.core.search.generators import DiverseBeamSearch
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.glossary import Glossary, asked_terms
 from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.core.tokenizer import BRK, EOS, UNK
 from docnmt.options import contradictions
+from docnmt.registry import GENERATORS, import_plugins
 from docnmt.runtime.system import UsageError
 
+import_plugins(str(Path(__file__).parents[2] / "examples" / "plugin"))
+DiverseBeamSearch: Any = GENERATORS.get("diverse_beam_search")
+DiverseBeamSearchConfig: Any = GENERATORS.config("diverse_beam_search")
 Found = list[tuple[tuple[int, ...], float]]
 
 
-def diverse(options: DiverseBeamSearchConfig, slots: list[Slot]) -> list[list[Hypothesis]]:
+def diverse(options: Any, slots: list[Slot]) -> list[list[Hypothesis]]:
     generator = DiverseBeamSearch(options)
     return run(stepper(random_model), lambda new: PrefixState(new, generator.width), generator, slots)
 
 
-def config(beam: int, groups: int | None, strength: float, nbest: int | None = None) -> DiverseBeamSearchConfig:
+def config(beam: int, groups: int | None, strength: float, nbest: int | None = None) -> Any:
     return DiverseBeamSearchConfig(
         beam=beam, nbest=nbest or beam, diverse_beam_groups=groups, diverse_beam_strength=strength
     )
@@ -43,7 +48,7 @@ def allowed(slot: Slot, tokens: tuple[int, ...]) -> dict[int, float]:
     return {token: float(scores[token]) for token in following}
 
 
-def by_definition(slot: Slot, options: DiverseBeamSearchConfig) -> Found:
+def by_definition(slot: Slot, options: Any) -> Found:
     """(tokens, score) of all that the groups finish, best first: at each step one group after the other."""
     size = options.beam // options.groups
     live: list[Found] = [[((), 0.0)] for _ in range(options.groups)]

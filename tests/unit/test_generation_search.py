@@ -14,12 +14,11 @@ from torch import Tensor
 
 from docnmt.core.search.config import (
     BeamSearchConfig,
-    DiverseBeamSearchConfig,
     GreedyConfig,
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.core.search.generators import BeamSearch, DiverseBeamSearch, Greedy, Sampling, best_continuations, truncate
+from docnmt.core.search.generators import BeamSearch, Greedy, Sampling, best_continuations, truncate
 from docnmt.core.search.glossary import Terms
 from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
@@ -316,11 +315,9 @@ def test_specials_are_never_written(options: BeamSearchConfig | SamplingConfig) 
         BeamSearchConfig(beam=3, nbest=3),
         GreedyConfig(),
         SamplingConfig(nbest=2, top_k=3),
-        DiverseBeamSearchConfig(beam=6, nbest=6, diverse_beam_groups=3),
         BeamSearchConfig(beam=3, nbest=3, no_repeat_ngram_size=2, repetition_penalty=1.3),
         GreedyConfig(no_repeat_ngram_size=1),
         SamplingConfig(nbest=2, no_repeat_ngram_size=2, repetition_penalty=2.0),
-        DiverseBeamSearchConfig(beam=6, nbest=6, diverse_beam_groups=3, no_repeat_ngram_size=2),
     ],
 )
 @pytest.mark.parametrize("order", [1, -1])
@@ -330,7 +327,6 @@ def test_neighbours_change_nothing(options: SearchConfig, order: int, capacity: 
         BeamSearchConfig: BeamSearch,
         GreedyConfig: Greedy,
         SamplingConfig: Sampling,
-        DiverseBeamSearchConfig: DiverseBeamSearch,
     }
 
     def results(slots: list[Slot], capacity: int) -> dict[int, list[Hypothesis]]:

@@ -16,8 +16,6 @@ MOST_PENALTY = 100
 MOST_COMPARED = 500
 #: Upper bound of hypotheses decoded at once, where `--batch-size` texts would have more.
 MOST_AT_WORK = 1024
-#: Upper bound of `--diverse-beam-strength`: log-probabilities of plausible tokens never differ by more.
-MOST_STRENGTH = 1_000
 #: The lowest temperature: below it, scores divided by the temperature leave the range of float32.
 COLDEST = 1e-6
 
@@ -75,36 +73,6 @@ class BeamSearchConfig(SearchConfig):
         """Return a message for each contradiction between the values."""
         most = f"--nbest: must be at most --beam ({self.beam}), got {self.nbest}"
         return super().problems() + [most] * (self.nbest > self.beam)
-
-
-@dataclass(frozen=True)
-class DiverseBeamSearchConfig(BeamSearchConfig):
-    """Options of diverse beam search, which divides the beam into groups."""
-
-    diverse_beam_groups: int | None = option(
-        None,
-        "groups of equal size that --beam is divided into; later ones avoid what earlier ones write [--beam]",
-        metavar="N",
-        basic=True,
-        between=(1, None),
-    )
-    diverse_beam_strength: float = option(
-        0.5,
-        "how much less log-probability a token has for a group, for each hypothesis of an earlier group that has "
-        "it at the same place",
-        basic=True,
-        between=(0, MOST_STRENGTH),
-    )
-
-    def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
-        uneven = f"--diverse-beam-groups: must divide --beam ({self.beam}), got {self.groups}"
-        return super().problems() + [uneven] * bool(self.beam % self.groups)
-
-    @property
-    def groups(self) -> int:
-        """The number of groups."""
-        return self.beam if self.diverse_beam_groups is None else self.diverse_beam_groups
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How a translation grows: beam search, diverse beam search, sampling, minimum Bayes risk."""
+"""How a translation grows: beam search, sampling, minimum Bayes risk."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.core.search.config import (
-    BeamSearchConfig,
-    DiverseBeamSearchConfig,
-    GreedyConfig,
-    SamplingConfig,
-    SearchConfig,
-)
+from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig, SearchConfig
 from docnmt.core.search.glossary import TermRows
 from docnmt.core.search.rows import Advance, Generator, Hypothesis, Slot
 from docnmt.core.tokenizer import EOS, Tokenizer
@@ -40,22 +33,19 @@ class BeamSearch(Generator):
     live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, or earlier when `nbest` are and no live
     one can still beat them: a sum of log-probabilities only falls, so a live hypothesis can reach at most
     sum / limit ** lenpen. Given tokens count nowhere: sum and limit are over the tokens that the search chooses.
-
-    Args:
-        parts: the beam is divided into this many parts of equal size; each is a beam of its own, with its own end.
     """
 
     Config: ClassVar[type] = BeamSearchConfig
     takes_terms: ClassVar[bool] = True
 
-    def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu", *, parts: int = 1) -> None:
-        super().__init__(config.beam, config, device, parts=parts)
+    def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu") -> None:
+        super().__init__(config.beam, config, device)
         self.config = config
         self._terms = TermRows(config.beam)
 
     def admit(self, slots: Sequence[Slot]) -> None:
-        """Add slots behind the others; in each part the first row is alive and the others are dead."""
-        self._enter(slots, ([0.0] + [-torch.inf] * (self.part - 1)) * self.parts)
+        """Add slots behind the others; the first row of each is alive and the others are dead."""
+        self._enter(slots, [0.0] + [-torch.inf] * (self.width - 1))
         self._terms.admit(slots)
 
     def leave(self, slots: Sequence[int]) -> Tensor:
@@ -69,56 +59,50 @@ class BeamSearch(Generator):
         Raises:
             ValueError: the model's scores are NaN.
         """
-        live: tuple[list[Any], ...] = [], [], [], []  # rows, tokens, log-probabilities and sums of what lives on
-        for part in zip(*to_lists(self._candidates(logits)), strict=True):
-            ends, others = divided(part[1], part[3], self.part)
-            for place in ends:
-                self._finish(part[0][place], part[2][place], part[3][place])
-            for kept, column in zip(live, part, strict=True):
-                kept += [column[place] for place in others]
-        rows = live[0]
-        self.extend(*live)
-        self._terms.advance(rows, live[1])
-        done = self._done()
-        if not done and rows == list(range(len(rows))):
-            return Advance(None, [])
-        finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
-        parents = self._there(rows)
-        return Advance(parents[self.leave(done)] if done else parents, finished)
-
-    def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return parent row, token, log-probability and sum of the 2 * part best continuations, each (N * parts, k)."""
-        allowed = self.allowed(logits)
+        allowed, totals = self.allowed(logits), self.totals
         if self._terms:
             self._terms.forbid(allowed, self.room)
-        totals = self.totals
-        table = best_continuations(allowed, totals, self.part)
+        candidates = best_continuations(allowed, totals, self.width)
         if self._terms:
-            self._terms.choose(table, allowed, totals)
-        return table
+            self._terms.choose(candidates, allowed, totals)
+        live: tuple[list[Any], ...] = [], [], [], []  # rows, tokens, log-probabilities and sums of what lives on
+        for slot in zip(*to_lists(candidates), strict=True):
+            ends, others = divided(slot[1], slot[3], self.width)
+            for place in ends:
+                self._finish(slot[0][place], slot[2][place], slot[3][place])
+            for living, column in zip(live, slot, strict=True):
+                living += [column[place] for place in others]
+        return self._grow(*live)
+
+    def _grow(
+        self, parents: list[int], tokens: list[int], log_probs: Sequence[float], totals: Sequence[float]
+    ) -> Advance:
+        """Make row r row `parents[r]` with one more token, and end the slots that are done."""
+        self.extend(parents, tokens, log_probs, totals)
+        self._terms.advance(parents, tokens)
+        done = [n for n in range(len(self.slots)) if self._over(n)]
+        if not done and parents == list(range(len(parents))):
+            return Advance(None, [])
+        finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
+        rows = self._there(parents)
+        return Advance(rows[self.leave(done)] if done else rows, finished)
+
+    def _over(self, n: int) -> bool:
+        """True if slot n has all its hypotheses, or no live one can still be among the `nbest`."""
+        live = max(row.total for row in self.rows[n * self.width : (n + 1) * self.width])
+        if live == -torch.inf or self._full(n):
+            return True
+        reachable = live / self.slots[n].longest ** self.config.lenpen
+        best, nbest = self._best(n), self.config.nbest
+        return len(best) >= nbest and reachable <= best[nbest - 1].score
+
+    def _full(self, n: int) -> bool:
+        """True if slot n has finished as many hypotheses as it has rows."""
+        return len(self._finished[n]) >= self.width
 
     def _demanded(self, number: int) -> Collection[int]:
         """Return the tokens of the terms that a row lacks."""
         return self._terms.steps(number)
-
-    def _done(self) -> list[int]:
-        """Return the slots that are done."""
-        done = []
-        for n, slot in enumerate(self.slots):
-            unfinished = (part for part in self._parts(n) if len(self._finished[part]) < self.part)
-            rows = chain.from_iterable(self.rows[part * self.part : (part + 1) * self.part] for part in unfinished)
-            live = max((row.total for row in rows), default=-torch.inf)
-            reachable = live / slot.longest**self.config.lenpen
-            if live == -torch.inf or self._reached(n, reachable):
-                done.append(n)
-        return done
-
-    def _reached(self, n: int, score: float) -> bool:
-        """Return True if slot n has `nbest` hypotheses that are at least as good as `score`."""
-        if sum(len(self._finished[part]) for part in self._parts(n)) < self.config.nbest:
-            return False
-        best = self._best(n)
-        return len(best) >= self.config.nbest and score <= best[self.config.nbest - 1].score
 
 
 class Greedy(BeamSearch):
@@ -183,68 +167,6 @@ def _places(width: int, vocabulary: int, device: torch.device) -> _Places:
     every = torch.arange(width * vocabulary, device=device).view(width, vocabulary)
     whole = vocabulary // _RUN * _RUN
     return _Places(every[:, :whole].reshape(-1, _RUN), every[:, whole:].flatten())
-
-
-# Diverse beam search: groups of hypotheses, each of which avoids what the groups before it have written.
-
-
-class DiverseBeamSearch(BeamSearch):
-    """Beam search in groups: each group is a beam search of its own with its own end.
-
-    At every step the groups choose one after the other. A token is worth `strength` less to a group for each hypothesis
-    that an earlier group has just given this token (Vijayakumar et al. 2018, "Diverse Beam Search for Improved
-    Description of Complex Scenes", algorithm 1, with Hamming diversity). This only decides what is chosen at this step:
-    sums and scores are the model's. A given token is not avoided. A text that several groups find is given once.
-    """
-
-    Config: ClassVar[type] = DiverseBeamSearchConfig
-    takes_terms: ClassVar[bool] = False
-
-    def __init__(self, config: DiverseBeamSearchConfig, device: torch.device | str = "cpu") -> None:
-        super().__init__(config, device, parts=config.groups)
-        self._strength = config.diverse_beam_strength
-
-    def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return all groups' candidates as `BeamSearch` does; each group's are ordered by its diminished scores."""
-        allowed, slots = self.allowed(logits), len(self.slots)
-        totals = self._open_totals()
-        rows = torch.arange(len(totals), device=totals.device).view(slots, self.parts, self.part)
-        taken = allowed.new_zeros(slots, allowed.shape[1])  # how many hypotheses have just been given each token
-        found = []
-        for part in range(self.parts):
-            own = rows[:, part].flatten()
-            log_probs = allowed[own]
-            avoided = self._strength * taken.repeat_interleave(self.part, dim=0) * (log_probs < 0)
-            places, tokens, _, _ = best_continuations(log_probs - avoided, totals[own], self.part)
-            parents = own[places]
-            scores = allowed[parents, tokens]
-            total = totals[parents] + scores
-            self._take(taken, tokens, total)
-            found.append((parents, tokens, scores, total))
-        parents, tokens, scores, total = (torch.stack(each, dim=1).flatten(0, 1) for each in zip(*found, strict=True))
-        return parents, tokens, scores, total
-
-    def _open_totals(self) -> Tensor:
-        """Return the rows' sums (R,), -inf in parts that have finished as many hypotheses as they have rows."""
-        totals = self.totals
-        closed = torch.tensor([len(found) >= self.part for found in self._finished], device=totals.device)
-        return totals.masked_fill(closed.repeat_interleave(self.part), -torch.inf)
-
-    def _take(self, taken: Tensor, tokens: Tensor, total: Tensor) -> None:
-        """Add to `taken` (N, V) the tokens that a part chooses among its candidates (N, k), ending or not."""
-        found: list[tuple[int, int]] = []  # slot and token
-        for n, (own, sums) in enumerate(zip(tokens.tolist(), total.tolist(), strict=True)):
-            ends, others = divided(own, sums, self.part)
-            found += [(n, own[place]) for place in (*ends, *others) if sums[place] > -torch.inf]
-        places = torch.tensor(found, dtype=torch.int64, device=taken.device).view(-1, 2)
-        taken.index_put_((places[:, 0], places[:, 1]), taken.new_ones(()), accumulate=True)
-
-    def _best(self, n: int) -> list[Hypothesis]:
-        """Return the finished hypotheses of slot n, best first, each text once."""
-        found: dict[tuple[int, ...], Hypothesis] = {}
-        for hypothesis in super()._best(n):
-            found.setdefault(hypothesis.tokens, hypothesis)
-        return list(found.values())
 
 
 # Minimum Bayes risk decoding: among samples of a sentence, choose the one that is most like the others.
@@ -337,7 +259,7 @@ class Sampling(Generator):
     Config: ClassVar[type] = SamplingConfig
 
     def __init__(self, config: SamplingConfig, device: torch.device | str = "cpu") -> None:
-        super().__init__(config.samples, config, device, parts=config.samples)
+        super().__init__(config.samples, config, device)
         self.config = config
         self._streams: list[np.random.Generator] = []
 
@@ -366,7 +288,7 @@ class Sampling(Generator):
                 self._finish(row, log_prob, total)
             totals.append(-torch.inf if ends else total)
         self.extend(range(len(totals)), columns[0], columns[1], totals)
-        done = [n for n in range(len(self.slots)) if all(self._finished[part] for part in self._parts(n))]
+        done = [n for n, finished in enumerate(self._finished) if len(finished) == self.width]
         if not done:
             return Advance(None, [])
         finished = [(self.slots[n], self._best(n)) for n in done]

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
@@ -171,21 +170,20 @@ class Generator(ABC):
     Subclasses choose: `admit` says how new rows begin, `advance` which token each row takes.
 
     Args:
-        width: rows of a slot. parts: number of equal parts of a slot's rows, each with its own finished hypotheses.
+        width: rows of a slot.
 
     Attributes:
-        slots: the current slots, in the order of their rows. rows: their rows. part: number of rows of one part.
+        slots: the current slots, in the order of their rows. rows: their rows.
     """
 
     #: True if slots may have `terms`, which translations must contain.
     takes_terms: ClassVar[bool] = False
 
-    def __init__(self, width: int, config: SearchConfig, device: torch.device | str = "cpu", *, parts: int = 1) -> None:
-        self.width, self.parts, self.part = width, parts, width // parts
-        self._config, self._device = config, device
+    def __init__(self, width: int, config: SearchConfig, device: torch.device | str = "cpu") -> None:
+        self.width, self._config, self._device = width, config, device
         self.slots: list[Slot] = []
         self.rows: list[Row] = []
-        self._finished: list[list[Hypothesis]] = []
+        self._finished: list[list[Hypothesis]] = []  # of each slot
         self._never = torch.tensor([BOS, MASK, BRK], device=device)
 
     @abstractmethod
@@ -209,7 +207,7 @@ class Generator(ABC):
     def leave(self, slots: Sequence[int]) -> Tensor:
         """Remove slots, given by their places, without a result; return the old numbers (R',) of the rows that stay."""
         stay = sorted(set(range(len(self.slots))) - set(slots))
-        self._finished = [self._finished[part] for n in stay for part in self._parts(n)]
+        self._finished = [self._finished[n] for n in stay]
         self.slots = [self.slots[n] for n in stay]
         rows = [row for n in stay for row in range(n * self.width, (n + 1) * self.width)]
         self.rows = [self.rows[row] for row in rows]
@@ -223,7 +221,7 @@ class Generator(ABC):
         """Append slots; `totals` (width,) has the initial totals of a slot's rows: 0, or -inf for a dead row."""
         self.rows += [Row(total) for total in totals] * len(slots)
         self.slots = [*self.slots, *slots]
-        self._finished += [[] for _ in range(self.parts * len(slots))]
+        self._finished += [[] for _ in slots]
 
     def _place(self, number: int) -> tuple[Slot, int, int]:
         """Return a row's slot, the place in its unit of the sentence that it writes, and how long that is."""
@@ -323,16 +321,11 @@ class Generator(ABC):
         tokens, log_probs = self.rows[parent].written()
         chosen = len(tokens) + 1 - self.slots[parent // self.width].given_tokens
         found = Hypothesis((*tokens, EOS), total / chosen**self._config.lenpen, (*log_probs, log_prob))
-        self._finished[parent // self.part].append(found)
+        self._finished[parent // self.width].append(found)
 
     def _best(self, n: int) -> list[Hypothesis]:
         """Return the finished hypotheses of slot n, best first; among equal scores the one found first comes first."""
-        found = chain.from_iterable(self._finished[part] for part in self._parts(n))
-        return sorted(found, key=lambda hypothesis: -hypothesis.score)
-
-    def _parts(self, n: int) -> range:
-        """Return the numbers of the parts of slot n."""
-        return range(n * self.parts, (n + 1) * self.parts)
+        return sorted(self._finished[n], key=lambda hypothesis: -hypothesis.score)
 
 
 def continuations(tokens: Sequence[int], size: int) -> set[int]:
