@@ -1,4 +1,7 @@
-"""Sampled segmentations in training: unigram sampling and BPE dropout, with draws from (seed, epoch, sentence)."""
+"""Sampled segmentations in training: unigram sampling and BPE dropout.
+lines → words (`Tokenizer.normalize`) → pieces of each word, by draws from (seeds, line, place) alone → subwords.
+SentencePiece samples, too, but its draws depend on its version and its process; a training could not be repeated.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,23 @@ import math
 import re
 from array import array
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import numpy as np
+from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from docnmt.core.corpus import TokenArray, offsets_of, token_dtype
-from docnmt.core.tokenizer import BPE, BYTE, NORMAL, UNIGRAM, UNK, USER_DEFINED, Tokenizer, VocabularyPiece, read_model
+from docnmt.core.tokenizer import UNK, Tokenizer, read_model
 from docnmt.runtime.system import UserError
 
-# Random numbers that depend only on their seeds and on the numbers they are drawn for.
+_KINDS = ModelProto.SentencePiece
+#: SentencePiece's character for a space.
+SPACE = "▁"
+_WORD = re.compile(f"{SPACE}[^{SPACE}]*|[^{SPACE}]+")
+#: The score of a character without a piece is this much below the worst piece's: SentencePiece's own constant.
+_UNKNOWN_PENALTY = 10.0
+#: The tables of words are emptied when they have more than this many choices, or merges.
+_MOST_CHOICES, _MOST_STEPS = 1 << 22, 1 << 18
 
 
 def uniform(seeds: Sequence[int], *numbers: np.ndarray) -> np.ndarray:
@@ -31,129 +42,84 @@ def uniform(seeds: Sequence[int], *numbers: np.ndarray) -> np.ndarray:
     return draws
 
 
-# Segmentation of words by byte-pair encoding with dropout.
-#
-# A word is merged from its characters, the best pair first, the leftmost among equals. A pair to be merged is passed
-# over with probability p, for good unless one of its halves grows (Provilkov et al. 2020, BPE-Dropout, in the form
-# that
-# SentencePiece gives it).
-
-
-#: The cache of merge steps is emptied when it has more than this many.
-_MOST_STEPS = 1 << 18
-
-
-class _Step:
-    """A state in merging a word from characters to pieces.
-
-    Attributes:
-        symbols: the current symbols. closed: for each neighbouring pair, True if it was passed over.
-        turn: the pair to be merged next; None at the end. codes: of the symbols, at the end.
-        after: the next states, if that pair is merged or passed over; None if not computed yet.
-    """
-
-    __slots__ = ("after", "closed", "codes", "symbols", "turn")
-
-    def __init__(self, symbols: tuple[str, ...], closed: tuple[bool, ...], turn: int | None, codes: list[int]) -> None:
-        self.symbols, self.closed, self.turn, self.codes = symbols, closed, turn, codes
-        self.after: list[_Step | None] = [None, None]
-
-
-class BpeWords:
-    """Draws segmentations of words by byte-pair encoding with dropout.
+class SubwordSampler:
+    """Draws segmentations of lines.
 
     Args:
-        pieces: the vocabulary, by number. dropout: the probability p that a merge is passed over.
+        tokenizer: the source of the pieces.
+        alpha: for a unigram model the smoothing, less is more varied; for a BPE model the share of merges left out.
+
+    Raises:
+        UserError: the tokenizer's model is of another kind, or has user-defined symbols.
     """
 
-    def __init__(self, pieces: Sequence[VocabularyPiece], dropout: float) -> None:
-        normal = [(number, piece) for number, piece in enumerate(pieces) if piece.kind == NORMAL]
-        self._numbers = {piece.text: number for number, piece in normal}
-        self._scores = {piece.text: piece.score for _, piece in normal}
-        self._dropout, self._vocabulary = dropout, len(pieces)
-        self._begun: dict[str, _Step] = {}
-        self._steps = 0
+    def __init__(self, tokenizer: Tokenizer, alpha: float) -> None:
+        model = read_model(tokenizer.to_bytes())
+        kinds = {TrainerSpec.UNIGRAM: _UnigramWords, TrainerSpec.BPE: _BpeWords}
+        kind = model.trainer_spec.model_type
+        if kind not in kinds or any(piece.type == _KINDS.USER_DEFINED for piece in model.pieces):
+            raise UserError(
+                "--subword-sampling: expected a unigram or BPE model without user-defined symbols, and this vocabulary "
+                "is of another kind; train one with docnmt-preprocess"
+            )
+        self._words: _UnigramWords | _BpeWords = kinds[kind](model, alpha)
+        self._normalize, self._vocabulary, self._tag = tokenizer.normalize, len(model.pieces), tokenizer.tag
+        # If no piece has a space inside it, words are independent of each other.
+        self._apart = not any(SPACE in piece.piece[1:] for piece in model.pieces)
+        self._bytes = {piece.piece: n for n, piece in enumerate(model.pieces) if piece.type == _KINDS.BYTE}
 
-    def draw(
-        self, words: Sequence[str], lines: np.ndarray, begins: np.ndarray, seeds: Sequence[int]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return a drawn segmentation of each word (see `UnigramWords.draw`)."""
-        turns = np.array([3 * (len(word) - 1) for word in words], dtype=np.int64)  # a merge opens two pairs at most
-        first = np.cumsum(turns) - turns
-        places = np.arange(turns.sum()) - np.repeat(first, turns)
-        draws = uniform(seeds, np.repeat(lines, turns), np.repeat(begins, turns), places)
-        passed = (draws < self._dropout).tolist()
-        found = [self._merge(word, passed, at) for word, at in zip(words, first.tolist(), strict=True)]
-        counts = np.array([len(codes) for codes in found], dtype=np.int64)
-        return np.array(list(itertools.chain.from_iterable(found)), dtype=np.int64), counts
+    def draw(self, lines: Sequence[str], first: int, seeds: Sequence[int]) -> TokenArray:
+        """Draw the subwords of each line, by the seeds and the lines' numbers, which count from `first`."""
+        places: list[tuple[int, int]] = []  # the line of each word, and where it begins there
+        words: list[str] = []
+        for number, text in enumerate(self._normalize(lines)):
+            whole = [(0, text)] if text else []
+            for begin, word in [(match.start(), match[0]) for match in _WORD.finditer(text)] if self._apart else whole:
+                places.append((number, begin))
+                words.append(word)
+        line_of, begins = np.array(places, dtype=np.int64).reshape(-1, 2).T
+        codes, counts = self._words.draw(words, line_of + first, begins, seeds)
+        tokens, lines_of = self._spell(codes, np.repeat(line_of, counts))
+        lengths = np.bincount(lines_of, minlength=len(lines))
+        if self._tag is not None:
+            tokens = np.insert(tokens, (np.cumsum(lengths) - lengths)[lengths > 0], self._tag)
+            lengths = lengths + (lengths > 0)
+        return TokenArray(tokens.astype(token_dtype(self._vocabulary)), offsets_of(lengths))
 
-    def _merge(self, word: str, passed: Sequence[bool], at: int) -> list[int]:
-        """Return the codes of a word's pieces, by the decisions from `passed[at]` on."""
-        step = self._begun.get(word)
-        if step is None:
-            if self._steps > _MOST_STEPS:
-                self._begun, self._steps = {}, 0
-            step = self._begun[word] = self._step(tuple(word), (False,) * (len(word) - 1))
-        while step.turn is not None:
-            after = step.after[passed[at]]
-            step, at = after or self._follow(step, step.turn, passed[at]), at + 1
-        return step.codes
-
-    def _follow(self, step: _Step, pair: int, passed: bool) -> _Step:
-        """Compute and store the step after the decision on `pair`."""
-        symbols, closed = step.symbols, step.closed
-        if passed:
-            after = self._step(symbols, (*closed[:pair], True, *closed[pair + 1 :]))
-        else:
-            merged = (*symbols[:pair], symbols[pair] + symbols[pair + 1], *symbols[pair + 2 :])
-            opened = (False,) * ((pair > 0) + (pair + 2 < len(symbols)))  # its neighbours
-            after = self._step(merged, (*closed[: max(pair - 1, 0)], *opened, *closed[pair + 2 :]))
-        step.after[passed] = after
-        return after
-
-    def _step(self, symbols: tuple[str, ...], closed: tuple[bool, ...]) -> _Step:
-        """Return a step whose next pair is the best open one."""
-        self._steps += 1
-        turn, best = None, -math.inf
-        for pair, over in enumerate(closed):
-            score = -math.inf if over else self._scores.get(symbols[pair] + symbols[pair + 1], -math.inf)
-            if score > best:
-                turn, best = pair, score
-        codes = [] if turn is not None else [self._numbers.get(s, self._vocabulary + ord(s[0])) for s in symbols]
-        return _Step(symbols, closed, turn, codes)
+    def _spell(self, codes: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Turn codes into tokens, with the line of each: unknown characters into bytes, or one `<unk>` per run."""
+        unknown = codes >= self._vocabulary
+        if not unknown.any():
+            return codes, lines
+        if not self._bytes:
+            run = unknown.copy()
+            run[1:] &= unknown[:-1] & (lines[1:] == lines[:-1])
+            run[:1] = False
+            return np.where(unknown, UNK, codes)[~run], lines[~run]
+        spelled = [chr(code - self._vocabulary).encode() for code in codes[unknown].tolist()]
+        counts = np.ones(len(codes), dtype=np.int64)
+        counts[unknown] = [len(character) for character in spelled]
+        tokens = np.repeat(codes, counts)
+        tokens[np.repeat(unknown, counts)] = [self._bytes[f"<0x{value:02X}>"] for value in b"".join(spelled)]
+        return tokens, np.repeat(lines, counts)
 
 
-# Sampling of segmentations of words from their exact distribution under a unigram model.
-#
-# P(x) ∝ exp(α · Σ score of the pieces of x), over all segmentations x of a word (Kudo 2018, Subword Regularization,
-# eq. 8). Forward filtering gives the weight of all segmentations of each beginning of a word; backward sampling draws
-# the
-# last piece, then the last one of the rest, and so on.
+class _UnigramWords:
+    """Draws words' pieces from their exact distribution, P(x) ∝ exp(α · Σ score of the pieces of x) over all
+    segmentations x of a word (Kudo 2018, Subword Regularization, eq. 8).
 
-
-#: The score of a character without a piece is this much below the worst piece's: SentencePiece's own constant.
-_UNKNOWN_PENALTY = 10.0
-#: Tables with more choices than this are emptied.
-_MOST_CHOICES = 1 << 22
-
-
-class UnigramWords:
-    """Draws segmentations of words under a unigram model.
-
-    A *state* is a prefix of a word, of one character or more. Its choices are the pieces that it may end with.
-    The table entry of choice c of state s is s + the cumulative probability of the choices of s up to c, so one search
-    finds the choices of many states at once.
-
-    Args:
-        pieces: the vocabulary, by number. alpha: the smoothing α.
+    Forward filtering gives the weight of all segmentations of each beginning of a word; backward sampling draws the
+    last piece, then the last one of the rest, and so on. A *state* is a beginning; its choices are the pieces that may
+    end it. The bound of a choice of state s is s + the cumulative share of the choices of s, so that one search finds
+    the choices of many states at once.
     """
 
-    def __init__(self, pieces: Sequence[VocabularyPiece], alpha: float) -> None:
-        normal = [(number, piece) for number, piece in enumerate(pieces) if piece.kind == NORMAL]
-        self._pieces = {piece.text: (number, alpha * piece.score) for number, piece in normal}
+    def __init__(self, model: ModelProto, alpha: float) -> None:
+        normal = [(n, piece) for n, piece in enumerate(model.pieces) if piece.type == _KINDS.NORMAL]
+        self._pieces = {piece.piece: (n, alpha * piece.score) for n, piece in normal}
         self._longest = max(len(text) for text in self._pieces)
         self._unknown = alpha * (min(piece.score for _, piece in normal) - _UNKNOWN_PENALTY)
-        self._vocabulary = len(pieces)
+        self._vocabulary = len(model.pieces)
         self._forget()
 
     def _forget(self) -> None:
@@ -179,24 +145,28 @@ class UnigramWords:
                 self._learn(word)
         bounds = np.frombuffer(self._bounds, np.float64)
         codes, rest = (np.frombuffer(table, np.int64) for table in (self._codes, self._rest))
-        state, at = np.array([self._whole[word] for word in words], dtype=np.int64), np.arange(len(words))
-        found: list[tuple[np.ndarray, np.ndarray]] = []
-        while len(at):
-            draws = uniform(seeds, lines[at], begins[at], np.full(len(at), len(found)))
+        state, word_of = np.array([self._whole[word] for word in words], dtype=np.int64), np.arange(len(words))
+        rounds: list[tuple[np.ndarray, np.ndarray]] = []  # the words that are not at their begin, a piece of each
+        while len(word_of):
+            draws = uniform(seeds, lines[word_of], begins[word_of], np.full(len(word_of), len(rounds)))
             choice = np.searchsorted(bounds, state + draws, side="right")
-            found.append((at, codes[choice]))
+            rounds.append((word_of, codes[choice]))
             going = rest[choice] >= 0
-            state, at = rest[choice][going], at[going]
-        word_of = np.concatenate([at for at, _ in found[::-1]] or [at])  # the last piece was drawn first
-        order = np.argsort(word_of, kind="stable")
-        drawn = np.concatenate([each for _, each in found[::-1]] or [at])[order]
-        return drawn, np.bincount(word_of, minlength=len(words))
+            state, word_of = rest[choice][going], word_of[going]
+        owners = np.concatenate([owner for owner, _ in rounds[::-1]] or [word_of])  # the last piece was drawn first
+        drawn = np.concatenate([drawn for _, drawn in rounds[::-1]] or [word_of])
+        return drawn[np.argsort(owners, kind="stable")], np.bincount(owners, minlength=len(words))
 
     def _learn(self, word: str) -> None:
         """Add the states of a word to the tables."""
         first, totals = self._states, [0.0]  # log Σ exp(α · score) of each beginning
         for end in range(1, len(word) + 1):
-            choices = list(self._ending(word, end))
+            choices = []  # begin, code, α · score
+            for begin in range(max(0, end - self._longest), end):
+                if (piece := self._pieces.get(word[begin:end])) is not None:
+                    choices.append((begin, *piece))
+            if not choices or choices[-1][0] != end - 1:
+                choices.append((end - 1, self._vocabulary + ord(word[end - 1]), self._unknown))
             weights = [totals[begin] + score for begin, _, score in choices]
             most = max(weights)
             shares = [math.exp(weight - most) for weight in weights]
@@ -211,103 +181,76 @@ class UnigramWords:
             self._states += 1
         self._whole[word] = self._states - 1
 
-    def _ending(self, word: str, end: int) -> list[tuple[int, int, float]]:
-        """Return for each piece that may end at `end` its begin, its code and α · its score."""
-        found = []
-        for begin in range(max(0, end - self._longest), end):
-            piece = self._pieces.get(word[begin:end])
-            if piece is not None:
-                found.append((begin, *piece))
-        if not found or found[-1][0] != end - 1:
-            found.append((end - 1, self._vocabulary + ord(word[end - 1]), self._unknown))
-        return found
+
+@dataclass(slots=True)
+class _Merging:
+    """A word on its way from characters to pieces; `turn` is the pair to be merged next, None at the end.
+
+    `closed`: the neighbouring pairs passed over. `after`: what follows if the pair is merged, and if it is passed over.
+    """
+
+    symbols: tuple[str, ...]
+    closed: tuple[bool, ...]
+    turn: int | None
+    codes: list[int]
+    after: list[_Merging | None] = field(default_factory=lambda: [None, None])
 
 
-# Subword sampling: other segmentations of the same text, by random numbers of our own.
-#
-# SentencePiece samples, too, but its draws depend on its version and, from 0.2.2 on, on the process. Here a draw is a
-# function of its seeds and of the place in the text, so that a training can be repeated and resumed with any version.
+class _BpeWords:
+    """Draws a word's pieces by byte-pair encoding with dropout.
 
+    A word is merged from its characters, the best pair first, the leftmost among equals. A pair to be merged is passed
+    over with probability p, for good unless one of its halves grows (Provilkov et al. 2020, BPE-Dropout, in the form
+    that SentencePiece gives it).
+    """
 
-#: SentencePiece's character for a space.
-SPACE = "▁"
-_WORD = re.compile(f"{SPACE}[^{SPACE}]*|[^{SPACE}]+")
-
-
-class Words(Protocol):
-    """The interface of samplers: draws segmentations of words."""
+    def __init__(self, model: ModelProto, dropout: float) -> None:
+        normal = [(n, piece) for n, piece in enumerate(model.pieces) if piece.type == _KINDS.NORMAL]
+        self._numbers = {piece.piece: n for n, piece in normal}
+        self._scores = {piece.piece: piece.score for _, piece in normal}
+        self._dropout, self._vocabulary, self._steps = dropout, len(model.pieces), 0
+        self._begun: dict[str, _Merging] = {}
 
     def draw(
         self, words: Sequence[str], lines: np.ndarray, begins: np.ndarray, seeds: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return codes of the pieces of all words, and how many each word has (see `UnigramWords.draw`)."""
+        """Draw a segmentation of each word (see `_UnigramWords.draw`)."""
+        turns = np.array([3 * (len(word) - 1) for word in words], dtype=np.int64)  # a merge opens two pairs at most
+        first = np.cumsum(turns) - turns
+        nth = np.arange(turns.sum()) - np.repeat(first, turns)
+        passed = (uniform(seeds, np.repeat(lines, turns), np.repeat(begins, turns), nth) < self._dropout).tolist()
+        codes = [self._merged(word, passed, at) for word, at in zip(words, first.tolist(), strict=True)]
+        flat = np.array(list(itertools.chain.from_iterable(codes)), dtype=np.int64)
+        return flat, np.array([len(pieces) for pieces in codes], dtype=np.int64)
 
+    def _merged(self, word: str, passed: Sequence[bool], at: int) -> list[int]:
+        """Return the codes of a word's pieces, by the decisions from `passed[at]` on."""
+        step = self._begun.get(word)
+        if step is None:
+            if self._steps > _MOST_STEPS:
+                self._begun, self._steps = {}, 0
+            step = self._begun[word] = self._merging(tuple(word), (False,) * (len(word) - 1))
+        while step.turn is not None:
+            step, at = step.after[passed[at]] or self._follow(step, step.turn, passed[at]), at + 1
+        return step.codes
 
-class SubwordSampler:
-    """Draws segmentations of lines.
+    def _follow(self, step: _Merging, pair: int, passed: bool) -> _Merging:
+        symbols, closed = step.symbols, step.closed
+        if passed:
+            closed = (*closed[:pair], True, *closed[pair + 1 :])
+        else:
+            opened = (False,) * ((pair > 0) + (pair + 2 < len(symbols)))  # its neighbours
+            closed = (*closed[: max(pair - 1, 0)], *opened, *closed[pair + 2 :])
+            symbols = (*symbols[:pair], symbols[pair] + symbols[pair + 1], *symbols[pair + 2 :])
+        after = step.after[passed] = self._merging(symbols, closed)
+        return after
 
-    Args:
-        tokenizer: the source of the pieces.
-        alpha: for a unigram model the smoothing, less is more varied; for a BPE model the share of merges left out.
-
-    Raises:
-        UserError: the tokenizer's model is of another kind, or has user-defined symbols.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, alpha: float) -> None:
-        model = read_model(tokenizer.to_bytes())
-        kinds: dict[int, type[UnigramWords | BpeWords]] = {UNIGRAM: UnigramWords, BPE: BpeWords}
-        if model.kind not in kinds or any(piece.kind == USER_DEFINED for piece in model.pieces):
-            raise UserError(
-                "--subword-sampling: expected a unigram or BPE model without user-defined symbols, and this vocabulary "
-                "is of another kind; train one with docnmt-preprocess"
-            )
-        self._words: Words = kinds[model.kind](model.pieces, alpha)
-        self._normalize, self._vocabulary, self._tag = tokenizer.normalize, len(model.pieces), tokenizer.tag
-        # If no piece has a space inside it, words are independent of each other.
-        self._apart = not any(SPACE in piece.text[1:] for piece in model.pieces)
-        self._bytes = {piece.text: number for number, piece in enumerate(model.pieces) if piece.kind == BYTE}
-
-    def draw(self, lines: Sequence[str], first: int, seeds: Sequence[int]) -> TokenArray:
-        """Draw the subwords of each line, by the seeds and the lines' numbers, which count from `first`."""
-        words: list[str] = []
-        line_of_word: list[int] = []
-        begins: list[int] = []
-        for number, text in enumerate(self._normalize(lines)):
-            for begin, word in self._divide(text):
-                words.append(word)
-                line_of_word.append(number)
-                begins.append(begin)
-        lines_of = np.array(line_of_word, dtype=np.int64)
-        codes, counts = self._words.draw(words, lines_of + first, np.array(begins, dtype=np.int64), seeds)
-        tokens, lines_of = self._spell(codes, np.repeat(lines_of, counts))
-        lengths = np.bincount(lines_of, minlength=len(lines))
-        if self._tag is not None:
-            tokens = np.insert(tokens, (np.cumsum(lengths) - lengths)[lengths > 0], self._tag)
-            lengths = lengths + (lengths > 0)
-        offsets = offsets_of(lengths)
-        return TokenArray(tokens.astype(token_dtype(self._vocabulary)), offsets)
-
-    def _divide(self, text: str) -> list[tuple[int, str]]:
-        """Return the words of a line, and where each begins."""
-        if not self._apart:
-            return [(0, text)] if text else []
-        return [(match.start(), match[0]) for match in _WORD.finditer(text)]
-
-    def _spell(self, codes: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Turn codes into tokens, with the line of each: unknown characters into bytes, or one `<unk>` per run."""
-        unknown = codes >= self._vocabulary
-        if not unknown.any():
-            return codes, lines
-        if not self._bytes:
-            run = unknown.copy()
-            run[1:] &= unknown[:-1] & (lines[1:] == lines[:-1])
-            run[:1] = False
-            return np.where(unknown, UNK, codes)[~run], lines[~run]
-        spelled = {code: chr(code - self._vocabulary).encode() for code in np.unique(codes[unknown]).tolist()}
-        counts = np.ones(len(codes), dtype=np.int64)
-        counts[unknown] = [len(spelled[code]) for code in codes[unknown].tolist()]
-        tokens = np.repeat(codes, counts)
-        values = b"".join(spelled[code] for code in codes[unknown].tolist())
-        tokens[np.repeat(unknown, counts)] = [self._bytes[f"<0x{value:02X}>"] for value in values]
-        return tokens, np.repeat(lines, counts)
+    def _merging(self, symbols: tuple[str, ...], closed: tuple[bool, ...]) -> _Merging:
+        self._steps += 1
+        turn, best = None, -math.inf
+        for pair, over in enumerate(closed):
+            score = -math.inf if over else self._scores.get(symbols[pair] + symbols[pair + 1], -math.inf)
+            if score > best:
+                turn, best = pair, score
+        codes = [] if turn is not None else [self._numbers.get(s, self._vocabulary + ord(s[0])) for s in symbols]
+        return _Merging(symbols, closed, turn, codes)

@@ -1,44 +1,52 @@
-"""SentencePiece: training, special entries, language tags, vocabularies in checkpoints, unknown text."""
+"""SentencePiece: text → prepared (punctuation, language tag) → subwords, and back. Training; models of many languages.
+A model begins with the five entries `SPECIAL`; how text is prepared for it is stored in it.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import difflib
 import functools
 import io
-import json
+import multiprocessing
 import re
 import signal
-import struct
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from multiprocessing.connection import Connection
+from typing import Literal
 
 import msgspec
 import sentencepiece
+from google.protobuf.message import DecodeError
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from docnmt.runtime.system import UsageError, UserError
 
-# Preparation of a text before SentencePiece cuts it: punctuation normalisation and a language tag.
-#
-# It is stored in the SentencePiece model itself, in a field of its own before those of its schema, which SentencePiece
-# skips. So it is part of a vocabulary everywhere, in data folders and checkpoints, and text is prepared in the same
-# way
-# everywhere.
+#: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
+UNK, BOS, EOS, BRK, MASK = 0, 1, 2, 3, 4
+SPECIAL = ("<unk>", "<s>", "</s>", "<brk>", "<mask>")
+#: What precedes the preparation in a model's list of training files, which SentencePiece does not read.
+_PREPARED = "docnmt: "
+#: SentencePiece's models depend on its number of training threads; a fixed one makes the same text give the same model.
+_TRAINING_THREADS = 4
+#: Longer lines (in characters) are divided for training; SentencePiece takes minutes for one of a million.
+LONGEST_LINE = 10_000
+#: Signs between two words that are compared each with each.
+_COMPARED = 64
 
 
-def _encoded_varint(number: int) -> bytes:
-    """Encode a whole number as Protocol Buffers do: seven bits a byte, the lowest first."""
-    rest = number >> 7
-    return bytes([number & 0x7F | 0x80]) + _encoded_varint(rest) if rest else bytes([number])
+def read_model(content: bytes) -> ModelProto:
+    """Parse a SentencePiece model: its settings, and its pieces with their scores.
 
-
-#: The beginning of the field: its number (the schema reserves those from 200 on for others) and its type, bytes.
-_TAG = _encoded_varint(1811 << 3 | 2)
+    Raises:
+        UserError: this is none.
+    """
+    model = ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError as error:
+        raise UserError("this is not a SentencePiece model, or a damaged one") from error
+    return model
 
 
 @dataclass(frozen=True)
@@ -68,37 +76,24 @@ class Preparation:
         return normalizer(self.punctuation) if self.punctuation else str
 
     @classmethod
-    def of(cls, model: bytes) -> Preparation:
-        """Read the preparation stored in a SentencePiece model; models of other toolkits get the default.
-
-        Raises:
-            UserError: the stored preparation is damaged.
-        """
+    def of(cls, model: ModelProto) -> Preparation:
+        """Return the preparation stored in a model; models of other toolkits have none, and get the default."""
+        stored = next((text for text in model.trainer_spec.input if text.startswith(_PREPARED)), None)
         try:
-            content = _divided(model)[0]
-            return msgspec.json.decode(content, type=cls) if content else cls()
-        except (msgspec.DecodeError, UnicodeDecodeError, IndexError, UsageError) as error:
+            return cls() if stored is None else msgspec.json.decode(stored.removeprefix(_PREPARED), type=cls)
+        except (msgspec.DecodeError, UsageError) as error:
             raise UserError(f"the vocabulary's way to prepare text is damaged: {error}") from error
 
-    def added_to(self, model: bytes) -> bytes:
-        """Return the model with this preparation stored in it, in place of the former one."""
-        bare = _divided(model)[1]
-        if self == Preparation():
-            return bare
-        content = msgspec.json.encode(self, order="deterministic")
-        return _TAG + _encoded_varint(len(content)) + content + bare
-
-
-def _divided(model: bytes) -> tuple[bytes, bytes]:
-    """Return the field's content, empty if it is missing, and the model without the field."""
-    if not model.startswith(_TAG):
-        return b"", model
-    size, place, shift = 0, len(_TAG), 0
-    while True:
-        byte, place = model[place], place + 1
-        size, shift = size | (byte & 0x7F) << shift, shift + 7
-        if byte < 0x80:
-            return model[place : place + size], model[place + size :]
+    def added_to(self, content: bytes) -> bytes:
+        """Return a model with this preparation stored in it, in place of the former one."""
+        model = read_model(content)
+        others = [text for text in model.trainer_spec.input if not text.startswith(_PREPARED)]
+        stored = (
+            [] if self == Preparation() else [_PREPARED + msgspec.json.encode(self, order="deterministic").decode()]
+        )
+        model.trainer_spec.input[:] = [*others, *stored]
+        prepared: bytes = model.SerializeToString(deterministic=True)
+        return prepared
 
 
 @functools.cache
@@ -106,7 +101,7 @@ def normalizer(language: str) -> Callable[[str], str]:
     """Return a function that normalises punctuation by Moses' rules (sacremoses), as straight quotation marks."""
     from sacremoses import MosesPunctNormalizer
 
-    normalize: Callable[[str], str] = MosesPunctNormalizer(lang=_base(language)).normalize
+    normalize: Callable[[str], str] = MosesPunctNormalizer(lang=_moses(language)).normalize
     return normalize
 
 
@@ -115,110 +110,13 @@ def detokenizer(language: str) -> Callable[[str], str]:
     """Return a function that undoes Moses' tokenization of a line, spaces and escapes, by sacremoses."""
     from sacremoses import MosesDetokenizer
 
-    made = MosesDetokenizer(lang=_base(language))
-
-    def detokenize(line: str) -> str:
-        """Restore a line as it was before it was tokenized."""
-        return str(made.detokenize(line.split()))
-
-    return detokenize
+    rules = MosesDetokenizer(lang=_moses(language))
+    return lambda line: str(rules.detokenize(line.split()))
 
 
-def _base(language: str) -> str:
+def _moses(language: str) -> str:
     """Return `de` for de-AT; sacremoses has rules for such codes, and general ones for all others."""
     return re.split(r"[-_]", language.lower())[0]
-
-
-# Reading of SentencePiece model files: the kind of model, and the pieces with their scores.
-#
-# The Python package does not give the kind of a model, and reading the file by its own schema needs another package.
-# The
-# file is a Protocol Buffers message; only the few fields needed here are read.
-
-
-#: Values of the schema: kinds of models, and of pieces.
-UNIGRAM, BPE = 1, 2
-NORMAL, CONTROL, USER_DEFINED, BYTE = 1, 3, 4, 6
-
-
-class VocabularyPiece(NamedTuple):
-    """An entry of the vocabulary; `kind` is NORMAL or another constant of the schema."""
-
-    text: str
-    score: float
-    kind: int
-
-
-class SentencePieceModel(NamedTuple):
-    """A SentencePiece model; `kind` is UNIGRAM, BPE or another constant of the schema, `pieces` are in order."""
-
-    kind: int
-    pieces: list[VocabularyPiece]
-
-
-def read_model(data: bytes) -> SentencePieceModel:
-    """Read the content of a model file that SentencePiece has already accepted."""
-    kind, pieces = UNIGRAM, []
-    for number, value in _fields(data):
-        if number == 1 and isinstance(value, bytes):
-            pieces.append(_piece(value))
-        elif number == 2 and isinstance(value, bytes):  # the trainer's settings
-            kind = next((int(number) for name, number in _fields(value) if name == 3), UNIGRAM)
-    return SentencePieceModel(kind, pieces)
-
-
-def _piece(data: bytes) -> VocabularyPiece:
-    text, score, kind = "", 0.0, NORMAL
-    for number, value in _fields(data):
-        if number == 1 and isinstance(value, bytes):
-            text = value.decode()
-        elif number == 2 and isinstance(value, bytes):
-            score = struct.unpack("<f", value)[0]
-        elif number == 3:
-            kind = int(value)
-    return VocabularyPiece(text, score, kind)
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and value of each field of a message: a whole number, or bytes."""
-    place = 0
-    while place < len(data):
-        tag, place = _varint(data, place)
-        kind = tag & 7
-        if kind == 0:
-            number, place = _varint(data, place)
-            yield tag >> 3, number
-            continue
-        if kind not in (1, 2, 5):
-            raise UserError(f"the SentencePiece model has a field of kind {kind}, which this version cannot read")
-        size = {1: 8, 5: 4}.get(kind, 0)
-        if kind == 2:
-            size, place = _varint(data, place)
-        yield tag >> 3, data[place : place + size]
-        place += size
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """Read a whole number in groups of seven bits, lowest first; return it and the place after it."""
-    number = shift = 0
-    while True:
-        byte = data[place]
-        number, shift, place = number | (byte & 0x7F) << shift, shift + 7, place + 1
-        if byte < 0x80:
-            return number, place
-
-
-# The tokenizer of subwords: a thin, reproducible wrapper of SentencePiece.
-
-
-#: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
-UNK, BOS, EOS, BRK, MASK = 0, 1, 2, 3, 4
-SPECIAL = ("<unk>", "<s>", "</s>", "<brk>", "<mask>")
-
-#: SentencePiece's models depend on its number of training threads; a fixed one makes the same text give the same model.
-_TRAINING_THREADS = 4
-#: Signs between two words that are compared each with each.
-_COMPARED = 64
 
 
 class Tokenizer:
@@ -229,7 +127,7 @@ class Tokenizer:
     """
 
     def __init__(self, model: bytes) -> None:
-        self._model, self.preparation = model, Preparation.of(model)
+        self._model, self.preparation = model, Preparation.of(read_model(model))
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, OSError) as error:
@@ -331,8 +229,9 @@ class Tokenizer:
     def marks(self) -> tuple[int, ...]:
         """The numbers of entries that are no words: `<brk>` and other control symbols, tags, user-defined symbols."""
         tags = {self._processor.piece_to_id(name) for name in self.preparation.tags.values()} - {UNK}
-        kinds = (piece.kind for piece in read_model(self._model).pieces)
-        return tuple(sorted(tags | {number for number, kind in enumerate(kinds) if kind in (CONTROL, USER_DEFINED)}))
+        kinds = ModelProto.SentencePiece
+        pieces = enumerate(read_model(self._model).pieces)
+        return tuple(sorted(tags | {n for n, piece in pieces if piece.type in (kinds.CONTROL, kinds.USER_DEFINED)}))
 
     @functools.cached_property
     def vocab_size(self) -> int:
@@ -489,15 +388,7 @@ def _tagged(tokenizer: Tokenizer, named: dict[str, str]) -> Tokenizer:
     return tokenizer.prepared(replace(own, tag=wanted)) if wanted in own.tags else tokenizer
 
 
-# Training of SentencePiece in a process of its own, which can be killed: training ignores signals while it runs.
-#
-# The process reads a line of JSON (the options) and then lines of text from stdin, and writes the model to stdout.
-
-
-#: Longer lines (in characters) are divided for training; SentencePiece takes minutes for one of a million.
-LONGEST_LINE = 10_000
-#: PR_SET_PDEATHSIG of Linux's <sys/prctl.h>: request a signal when the parent ends.
-_PDEATHSIG = 1
+# Training in a process of its own, which can be ended: SentencePiece heeds no signal while it trains.
 
 
 def train_in_process(lines: Iterable[str], **options: object) -> Tokenizer:
@@ -506,24 +397,33 @@ def train_in_process(lines: Iterable[str], **options: object) -> Tokenizer:
     Raises:
         UserError: see there; or the process was killed.
     """
-    command = [sys.executable, "-c", f"from {__name__} import main; main()"]
-    with tempfile.TemporaryFile() as model, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=model) as process:
-        try:
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError), io.TextIOWrapper(process.stdin, "utf-8", newline="\n") as text:
-                text.write(json.dumps(options) + "\n")
-                text.writelines(f"{piece}\n" for line in lines for piece in pieces(line))
-            status = process.wait()
-        except BaseException:
-            process.kill()
-            raise
-        model.seek(0)
-        content = model.read()
-    if status == 3:
-        raise UserError(content.decode())
-    if status != 0:
-        raise UserError(f"training the vocabulary ended with status {status} (out of memory?); lower --subword-sample")
-    return Tokenizer.from_bytes(content)
+    context = multiprocessing.get_context("fork")  # it has the lines without a copy
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_train, args=(sender, lines, options), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        answer = receiver.recv()
+    except EOFError:
+        raise UserError("training the vocabulary was killed (out of memory?); lower --subword-sample") from None
+    finally:
+        process.kill()
+        process.join()
+        receiver.close()
+    if isinstance(answer, UserError):
+        raise answer
+    return Tokenizer(answer)
+
+
+def _train(sender: Connection, lines: Iterable[str], options: dict[str, object]) -> None:
+    """Send a model, or the user's error."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.SIG_IGN)  # the parent ends it
+    try:
+        divided = (piece for line in lines for piece in pieces(line))
+        sender.send(Tokenizer.train(divided, **options).to_bytes())  # type: ignore[arg-type]  # as the caller gave them
+    except UserError as error:
+        sender.send(error)
 
 
 def pieces(line: str) -> Iterator[str]:
@@ -534,20 +434,3 @@ def pieces(line: str) -> Iterator[str]:
         yield line[:place]
         line = line[place:]
     yield line
-
-
-def main() -> None:
-    """Run the training process: it ends with status 0 and a model, or with 3 and an error message."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # a killed parent cannot end it
-    options = json.loads(sys.stdin.buffer.readline())
-    lines = (line.decode().removesuffix("\n") for line in sys.stdin.buffer)
-    try:
-        content, status = Tokenizer.train(lines, **options).to_bytes(), 0
-    except UserError as error:
-        content, status = str(error).encode(), 3
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
-    sys.exit(status)
