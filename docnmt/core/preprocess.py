@@ -50,7 +50,15 @@ from docnmt.core.corpus import (
 from docnmt.core.data_options import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
 from docnmt.core.read_corpus import Reading, SplitFiles, find_splits, locate, places_of, read_split
 from docnmt.core.tables import KINDS
-from docnmt.core.tokenizer import UNK, Preparation, Tokenizer, detokenizer, directed, train_in_process
+from docnmt.core.tokenizer import (
+    UNK,
+    Preparation,
+    Tokenizer,
+    detokenizer,
+    directed,
+    read_model,
+    train_in_process,
+)
 from docnmt.core.units import cut_units, document_units
 from docnmt.options import to_dict
 from docnmt.runtime.launch import processors
@@ -757,7 +765,7 @@ def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
         UserError: there is no vocabulary, it is damaged, or it lacks a language.
     """
     where, models = _models(path, languages)
-    if any(Preparation.of(model).tags for model in models.values()):
+    if any(Preparation.of(read_model(model)).tags for model in models.values()):
         return _tagged(where, models, languages)
     if len(set(models.values())) == 1 and languages[0] in models:
         models = dict.fromkeys(languages, models[languages[0]])
