@@ -64,13 +64,14 @@ from docnmt.options import to_dict
 from docnmt.runtime.launch import processors
 from docnmt.runtime.progress import Progress, how_many, waiting
 from docnmt.runtime.system import (
-    Seal,
     UsageError,
     UserError,
     check_folder,
+    check_tensor,
     find_checkpoint,
     is_address,
     replacing_folder,
+    stored_checksums,
 )
 
 # The first pass over a split: check all files together, write the raw text and collect the structure.
@@ -813,22 +814,16 @@ def _of_checkpoint(file: Path) -> dict[str, bytes]:
     """Load the tokenizers of a translation model; without torch, so only these tensors are read and checked."""
     try:
         with safetensors.safe_open(file, framework="numpy") as content:
-            metadata = content.metadata() or {}
-            header = json.loads(metadata["docnmt"])
-            seal, languages = Seal.read(file, metadata, header), header["task_state"]["languages"]
-            sides = ("source", "target" if "tokenizer.target" in content.keys() else "source")  # noqa: SIM118
-            models = [_tensor(file, content, f"tokenizer.{side}", seal) for side in sides]
-            return dict(zip(languages, models, strict=True))
+            metadata, names = content.metadata() or {}, content.keys()
+            languages = json.loads(metadata["docnmt"])["task_state"]["languages"]
+            checksums = stored_checksums(file, metadata, names)
+            sides = ("tokenizer.source", "tokenizer.target" if "tokenizer.target" in names else "tokenizer.source")
+            models: dict[str, np.ndarray] = {name: content.get_tensor(name) for name in sides}
+        for name, model in models.items():
+            check_tensor(file, name, checksums[name], model.dtype.name, model.shape, np.ascontiguousarray(model))
+        return {language: models[name].tobytes() for language, name in zip(languages, sides, strict=True)}
     except (safetensors.SafetensorError, LookupError, ValueError, TypeError, RecursionError) as error:
         raise UserError(f"{file}: is no checkpoint of a translation model: {error}") from error
-
-
-def _tensor(file: Path, content: safetensors.safe_open, name: str, seal: Seal | None) -> bytes:
-    """Return the bytes of a tensor, compared with their checksum."""
-    array: np.ndarray = content.get_tensor(name)
-    if seal is not None:
-        seal.check(file, name, array.dtype.name, array.shape, np.ascontiguousarray(array))
-    return array.tobytes()
 
 
 # The vocabularies of a data folder: trained on its training text, or taken from an existing one.

@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -120,58 +119,32 @@ def skipped(skip: bool = True) -> Iterator[None]:
         _checking.reset(token)
 
 
-@dataclass(frozen=True)
-class Seal:
-    """The checksums of a checkpoint: of its header's text, and of each tensor's type, shape and content."""
+def tensor_checksum(dtype: str, shape: Collection[int], content: Buffer | np.ndarray) -> str:
+    """Return the checksum of a tensor's type (as `float32`), shape and bytes."""
+    return checksum(f"{dtype} {list(shape)}".encode(), content)
 
-    header: str
-    tensors: Mapping[str, str]
 
-    @staticmethod
-    def of_tensor(dtype: str, shape: Collection[int], content: Buffer | np.ndarray) -> str:
-        """Return the checksum of a tensor; `dtype` as `uint8`, `float32`."""
-        return checksum(f"{dtype} {list(shape)}".encode(), content)
+def stored_checksums(path: Path, metadata: Mapping[str, str], tensors: Collection[str]) -> dict[str, str]:
+    """Return the checksums of a checkpoint's tensors; its header and the names of its tensors have been compared."""
+    try:
+        stored = json.loads(metadata[KIND])
+        header, checksums = stored["header"], {name: str(value) for name, value in stored["tensors"].items()}
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
+        raise UserError(f"{path}: its list of checksums is damaged; {ADVICE}") from None
+    if checking() and checksum(metadata["docnmt"].encode()) != header:
+        raise UserError(f"{path}: its header is damaged (another checksum); {ADVICE}")
+    for name in sorted(checksums.keys() ^ set(tensors)):
+        what = "is missing" if name in checksums else "has no checksum"
+        raise UserError(f"{path}: tensor '{name}' {what}; {ADVICE}")
+    return checksums
 
-    def to_json(self) -> str:
-        """Return the value that the file stores under the key `KIND`."""
-        return json.dumps({"header": self.header, "tensors": dict(self.tensors)})
 
-    @classmethod
-    def read(cls, path: Path, metadata: Mapping[str, str], header: Mapping[str, object]) -> Seal | None:
-        """Read the seal of a checkpoint and check the header against it; None in files of versions that wrote none.
-
-        Raises:
-            UserError: the seal or the header is damaged.
-        """
-        if KIND not in metadata and "checksums" not in header:
-            return None
-        try:
-            content = json.loads(metadata[KIND])
-            seal = cls(str(content["header"]), {str(name): str(sum) for name, sum in content["tensors"].items()})
-        except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
-            raise UserError(f"{path}: its list of checksums is damaged; {ADVICE}") from None
-        if checking() and checksum(metadata["docnmt"].encode()) != seal.header:
-            raise UserError(f"{path}: its header is damaged (another checksum); {ADVICE}")
-        return seal
-
-    def check_names(self, path: Path, names: Collection[str]) -> None:
-        """Check that a file's tensors are those that were written.
-
-        Raises:
-            UserError: naming one that is missing or new.
-        """
-        for name in sorted(self.tensors.keys() ^ set(names)):
-            what = "is missing" if name in self.tensors else "has no checksum"
-            raise UserError(f"{path}: tensor '{name}' {what}; {ADVICE}")
-
-    def check(self, path: Path, name: str, dtype: str, shape: Collection[int], content: Buffer | np.ndarray) -> None:
-        """Compare a tensor with its checksum.
-
-        Raises:
-            UserError: they differ.
-        """
-        if checking() and self.of_tensor(dtype, shape, content) != self.tensors.get(name):
-            raise UserError(f"{path}: tensor '{name}' is damaged (another checksum); {ADVICE}")
+def check_tensor(
+    path: Path, name: str, expected: str, dtype: str, shape: Collection[int], content: Buffer | np.ndarray
+) -> None:
+    """Compare a checkpoint's tensor with its checksum."""
+    if checking() and tensor_checksum(dtype, shape, content) != expected:
+        raise UserError(f"{path}: tensor '{name}' is damaged (another checksum); {ADVICE}")
 
 
 # Models on the Hugging Face hub, or in its local cache: `hf://org/name`, `hf://org/name@revision`.

@@ -28,7 +28,7 @@ from docnmt.core.preprocess import describe_folder, stored_tokenizers
 from docnmt.core.read_corpus import Reading, SplitFiles, read_split
 from docnmt.core.scoring.discourse import read_contrastive, read_questions, with_contexts
 from docnmt.core.tokenizer import Tokenizer
-from docnmt.core.training.checkpoint import load_checkpoint, load_model
+from docnmt.core.training.checkpoint import checksums_of, load_checkpoint, load_model
 from docnmt.core.training.dry_run import describe_checkpoint
 from docnmt.core.training.trainer import Journal
 from docnmt.core.translation_task import DocumentTranslation
@@ -243,7 +243,7 @@ def _checkpoints(add: Callable[..., None], tmp: Path) -> None:
         ("toy", tmp / "run" / "checkpoint_last.safetensors", _model_of_toy),
     ):
         checkpoint = load_checkpoint(path)
-        header = {key: value for key, value in checkpoint.header.items() if key != "checksums"}
+        header = checkpoint.header
 
         def of_header(file: Path, tensors: Any = checkpoint.tensors, read: Callable[[Path], object] = read) -> None:
             try:
@@ -251,7 +251,7 @@ def _checkpoints(add: Callable[..., None], tmp: Path) -> None:
             except UnicodeDecodeError:
                 return
             made = file.with_suffix(".made.safetensors")
-            safetensors.torch.save_file(tensors, made, metadata={"docnmt": text})
+            safetensors.torch.save_file(tensors, made, metadata={"docnmt": text, "xxh3": checksums_of(text, tensors)})
             read(made)
 
         add(f"{name}.header.json", header, of_header, 0.2)

@@ -20,7 +20,14 @@ from torch import Tensor
 from toy import ToyModel, train, write_toy_data
 
 from docnmt.core.training import checkpoint as loading
-from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header, save_checkpoint, unique_state
+from docnmt.core.training.checkpoint import (
+    checksums_of,
+    load_checkpoint,
+    load_model,
+    read_header,
+    save_checkpoint,
+    unique_state,
+)
 from docnmt.runtime.system import UserError
 
 
@@ -41,10 +48,10 @@ def changed(
     """A copy of a checkpoint with something changed in it, still a valid safetensors file."""
     checkpoint = load_checkpoint(good)
     content, new_header = dict(checkpoint.tensors), copy.deepcopy(checkpoint.header)
-    new_header.pop("checksums")  # as one without any
     header(new_header)
     tensors(content)
-    safetensors.torch.save_file(content, path, metadata={"docnmt": json.dumps(new_header)})
+    text = json.dumps(new_header)
+    safetensors.torch.save_file(content, path, metadata={"docnmt": text, "xxh3": checksums_of(text, content)})
     return path
 
 
@@ -87,8 +94,8 @@ def test_load_model_is_the_saved_one(good: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "complaint"),
     [
-        (lambda h: h.update(format=2), "is in checkpoint format 2 (written by docnmt"),
-        (lambda h: h.update(format="1"), "names no format version"),
+        (lambda h: h.update(format=2), "its format is 2 (written by docnmt"),
+        (lambda h: h.update(format="1"), "its format is 1 (written by docnmt"),
         (lambda h: h.pop("config"), "its header: Object missing required field 'config'"),
         (lambda h: h.update(task=3), "its header: expected 'str', got 'int', at '$.task'"),
         (lambda h: h["task_state"].clear(), "the task's state in it is damaged: KeyError('vocabulary')"),

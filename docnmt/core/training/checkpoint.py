@@ -30,15 +30,17 @@ from docnmt.runtime.system import (
     KIND,
     Count,
     OpenObject,
-    Seal,
     UserError,
     Value,
     __version__,
+    check_tensor,
     checked,
     checksum,
     find_checkpoint,
     parse_json,
     replacing,
+    stored_checksums,
+    tensor_checksum,
 )
 
 if TYPE_CHECKING:
@@ -50,9 +52,8 @@ if TYPE_CHECKING:
 # Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only if training can continue), and
 # the
 # task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by
-# `CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.system.Seal`).
-# Nothing
-# is ever unpickled.
+# `CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (type, shape, bytes). Nothing is
+# ever unpickled.
 
 
 #: Version of this layout; a reader refuses any other.
@@ -115,7 +116,7 @@ class Checkpoint:
             checkpoint=str(self.path),
             arch=header["arch"],
             update=header["progress"].get("update", 0),
-            weights=checksum(*(f"{name} {Seal.of_tensor(*_content(tensor))} ".encode() for name, tensor in names)),
+            weights=checksum(*(f"{name} {tensor_checksum(*_content(tensor))} ".encode() for name, tensor in names)),
             data=header["fingerprint"],
             loss=header["scores"].get("loss"),
             averaged=len(header.get("averaged") or ()),
@@ -132,12 +133,12 @@ def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str,
     versions = {"format": FORMAT, "config_version": CONFIG_VERSION, "docnmt": __version__, "checksums": KIND}
     text = json.dumps({**header, **versions}, ensure_ascii=False).encode("utf-8", "replace").decode()  # odd paths
     stored = {name: _storable(tensor) for name, tensor in tensors.items()}
-    seal = Seal(checksum(text.encode()), {name: Seal.of_tensor(*_content(tensor)) for name, tensor in stored.items()})
     with replacing(path) as temporary:
         try:
-            safetensors.torch.save_file(stored, temporary, metadata={"docnmt": text, KIND: seal.to_json()})
+            safetensors.torch.save_file(stored, temporary, metadata={"docnmt": text, KIND: checksums_of(text, stored)})
         except safetensors.SafetensorError as error:
-            raise OSError(None, _reason(error)) from error
+            # the system's message in `Error while serializing: I/O error: … (os error 28)`
+            raise OSError(None, str(error).rpartition(": ")[2].partition(" (os error")[0]) from error
 
 
 def _storable(tensor: Tensor) -> Tensor:
@@ -146,54 +147,33 @@ def _storable(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
 
 
+def checksums_of(text: str, tensors: Mapping[str, Tensor]) -> str:
+    """Return the checksums of a header's text and of each tensor, as they stand beside the header."""
+    sums = {name: tensor_checksum(*_content(tensor)) for name, tensor in tensors.items()}
+    return json.dumps({"header": checksum(text.encode()), "tensors": sums})
+
+
 def _content(tensor: Tensor) -> tuple[str, torch.Size, np.ndarray]:
     """Return what a tensor's checksum covers: type, shape and bytes."""
     return str(tensor.dtype).removeprefix("torch."), tensor.shape, tensor.reshape(-1).view(torch.uint8).numpy()
 
 
-def _reason(error: Exception) -> str:
-    """Return the system's message in an error of the safetensors library: `Error while serializing: I/O error: …`."""
-    return str(error).rpartition(": ")[2].partition(" (os error")[0]
-
-
 def read_header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
-    """Read and check the header of a checkpoint; return it with the shape of every tensor, without reading tensors.
-
-    Raises:
-        UserError: there is no such file, or it is not a checkpoint that this version reads.
-    """
+    """Read and check the header of a checkpoint; return it with the shape of every tensor, without reading tensors."""
     with _opened(path) as file:
-        header, names, _ = _checked(path, file)
-        return header, {name: tuple(file.get_slice(name).get_shape()) for name in names}
+        header, checksums = _checked(path, file)
+        return header, {name: tuple(file.get_slice(name).get_shape()) for name in checksums}
 
 
 def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
-    """Read a checkpoint and compare every tensor with its checksum; without `optimizer`, its tensors are not read.
-
-    Raises:
-        UserError: there is no such file, it is not a checkpoint that this version reads, or it is damaged; the tensor
-            is named.
-    """
+    """Read a checkpoint and compare every tensor with its checksum; without `optimizer`, its tensors are not read."""
     with _opened(path) as file:
-        header, names, seal = _checked(path, file)
-        wanted = [name for name in names if optimizer or not name.startswith("optimizer.")]
-        tensors = {name: file.get_tensor(name) for name in wanted}
+        header, checksums = _checked(path, file)
+        names = [name for name in checksums if optimizer or not name.startswith("optimizer.")]
+        tensors = {name: file.get_tensor(name) for name in names}
     for name, tensor in tensors.items():
-        if seal is not None:
-            seal.check(path, name, *_content(tensor))
+        check_tensor(path, name, checksums[name], *_content(tensor))
     return Checkpoint(path, header, tensors)
-
-
-def verify_checkpoint(path: Path) -> str:
-    """Read a whole checkpoint, compare its checksums, and return the finding in a few words.
-
-    Raises:
-        UserError: see `load_checkpoint`.
-    """
-    checkpoint = load_checkpoint(path)
-    if "checksums" not in checkpoint.header:
-        return f"has no checksums: docnmt {checkpoint.header['docnmt']} wrote none"
-    return f"holds (header and {len(checkpoint.tensors):,} tensors)"
 
 
 def _opened(path: Path) -> safetensors.safe_open:
@@ -205,30 +185,24 @@ def _opened(path: Path) -> safetensors.safe_open:
         raise UserError(f"{path}: is not a whole safetensors file: {error}; use another checkpoint") from error
 
 
-def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], list[str], Seal | None]:
-    """Return the header, the names of the tensors, and the checksums."""
+def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the header and the checksums of all tensors."""
     metadata = file.metadata() or {}
     if "docnmt" not in metadata:
         raise UserError(f"{path}: is a safetensors file, but not written by docnmt")
     header = parse_json(metadata["docnmt"], f"{path}: its header")
-    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+    if not isinstance(header, dict):
         raise UserError(f"{path}: its header names no format version")
-    if header["format"] != FORMAT:
-        raise UserError(
-            f"{path}: is in checkpoint format {header['format']} (written by docnmt {header.get('docnmt')}); "
-            f"docnmt {__version__} reads format {FORMAT}"
-        )
-    seal = Seal.read(path, metadata, header)
-    version = checked(header, CheckpointHeader, f"{path}: its header").config_version
-    if version != CONFIG_VERSION:
-        raise UserError(
-            f"{path}: its options are of version {version} (written by docnmt {header['docnmt']}); "
-            f"docnmt {__version__} reads version {CONFIG_VERSION}: train it again"
-        )
+    for name, version in (("format", FORMAT), ("config_version", CONFIG_VERSION)):
+        if header.get(name) != version:
+            raise UserError(
+                f"{path}: its {name} is {header.get(name)} (written by docnmt {header.get('docnmt')}); "
+                f"docnmt {__version__} reads {version}: train it again"
+            )
     names = list(file.keys())
-    if seal is not None:
-        seal.check_names(path, names)
-    return header, names, seal
+    checksums = stored_checksums(path, metadata, names)
+    checked(header, CheckpointHeader, f"{path}: its header")
+    return header, {name: checksums[name] for name in names}
 
 
 def unique_state(model: nn.Module) -> dict[str, Tensor]:
