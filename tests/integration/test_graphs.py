@@ -26,7 +26,8 @@ from docnmt.core.training import graphed as fill
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.run import Run
 from docnmt.core.training.start import prepare
-from docnmt.core.training.trainer import Epoch, Interrupts, open_epoch, set_learning_rate, take_step
+from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate
+from docnmt.core.training.update import take_step
 from docnmt.functional import kernels
 from docnmt.modules.positions import MultiLevel
 from docnmt.registry import MODELS
@@ -268,12 +269,12 @@ def opened(trainings: Trainings) -> tuple[Run, Epoch]:
 @pytest.mark.usefixtures("flash")
 def test_a_loss_that_is_not_a_number_changes_no_weight(trainings: Trainings) -> None:
     trainings.patch.setenv("DOCNMT_GRAPHS", "on")
-    with pretended.pretended(), Interrupts() as interrupts:
+    with pretended.pretended():
         run, epoch = opened(trainings)
         group = [epoch.plan[0]]
         for _ in range(3):
             set_learning_rate(run)
-            take_step(run, epoch, group, interrupts)
+            take_step(run, epoch.data, group)
             run.state.update += 1
         with torch.no_grad():
             run.model.decoder.norm.weight[0] = torch.nan
@@ -281,7 +282,7 @@ def test_a_loss_that_is_not_a_number_changes_no_weight(trainings: Trainings) -> 
             x.clone() for x in (*run.model.parameters(), *run.optimizer.state[next(run.model.parameters())].values())
         ]
         with pytest.raises(UserError):
-            take_step(run, epoch, group, interrupts)
+            take_step(run, epoch.data, group)
         after = [*run.model.parameters(), *run.optimizer.state[next(run.model.parameters())].values()]
         for x, y in zip(before, after, strict=True):
             assert torch.equal(x.cpu().nan_to_num(7), y.detach().cpu().nan_to_num(7))
@@ -310,7 +311,7 @@ def test_a_batch_that_was_prepared_is_not_made_again() -> None:
 
     for device, prepared in (("cuda", [3]), ("cpu", [])):
         made.clear()
-        run: Any = SimpleNamespace(device=torch.device(device), _ahead=None)
+        run: Any = SimpleNamespace(device=torch.device(device), _next_batch=None)
         first, other = np.arange(3), np.arange(3)
         Run.prepare(run, Data(), first)  # type: ignore[arg-type]
         assert made == prepared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import (
@@ -220,28 +220,34 @@ def unique_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copy `tensors` into a model, after checking all of them against it.
+    """Copy `tensors` into a model, after checking all of them against it."""
+    state = unique_state(model)
+    if problems := state_problems(state, tensors) or not_finite(tensors):
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise UserError(f"{path}: cannot be used: {'; '.join(sorted(problems)[:3])}{more}")
+    with torch.no_grad():
+        for name, tensor in state.items():
+            tensor.copy_(tensors[name])
 
-    Raises:
-        UserError: missing or unexpected tensors, other shapes or number types; it names the file and the tensors.
-    """
-    own = unique_state(model)
-    problems = [f"'model.{name}' is missing" for name in own if name not in tensors]
-    problems += [f"'model.{name}' is not part of this architecture" for name in tensors if name not in own]
-    for name in own.keys() & tensors.keys():
-        stored, built = tensors[name], own[name]
-        if stored.shape != built.shape or stored.dtype != built.dtype:
+
+def state_problems(
+    state: Mapping[str, Tensor], tensors: Mapping[str, Tensor], optional: Collection[str] = ()
+) -> list[str]:
+    """Describe every tensor that a model's state has and `tensors` lack, unless it is optional, or the other way
+    round, or that has another shape or type."""
+    problems = []
+    for name in sorted(state.keys() | tensors.keys()):
+        stored, built = tensors.get(name), state.get(name)
+        if built is None:
+            problems.append(f"'model.{name}' is not part of this architecture")
+        elif stored is None and name not in optional:
+            problems.append(f"'model.{name}' is missing")
+        elif stored is not None and (stored.shape != built.shape or stored.dtype != built.dtype):
             problems.append(
                 f"'model.{name}' is {stored.dtype} of shape {tuple(stored.shape)}, "
                 f"the architecture has {built.dtype} of shape {tuple(built.shape)}"
             )
-    problems = problems or not_finite(tensors)
-    if problems:
-        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
-        raise UserError(f"{path}: cannot be used: {'; '.join(sorted(problems)[:3])}{more}")
-    with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(tensors[name])
+    return problems
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -196,3 +196,7 @@ class TrainingConfig:
         "compute the task's own metrics (BLEU) at each validation, also when they choose nothing",
         aliases=("--eval-bleu",),
     )
+
+    def asks_metrics(self, metrics: tuple[str, ...]) -> bool:
+        """Return True if validation computes the task's own metrics, such as BLEU."""
+        return self.eval_metrics or self.best_checkpoint_metric in metrics

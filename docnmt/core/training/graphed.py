@@ -24,7 +24,7 @@ from docnmt.core.models.architectures import (
 from docnmt.core.models.encoder_decoder import Stack
 from docnmt.core.tasks.task import Batch
 from docnmt.core.training.criterions import CrossEntropy, LabelSmoothedCrossEntropy
-from docnmt.core.training.trainer import say
+from docnmt.core.training.run import say
 from docnmt.core.training.update import norm_of
 from docnmt.functional import kernels
 from docnmt.layout import BoundedLayout

@@ -1,17 +1,21 @@
-"""From options to a run: checks, model, optimiser, data, saving; and its limits."""
+"""A run: model, optimizer, progress and what all parts of training do with them; its rate, means and shards.
+
+batch → `Run.loss_of` (autocast, weights in bfloat16 at once, criterion) → … → `Run.save`: header and tensors.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -30,7 +34,6 @@ from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_
 from docnmt.core.training.config import SECTIONS, OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.core.training.criterions import Criterion
 from docnmt.core.training.run_folder import RunFolder
-from docnmt.functional.loss import PassContext
 from docnmt.modules.document_context import tell_update
 from docnmt.modules.layers import Layer
 from docnmt.options import to_dict
@@ -38,243 +41,18 @@ from docnmt.registry import ARCHITECTURES, MODELS, imported
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import graphs_wished
 from docnmt.runtime.launch import processors
-from docnmt.runtime.system import Count, UserError, checked
+from docnmt.runtime.system import Count, UserError, checked, printable
 
 if TYPE_CHECKING:
     from docnmt.core.training.graphed import FilledBatch, GraphedUpdates
 
-
-# The optimizer: AdamW over a model's parameters.
-
-
-def build_optimizer(
-    config: OptimizationConfig, model: nn.Module, scales: Mapping[str, float] | None = None
-) -> torch.optim.Optimizer:
-    """Build AdamW (Loshchilov & Hutter 2019); weights of two or more dimensions decay, gains and biases do not.
-
-    The fused form makes one pass over memory where the plain one makes many (5 times faster on a CPU).
-
-    Args:
-        scales: by the names of parameters that are not new, what their learning rate is multiplied by, the `scale` of
-            their groups. Of all others it is 1.
-    """
-    scales = scales or {}
-    groups: dict[tuple[int, float], list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        scale = scales.get(name, 1.0)
-        parameter.requires_grad_(parameter.requires_grad and scale != 0)  # frozen: the backward pass leaves it out
-        if parameter.requires_grad:
-            groups.setdefault((min(parameter.dim(), 2), scale), []).append(parameter)
-    first, second = config.adam_betas
-    return torch.optim.AdamW(
-        [
-            {"params": parameters, "weight_decay": config.weight_decay if dim == 2 else 0.0, "scale": scale}
-            for (dim, scale), parameters in sorted(groups.items(), key=lambda group: group[0])
-        ],
-        lr=config.lr,
-        betas=(first, second),
-        eps=1e-8,
-        fused=True,
-    )
-
-
-# The learning rate as a pure function of the update (and, for `plateau`, of the validations so far).
-
-
-#: Of `plateau`: the factor, and how many validations without a new best it lets pass.
-SHRINK, PATIENCE = 0.5, 1
-
-
-def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[float] = ()) -> float:
-    """Return the rate of the `update`-th update, counted from 1.
-
-    Warm-up is linear from 0 for every schedule. After it, with w = warm-up updates:
-    `inverse_sqrt` lr·√(w / update) (Vaswani et al. 2017, section 5.3, scaled to peak at lr; w = 0 counts as 1);
-    `cosine` half a cosine from lr to min_lr over lr_period_updates, then min_lr (Loshchilov & Hutter 2017, eq. 5);
-    `plateau` lr halved whenever two validations in a row give no new best; `constant` lr.
-
-    Args:
-        scores: the validation metric so far, oriented so that higher is better.
-    """
-    warmup, floor = config.warmup_updates, config.min_lr or 0.0
-    if update < warmup:
-        return config.lr * update / warmup
-    if config.lr_scheduler == "inverse_sqrt":
-        return config.lr * math.sqrt(max(warmup, 1) / update)
-    if config.lr_scheduler == "cosine":
-        fallen = min((update - warmup) / (config.lr_period_updates or 1), 1.0)
-        return floor + (config.lr - floor) * 0.5 * (1 + math.cos(math.pi * fallen))
-    if config.lr_scheduler == "plateau":
-        return max(config.lr * SHRINK ** stalls(scores, PATIENCE), floor)
-    return config.lr
-
-
-def stalls(scores: Sequence[float], patience: int) -> int:
-    """Count how often more than `patience` validations in a row brought no new best; each stall counts afresh."""
-    best, waiting, count = -math.inf, 0, 0
-    for score in scores:
-        if score > best:
-            best, waiting = score, 0
-            continue
-        waiting += 1
-        if waiting > patience:
-            count, waiting = count + 1, 0
-    return count
-
-
-# `--ema`: the running mean of the weights over updates, used in validation and in checkpoint_best.
-
-
-class MeanWeights:
-    """The running mean of a model's weights w: m ← d·m + (1 − d)·w after every update.
-    After n updates d = min(decay, (1 + n) / (10 + n)) (Polyak and Juditsky 1992, Acceleration of stochastic
-    approximation by averaging; the warm-up is TensorFlow's).
-
-    Args:
-        decay: of the mean, less than 1.
-    """
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.model, self.decay = model, decay
-        self.means = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-
-    @torch.no_grad()
-    def advance(self, update: int) -> None:
-        """Update the means after update number `update`."""
-        share = 1 - min(self.decay, (1 + update) / (10 + update))
-        for name, parameter in self.model.named_parameters():
-            self.means[name].lerp_(parameter.detach(), share)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the means for a checkpoint that can be continued: `ema.<parameter>`."""
-        return {f"ema.{name}": mean for name, mean in self.means.items()}
-
-    @torch.no_grad()
-    def load(self, stored: Mapping[str, Tensor]) -> None:
-        """Load the means of a checkpoint, by name."""
-        for name, mean in self.means.items():
-            mean.copy_(stored[name])
-
-    @contextlib.contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Give the model the mean weights inside the context, and afterwards its own, bit for bit."""
-        self._exchange()
-        try:
-            yield
-        finally:
-            self._exchange()
-
-    @torch.no_grad()
-    def _exchange(self) -> None:
-        for name, parameter in self.model.named_parameters():
-            own = parameter.detach().clone()
-            parameter.copy_(self.means[name])
-            self.means[name].copy_(own)
-
-
-# The weights of linear layers in bfloat16, all cast at once: autocast casts each by a launch of its own, twice.
-
-
-class HalfWeights:
-    """What autocast makes of the weights and biases of linear layers, and the same gradients, in a few launches.
-
-    Parameters that several modules share stay as they are: an output layer's weights are embeddings, too. So do those
-    of modules that a plug-in brings, which may switch autocast off.
-
-    Args:
-        parts: of the model, whose linear layers are all used under autocast.
-    """
-
-    def __init__(self, model: nn.Module, parts: Iterable[nn.Module]) -> None:
-        uses = Counter(id(parameter) for module in model.modules() for parameter in module.parameters(recurse=False))
-        self._held: list[tuple[nn.Module, str, nn.Parameter]] = [
-            (module, name, parameter)
-            for part in parts
-            for owner in part.modules()
-            if type(owner).__module__.partition(".")[0] in ("docnmt", "torch")
-            for module in owner.children()
-            if type(module) is nn.Linear
-            for name, parameter in module.named_parameters(recurse=False)
-            if uses[id(parameter)] == 1
-        ]
-
-    @contextlib.contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Inside, the linear layers have these weights; gradients reach the parameters themselves."""
-        halves = _CastAll.apply(*(parameter for _, _, parameter in self._held))  # type: ignore[no-untyped-call]
-        for (module, name, _), half in zip(self._held, halves, strict=True):
-            module._parameters[name] = half
-        try:
-            yield
-        finally:
-            for module, name, parameter in self._held:
-                module._parameters[name] = parameter
-
-
-class _CastContext(PassContext, Protocol):
-    """What the passes of `_CastAll` share."""
-
-    types: list[torch.dtype]
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Whether a gradient that there is none of is 0 instead of None."""
-
-
-class _CastAll(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: _CastContext, *weights: Tensor) -> tuple[Tensor, ...]:
-        """Each in bfloat16."""
-        ctx.types = [weight.dtype for weight in weights]
-        ctx.set_materialize_grads(False)
-        halves = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
-        torch._foreach_copy_(halves, list(weights))
-        return tuple(halves)
-
-    @staticmethod
-    def backward(ctx: _CastContext, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Each in the type of its weight."""
-        there = [None if g is None else torch.empty_like(g, dtype=t) for g, t in zip(grads, ctx.types, strict=True)]
-        pairs = [(to, g) for to, g in zip(there, grads, strict=True) if to is not None and g is not None]
-        if pairs:
-            torch._foreach_copy_([to for to, _ in pairs], [g for _, g in pairs])
-        return tuple(there)
-
-
-# Check that training gets the processor time that its threads could use.
-
-
-#: Seconds before a warning is possible, and the share of the possible time below which it is given.
-SHARE_PATIENCE, SHARE = 60.0, 0.5
-
-
-@dataclass
-class ProcessorTime:
-    """Compares processor time since it was created with what threads and processors could give, and warns once."""
-
-    wall: float = field(default_factory=time.monotonic)
-    processor: float = field(default_factory=time.process_time)
-    said: bool = False
-
-    def warning(self, threads: int) -> str:
-        """Return the warning that is due now, or an empty string."""
-        wall, processor = time.monotonic() - self.wall, time.process_time() - self.processor
-        possible = min(threads, processors()) * wall
-        if self.said or wall < SHARE_PATIENCE or processor >= SHARE * possible:
-            return ""
-        self.said = True
-        fewer = max(1, round(processor / wall))
-        advice = f"OMP_NUM_THREADS={fewer} may be faster" if fewer < threads else "it would be faster alone"
-        return (
-            f"warning: {threads} threads got {100 * processor / possible:.0f} % of the processor time that "
-            f"they could use: the machine is busy, or waits for the data; {advice}"
-        )
-
-
-# The progress of a training run, which a continued run needs besides tensors.
-
-
 #: [update, score]
 Scored = Annotated[list[float], Meta(min_length=2, max_length=2)]
+
+
+def say(text: str) -> None:
+    """Print a line on stderr, outside a progress bar."""
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 @dataclass
@@ -311,11 +89,7 @@ class TrainingState:
 
     @classmethod
     def from_json(cls, values: dict[str, Any], *, where: str) -> TrainingState:
-        """Restore the state from the values of `to_json`.
-
-        Raises:
-            UserError: a value is missing, unknown or not of its type; `where` names the file.
-        """
+        """Restore the state from the values of `to_json`; `where` names the file if one is missing or damaged."""
         advice = "use another checkpoint"
         checked(values, cls, f"{where}: the progress in its header is damaged", advice)
         if different := sorted(values.keys() ^ {field.name for field in dataclasses.fields(cls)}):
@@ -333,38 +107,13 @@ class TrainingState:
                 total[name] = total.get(name, 0.0) + value
 
 
-#: Sums that are not divided by the number of labels.
-_NOT_PER_LABEL = ("size", "updates", "seconds", "tokens", "gnorm", "busy", "slowest")
-
-
-def averages(sums: dict[str, float]) -> dict[str, float]:
-    """Turn an interval's sums into logged values: per label, with perplexity, mean gradient norm and tokens per second.
-
-    `sums` has `size`, `loss` and the criterion's own; after updates also `updates`, `seconds`, `tokens`
-    and `gnorm`; with several ranks `busy` and `slowest`, seconds of the mean rank and of the slowest, whose difference
-    gives the share of time spent waiting (`idle`).
-    """
-    size = max(sums.get("size", 0.0), 1.0)
-    values = {k: v / size for k, v in sums.items() if k not in _NOT_PER_LABEL}
-    if "nll" in values:
-        values["ppl"] = math.exp(min(values["nll"], 700.0))
-    if sums.get("updates"):
-        values["gnorm"] = sums["gnorm"] / sums["updates"]
-        values["tokens_per_second"] = sums["tokens"] / max(sums["seconds"], 1e-9)
-    if sums.get("slowest"):
-        values["idle"] = 1 - sums["busy"] / sums["slowest"]
-    return values
-
-
-# A training run: task, model, optimizer and progress, with the operations that all parts of training share.
-
-
 @dataclass(eq=False)
 class Run:
     """A training run, on which the training loop works.
 
     Attributes:
         start: the model of `--finetune-from-model`.
+        saved: the update of checkpoint_last. saved_at: when it was written, by `time.monotonic`.
         started_with: number of ranks at the run's first update; an update keeps as many batches if the number changes.
         sharded: the loss, if each rank has only a part of the model (`--shard`).
         mean: the running mean of the weights (`--ema`).
@@ -385,31 +134,23 @@ class Run:
     started_with: int = field(default_factory=ranks.world)
     sharded: ShardedLoss | None = None
     mean: MeanWeights | None = None
-    processor_time: ProcessorTime = field(default_factory=ProcessorTime)
-    _ahead: tuple[np.ndarray, Batch] | None = None
+    _next_batch: tuple[np.ndarray, Batch] | None = None
 
-    @property
-    def limits(self) -> RunConfig:
-        """The options that may change when the run continues."""
-        limits: RunConfig = self.config["run"]
-        return limits
-
-    @property
-    def training(self) -> TrainingConfig:
-        """The options of the training."""
-        training: TrainingConfig = self.config["training"]
-        return training
-
-    @property
-    def optimization(self) -> OptimizationConfig:
-        """The options of optimizer and schedule."""
-        optimization: OptimizationConfig = self.config["optimization"]
-        return optimization
+    def __post_init__(self) -> None:
+        self.limits: RunConfig = self.config["run"]
+        self.training: TrainingConfig = self.config["training"]
+        self.optimization: OptimizationConfig = self.config["optimization"]
+        self.processor_time = ProcessorTime()
 
     @property
     def overdue(self) -> bool:
         """True if the last checkpoint is older than 15 minutes, by the clock of this rank."""
         return time.monotonic() - self.saved_at > 15 * 60
+
+    @property
+    def what_is_saved(self) -> str:
+        """Where a run that ends now goes on, in words."""
+        return f"{self.folder.last} holds update {self.saved:,}" if self.saved is not None else "nothing was saved yet"
 
     @property
     def batches_an_update(self) -> int:
@@ -419,8 +160,8 @@ class Run:
     @cached_property
     def counters(self) -> list[Tensor]:
         """The model's buffers that a checkpoint stores: counters, running means."""
-        kept = self.model.state_dict().keys()
-        return [buffer for name, buffer in self.model.named_buffers() if name in kept]
+        stored = self.model.state_dict().keys()
+        return [buffer for name, buffer in self.model.named_buffers() if name in stored]
 
     @cached_property
     def half_weights(self) -> HalfWeights | None:
@@ -455,12 +196,12 @@ class Run:
     def prepare(self, data: Dataset, units: np.ndarray) -> None:
         """Collate a batch, for which `batch` is asked next, while a card computes another; elsewhere nothing waits."""
         if self.device.type == "cuda":
-            self._ahead = units, data.batch(units)
+            self._next_batch = units, data.batch(units)
 
     def batch(self, data: Dataset, units: np.ndarray) -> Batch:
         """Return the collated batch of some units of the training data."""
-        ahead, self._ahead = self._ahead, None
-        return ahead[1] if ahead is not None and ahead[0] is units else data.batch(units)
+        prepared, self._next_batch = self._next_batch, None
+        return prepared[1] if prepared is not None and prepared[0] is units else data.batch(units)
 
     def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float | Tensor]]:
         """Return the summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
@@ -473,17 +214,6 @@ class Run:
             loss, size, logs = self.criterion(self.model, batch) if self.sharded is None else self.sharded(batch)
         return loss, {"size": size, "tokens": batch.num_tokens, **logs}
 
-    def tensors(self, *, optimizer: bool) -> dict[str, Tensor]:
-        """Return the tensors of model and optimizer for a checkpoint; sharded ones are gathered in the first rank."""
-        tensors = {f"model.{name}": tensor for name, tensor in unique_state(self.model).items()}
-        if optimizer:
-            tensors |= optimizer_tensors(self.optimizer, self.model)
-            tensors |= {} if self.mean is None else self.mean.tensors()
-        if self.sharded is None:
-            return tensors
-
-        return dict(whole_tensors(tensors))
-
     def mean_weights(self) -> contextlib.AbstractContextManager[None]:
         """Give the model the weights used in validation inside the context: those of `--ema`, or its own."""
         return contextlib.nullcontext() if self.mean is None else self.mean.in_place()
@@ -494,8 +224,7 @@ class Run:
         if self.sharded is None:
             yield
             return
-
-        held = self.model, self.sharded
+        trained = self.model, self.sharded
         model = self.task.build_model(MODELS.get(ARCHITECTURES.get(self.training.arch).model), self.config["model"])
         with torch.no_grad():
             tensors = {name: whole(tensor) for name, tensor in unique_state(self.model).items()}
@@ -505,17 +234,22 @@ class Run:
         try:
             yield
         finally:
-            self.model, self.sharded = held
+            self.model, self.sharded = trained
 
     def save(self, path: Path, *, optimizer: bool) -> None:
         """Write a checkpoint (first rank only); without `optimizer` it can be used and averaged, not continued."""
-        tensors = self.tensors(optimizer=optimizer)
+        tensors = {f"model.{name}": tensor for name, tensor in unique_state(self.model).items()}
+        if optimizer:
+            tensors |= optimizer_tensors(self.optimizer, self.model)
+            tensors |= {} if self.mean is None else {f"ema.{name}": mean for name, mean in self.mean.means.items()}
+        if self.sharded is not None:  # gathered one by one to the CPU of the first rank; others keep nothing
+            for name, tensor in tensors.items():
+                full = whole(tensor).detach()
+                tensors[name] = full.cpu() if ranks.rank() == 0 else torch.empty(0)
         if ranks.rank():
             return
         self.folder.check_ours()
-        task_state = self.task.state()
-        tensors |= task_state.tensors
-        training = self.training
+        task_state, training = self.task.state(), self.training
         header = {
             "arch": training.arch,
             "model": ARCHITECTURES.get(training.arch).model,
@@ -532,7 +266,7 @@ class Run:
             "plugins": imported(),
             **({} if self.start is None else {"start": msgspec.to_builtins(self.start)}),
         }
-        save_checkpoint(path, header, tensors)
+        save_checkpoint(path, header, tensors | task_state.tensors)
         if path == self.folder.last:
             self.folder.settle()
 
@@ -541,6 +275,221 @@ def seed_everything(seed: int, update: int, batch: int = 0) -> None:
     """Seed torch for one batch of one update, on whichever rank; update 0 is for the model's initial weights."""
     entropy = [seed, update, batch] if batch else [seed, update]  # batch 0 keeps the seeds of runs of one batch
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]))
+
+
+#: Sums that are not divided by the number of labels.
+_NOT_PER_LABEL = ("size", "updates", "seconds", "tokens", "gnorm", "busy", "slowest")
+
+
+def averages(sums: dict[str, float]) -> dict[str, float]:
+    """Turn an interval's sums into logged values: per label, with perplexity, mean gradient norm and tokens per second.
+
+    `sums` has `size`, `loss` and the criterion's own; after updates also `updates`, `seconds`, `tokens`
+    and `gnorm`; with several ranks `busy` and `slowest`, seconds of the mean rank and of the slowest, whose difference
+    gives the share of time spent waiting (`idle`).
+    """
+    size = max(sums.get("size", 0.0), 1.0)
+    values = {k: v / size for k, v in sums.items() if k not in _NOT_PER_LABEL}
+    if "nll" in values:
+        values["ppl"] = math.exp(min(values["nll"], 700.0))
+    if sums.get("updates"):
+        values["gnorm"] = sums["gnorm"] / sums["updates"]
+        values["tokens_per_second"] = sums["tokens"] / max(sums["seconds"], 1e-9)
+    if sums.get("slowest"):
+        values["idle"] = 1 - sums["busy"] / sums["slowest"]
+    return values
+
+
+#: Seconds before a warning is possible, and the share of the possible time below which it is given.
+SHARE_PATIENCE, SHARE = 60.0, 0.5
+
+
+@dataclass
+class ProcessorTime:
+    """Compares processor time since it was created with what threads and processors could give, and warns once."""
+
+    wall: float = field(default_factory=time.monotonic)
+    processor: float = field(default_factory=time.process_time)
+    said: bool = False
+
+    def warning(self, threads: int) -> str:
+        """Return the warning that is due now, or an empty string."""
+        wall, processor = time.monotonic() - self.wall, time.process_time() - self.processor
+        possible = min(threads, processors()) * wall
+        if self.said or wall < SHARE_PATIENCE or processor >= SHARE * possible:
+            return ""
+        self.said = True
+        fewer = max(1, round(processor / wall))
+        return (
+            f"warning: {threads} threads got {100 * processor / possible:.0f} % of the processor time that they could "
+            "use: the machine is busy, or waits for the data; "
+            + (f"OMP_NUM_THREADS={fewer} may be faster" if fewer < threads else "it would be faster alone")
+        )
+
+
+# The optimizer, its learning rate, and the running mean of the weights.
+
+
+def build_optimizer(
+    config: OptimizationConfig, model: nn.Module, scales: Mapping[str, float] | None = None
+) -> torch.optim.Optimizer:
+    """Build AdamW (Loshchilov & Hutter 2019); weights of two or more dimensions decay, gains and biases do not.
+
+    The fused form makes one pass over memory where the plain one makes many (5 times faster on a CPU).
+
+    Args:
+        scales: by the names of parameters that are not new, what their learning rate is multiplied by, the `scale` of
+            their groups. Of all others it is 1.
+    """
+    scales = scales or {}
+    groups: dict[tuple[int, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        scale = scales.get(name, 1.0)
+        parameter.requires_grad_(parameter.requires_grad and scale != 0)  # frozen: the backward pass leaves it out
+        if parameter.requires_grad:
+            groups.setdefault((min(parameter.dim(), 2), scale), []).append(parameter)
+    first, second = config.adam_betas
+    return torch.optim.AdamW(
+        [
+            {"params": parameters, "weight_decay": config.weight_decay if dim == 2 else 0.0, "scale": scale}
+            for (dim, scale), parameters in sorted(groups.items(), key=lambda group: group[0])
+        ],
+        lr=config.lr,
+        betas=(first, second),
+        eps=1e-8,
+        fused=True,
+    )
+
+
+#: Of `plateau`: the factor, and how many validations without a new best it lets pass.
+SHRINK, PATIENCE = 0.5, 1
+
+
+def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[float] = ()) -> float:
+    """Return the rate of the `update`-th update, counted from 1: a pure function.
+
+    Warm-up is linear from 0 for every schedule. After it, with w = warm-up updates:
+    `inverse_sqrt` lr·√(w / update) (Vaswani et al. 2017, section 5.3, scaled to peak at lr; w = 0 counts as 1);
+    `cosine` half a cosine from lr to min_lr over lr_period_updates, then min_lr (Loshchilov & Hutter 2017, eq. 5);
+    `plateau` lr halved whenever two validations in a row give no new best; `constant` lr.
+
+    Args:
+        scores: the validation metric so far, oriented so that higher is better.
+    """
+    warmup, floor = config.warmup_updates, config.min_lr or 0.0
+    if update < warmup:
+        return config.lr * update / warmup
+    if config.lr_scheduler == "inverse_sqrt":
+        return config.lr * math.sqrt(max(warmup, 1) / update)
+    if config.lr_scheduler == "cosine":
+        fallen = min((update - warmup) / (config.lr_period_updates or 1), 1.0)
+        return floor + (config.lr - floor) * 0.5 * (1 + math.cos(math.pi * fallen))
+    if config.lr_scheduler == "plateau":
+        return max(config.lr * SHRINK ** stalls(scores, PATIENCE), floor)
+    return config.lr
+
+
+def stalls(scores: Sequence[float], patience: int) -> int:
+    """Count how often more than `patience` validations in a row brought no new best; each stall counts afresh."""
+    best, waiting, count = -math.inf, 0, 0
+    for score in scores:
+        if score > best:
+            best, waiting = score, 0
+            continue
+        waiting += 1
+        if waiting > patience:
+            count, waiting = count + 1, 0
+    return count
+
+
+class MeanWeights:
+    """The running mean of a model's weights w (`--ema`): m ← d·m + (1 − d)·w after every update.
+    After n updates d = min(decay, (1 + n) / (10 + n)) (Polyak and Juditsky 1992, Acceleration of stochastic
+    approximation by averaging; the warm-up is TensorFlow's). `decay` is less than 1.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model, self.decay = model, decay
+        self.means = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+    @torch.no_grad()
+    def advance(self, update: int) -> None:
+        """Update the means after update number `update`."""
+        share = 1 - min(self.decay, (1 + update) / (10 + update))
+        for name, parameter in self.model.named_parameters():
+            self.means[name].lerp_(parameter.detach(), share)
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Give the model the mean weights inside the context, and afterwards its own, bit for bit."""
+        self._exchange()
+        try:
+            yield
+        finally:
+            self._exchange()
+
+    @torch.no_grad()
+    def _exchange(self) -> None:
+        for name, parameter in self.model.named_parameters():
+            weights = parameter.detach().clone()
+            parameter.copy_(self.means[name])
+            self.means[name].copy_(weights)
+
+
+# The weights of linear layers in bfloat16, all cast at once: autocast casts each by a launch of its own, twice.
+
+
+class HalfWeights:
+    """What autocast makes of the weights and biases of linear layers, and the same gradients, in a few launches.
+
+    Parameters that several modules share stay as they are: an output layer's weights are embeddings, too. So do those
+    of modules that a plug-in brings, which may switch autocast off.
+
+    Args:
+        parts: of the model, whose linear layers are all used under autocast.
+    """
+
+    def __init__(self, model: nn.Module, parts: Iterable[nn.Module]) -> None:
+        uses = Counter(id(parameter) for module in model.modules() for parameter in module.parameters(recurse=False))
+        self._weights: list[tuple[nn.Module, str, nn.Parameter]] = [
+            (module, name, parameter)
+            for part in parts
+            for owner in part.modules()
+            if type(owner).__module__.partition(".")[0] in ("docnmt", "torch")
+            for module in owner.children()
+            if type(module) is nn.Linear
+            for name, parameter in module.named_parameters(recurse=False)
+            if uses[id(parameter)] == 1
+        ]
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside, the linear layers have these weights; gradients reach the parameters themselves."""
+        halves = _CastAll.apply(*(parameter for _, _, parameter in self._weights))  # type: ignore[no-untyped-call]
+        for (module, name, _), half in zip(self._weights, halves, strict=True):
+            module._parameters[name] = half
+        try:
+            yield
+        finally:
+            for module, name, parameter in self._weights:
+                module._parameters[name] = parameter
+
+
+class _CastAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *weights: Tensor) -> tuple[Tensor, ...]:
+        ctx.types = [weight.dtype for weight in weights]
+        ctx.set_materialize_grads(False)
+        halves = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
+        torch._foreach_copy_(halves, list(weights))
+        return tuple(halves)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        wide = [None if g is None else torch.empty_like(g, dtype=t) for g, t in zip(grads, ctx.types, strict=True)]
+        if pairs := [(w, g) for w, g in zip(wide, grads, strict=True) if w is not None and g is not None]:
+            torch._foreach_copy_([w for w, _ in pairs], [g for _, g in pairs])
+        return tuple(wide)
 
 
 # `--shard`: parameters, gradients and the optimizer's moments divided among the ranks (PyTorch's FSDP2).
@@ -580,7 +529,8 @@ class ShardedLoss(nn.Module):
         for parameter in self.parameters():
             gradient = parameter.grad
             if gradient is not None and (isinstance(gradient, DTensor) or ranks.rank() == 0):
-                squares += torch.linalg.vector_norm(own_part(gradient)).square()
+                part = gradient.to_local() if isinstance(gradient, DTensor) else gradient
+                squares += torch.linalg.vector_norm(part).square()
         ranks.sum_over_ranks([squares])
         return squares.sqrt()[0]
 
@@ -590,20 +540,8 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def whole_tensors(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Gather tensors one by one to the CPU of the first rank; other ranks get empty ones."""
-    for name, tensor in tensors.items():
-        full = whole(tensor).detach()
-        yield name, full.cpu() if ranks.rank() == 0 else torch.empty(0)
-
-
 def part_of(tensor: Tensor, like: Tensor) -> Tensor:
     """Return this rank's part of a whole tensor, divided like `like`."""
     if not isinstance(like, DTensor) or isinstance(tensor, DTensor) or tensor.shape != like.shape:
         return tensor
     return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
-
-
-def own_part(tensor: Tensor) -> Tensor:
-    """Return this rank's part of a tensor."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

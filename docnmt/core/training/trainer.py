@@ -1,4 +1,5 @@
 """The loop of training: epochs, updates, validation, patience, signals, log.
+
 rate → update (`update`) → log → validate and save (`run`).
 """
 
@@ -8,34 +9,23 @@ import contextlib
 import json
 import math
 import signal
-import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import (
-    TYPE_CHECKING,
-    Any,  # configurations by section: their classes are those of the parts that were chosen
-    TextIO,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import numpy as np
 import torch
-from torch import nn
 
 from docnmt.core.scoring.metrics import lower_is_better
-from docnmt.core.tasks.task import ContextTask, Dataset, SampleTask, Task
-from docnmt.core.training.checkpoint import Checkpoint, stored_config, stored_model_config
-from docnmt.core.training.config import SECTIONS, RunConfig, TrainingConfig
-from docnmt.core.training.criterions import Criterion
-from docnmt.core.training.run import Run, TrainingState, averages, learning_rate
-from docnmt.core.training.update import Update, change_weights, check_finite, gradient, naming_batch, peak_memory, probe
-from docnmt.modules.document_context import tell_update
-from docnmt.options import flag, to_dict
+from docnmt.core.tasks.task import ContextTask, Dataset, SampleTask
+from docnmt.core.training.run import Run, averages, learning_rate, say
+from docnmt.core.training.update import naming_batch, peak_memory, probe, take_step
+from docnmt.options import to_dict
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import to_host
 from docnmt.runtime.progress import Progress
@@ -44,7 +34,6 @@ from docnmt.runtime.system import (
     HungUp,
     OpenObject,
     Terminated,
-    UsageError,
     UserError,
     checked,
     parse_json,
@@ -57,122 +46,280 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 
-# Checks before training: parts and options that do not go together, or differ from those of the run to continue.
-
-
-def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
-    """Refuse to continue a run with other options; those of the section `run` may change.
+def train(run: Run) -> str:
+    """Train until a limit is reached and return it. Everything is saved on return, and when a signal ends training.
 
     Raises:
-        UsageError: naming every option that differs with its old and its new value, or the checkpoint's options
-            that this version does not know.
+        Terminated, KeyboardInterrupt: after SIGTERM, SIGHUP or Ctrl-C, when checkpoint_last is written.
     """
-    problems = []
-    for name in SECTIONS[1:]:  # the first is `run`
-        model, kind = name == "model", type(config[name])
-        stored = stored_model_config(checkpoint) if model else stored_config(checkpoint, name, kind)
-        old, new = to_dict(stored), to_dict(config[name])
-        different = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-        problems += [f"{flag(key)} was {old.get(key)} and is now {new.get(key)}" for key in different]
-        if {"arch", "task", "criterion"} & set(different):
-            break  # other parts have other options
-    if problems:
-        where = f"{checkpoint.path} holds a run with other options; give the same, or another --save-dir"
-        raise UsageError([f"{where}: {problem}" for problem in problems[:1]] + problems[1:])
+    state, training = run.state, run.training
+    log = run.folder.log if ranks.rank() == 0 else None
+    with Interrupts() as interrupts, Journal(log, update=state.update, run=run) as journal:
+        epoch = open_epoch(run, interrupts.share)
+        interrupts.share(lambda: probe(run, epoch.data, epoch.plan), alone=run.sharded is None)
+        if state.update and validation_is_due(run):  # a signal had stopped it
+            validate_and_save(run, journal, interrupts, say)
+        while not (reason := stop_reason(run)):
+            if epoch.number != state.epoch:
+                epoch = open_epoch(run)
+            with epoch.progress(run) as bar:
+                for begin in range(state.batches, len(epoch.plan), run.batches_an_update):
+                    started, end = time.perf_counter(), begin + run.batches_an_update
+                    batches, following = epoch.plan[begin:end], epoch.plan[end : end + 1]
+                    rate = set_learning_rate(run)
+                    update = take_step(run, epoch.data, batches, interrupts.name, *following)
+                    sums, seconds = update.sums, time.perf_counter() - started
+                    state.advance(batches=len(batches), sums={**sums, "gnorm": update.norm, "seconds": seconds})
+                    loss = sums["loss"] / max(sums["size"], 1)
+                    bar.update(epoch.tokens(batches), note=f"update {state.update:,}, loss {loss:.3f}")
+                    if state.update % run.limits.log_interval == 0:
+                        log_interval(run, journal, rate)
+                    if state.batches == len(epoch.plan):
+                        bar.update(0, note=finish_epoch(run, journal))
+                    if update.stopped:
+                        save_last(run)
+                        raise ranks.stop(update.stopped)
+                    if validation_is_due(run):
+                        validate_and_save(run, journal, interrupts, bar.print)
+                    elif update.overdue or state.update % (run.limits.save_interval_updates or math.inf) == 0:
+                        save(run)
+                    if stop_reason(run):
+                        break
+        if not training.disable_validation and state.update not in (0, state.validated, state.concluded):
+            validate_and_save(run, journal, interrupts, say, scheduled=False)
+        elif run.saved != state.update:
+            save(run)
+    return reason
 
 
-def check_criterion(training: TrainingConfig, model: nn.Module, criterion: Criterion) -> None:
-    """Refuse a criterion that does not match the kind of the model's output; plug-ins may leave it undeclared.
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """One pass over the training data: its units and their batches."""
 
-    Raises:
-        UsageError: naming both.
+    number: int
+    data: Dataset
+    plan: list[np.ndarray]
+
+    def tokens(self, batches: list[np.ndarray]) -> int:
+        """Return the number of tokens of some batches."""
+        return sum(int(self.data.sizes[units].sum()) for units in batches)
+
+    def progress(self, run: Run) -> Progress:
+        """Return a progress display of the epoch's remaining batches under `--max-update`."""
+        state, limit = run.state, run.limits.max_update
+        end = len(self.plan)
+        if limit is not None:
+            end = min(end, state.batches + (limit - state.update) * run.batches_an_update)
+        done = self.tokens(self.plan[: state.batches])
+        total = done + self.tokens(self.plan[state.batches : end])
+        return Progress(total, f"epoch {self.number}", unit="tok", initial=done)
+
+
+def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks.share) -> Epoch:
+    """Return the data of the current epoch, in its order, which must be the same in all ranks.
+
+    Args:
+        share: runs the work in all ranks; `Interrupts.share` if a signal may interrupt it.
     """
-    predicted, judged = getattr(model, "predicts", None), getattr(criterion, "predicts", None)
-    if predicted and judged and predicted != judged:
-        raise UsageError(
-            f"--criterion {training.criterion} judges {judged}, and --arch {training.arch} predicts {predicted}; leave "
-            "--criterion out to take the task's own"
-        )
+    state = run.state
+    epochs: list[Epoch] = []
+
+    def _open() -> int:
+        data = run.task.dataset("train", run.model, seed=run.training.seed, epoch=state.epoch, training=True)
+        plan = run.plan(data, shuffle=True)
+        if not plan:
+            raise UserError(f"{run.limits.data}: the training split is empty")
+        if state.batches >= len(plan):
+            raise UserError(
+                f"{run.folder.last}: the progress in its header is damaged: batch {state.batches:,} of an epoch of "
+                f"{len(plan):,}; use another checkpoint"
+            )
+        epochs.append(Epoch(state.epoch, data, plan))
+        return zlib.crc32(np.concatenate(plan).tobytes(), len(plan))
+
+    ranks.check_alike(share(_open), f"the batches of epoch {state.epoch}")
+    return epochs[0]
 
 
-def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> None:
-    """Refuse a misspelt `--best-checkpoint-metric` before anything is trained.
+def stop_reason(run: Run) -> str:
+    """Return the limit that has been reached, or an empty string."""
+    state, limits, metric = run.state, run.limits, run.training.best_checkpoint_metric
+    if limits.max_update is not None and state.update >= limits.max_update:
+        return f"--max-update {limits.max_update} is reached"
+    if limits.max_epoch is not None and state.epoch > limits.max_epoch:
+        return f"--max-epoch {limits.max_epoch} is reached"
+    scores = oriented_history(run)
+    waited = len(scores) - 1 - scores.index(max(scores)) if scores else 0
+    if limits.patience is not None and waited >= limits.patience:
+        return f"--patience {limits.patience}: {waited} validations without a better {metric}"
+    return ""
 
-    Raises:
-        UsageError: naming the existing metrics.
+
+def is_finished(run: Run) -> bool:
+    """Return True if a limit is reached and nothing is left to do."""
+    judged = run.training.disable_validation or run.state.update in (run.state.validated, run.state.concluded)
+    return bool(stop_reason(run)) and judged and run.saved == run.state.update
+
+
+def set_learning_rate(run: Run) -> float:
+    """Set and return the rate of the next update; groups of parameters may use a part of it."""
+    plateau = run.optimization.lr_scheduler == "plateau"
+    rate = learning_rate(run.optimization, run.state.update + 1, oriented_history(run) if plateau else ())
+    for parameters in run.optimizer.param_groups:
+        parameters["lr"] = rate * parameters["scale"]
+    return rate
+
+
+def log_interval(run: Run, journal: Journal, rate: float) -> None:
+    """Log the averages since the last line of the log."""
+    state = run.state
+    values = {"epoch": state.epoch, **averages(state.interval), "lr": rate, "wall": state.seconds}
+    journal.write("train", state.update, {**values, "peak_memory": peak_memory(run.device)})
+    state.interval = {}
+    if run.device.type == "cpu" and (warning := run.processor_time.warning(torch.get_num_threads())):
+        say(warning)
+
+
+def finish_epoch(run: Run, journal: Journal) -> str:
+    """Log the epoch's averages, begin the next epoch, and return the averages in words."""
+    state = run.state
+    values = averages(state.whole_epoch)
+    memory = {"peak_memory": peak_memory(run.device)}  # a short epoch may have no other line in the log
+    journal.write("epoch", state.update, {"epoch": state.epoch, **values, "wall": state.seconds, **memory})
+    state.epoch, state.batches, state.whole_epoch = state.epoch + 1, 0, {}
+    values.pop("tokens_per_second")  # the bar shows its own
+    return f"update {state.update:,}, {format_values(values)}"
+
+
+# Validation: scores, log lines, patience, and the checkpoints that follow from them.
+
+
+def validate(run: Run) -> dict[str, float]:
+    """Compute loss, perplexity, the criterion's metrics and, if requested, the task's, on the validation split.
+
+    The model is put into evaluation mode and back.
     """
-    there = ("loss", *criterion.metrics, *(("ppl",) if "nll" in criterion.metrics else ()), *task.metrics)
-    if training.best_checkpoint_metric not in there:
-        raise UsageError(
-            f"--best-checkpoint-metric: there is no '{training.best_checkpoint_metric}' with --task {training.task} "
-            f"and --criterion {training.criterion}; there are {', '.join(there)}"
-        )
+    training = run.training
+    with run.mean_weights(), run.whole_model():
+        run.model.eval()
+        scores = mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed), "loss")
+        if training.asks_metrics(run.task.metrics):
+            scores |= run.task.evaluate(run.model, "valid", {"max_tokens": training.max_tokens})
+        if run.limits.context_worth and "nll" in scores and isinstance(run.task, ContextTask):
+            others = run.task.other_contexts("valid", run.model)
+            scores |= {
+                f"nll_{name}": mean_scores(run, data, f"context: {name}")["nll"] for name, data in others.items()
+            }
+        run.model.train()
+    agreed: dict[str, float] = ranks.exchange(scores)[0]
+    return agreed
 
 
-def check_validation(config: Mapping[str, Any], task: Task, model: nn.Module) -> None:
-    """Refuse a run that cannot validate, or that has options which need validation, before an epoch is spent on it.
+def mean_scores(run: Run, data: Dataset, label: str) -> dict[str, float]:
+    """Compute loss, perplexity and the criterion's metrics on a validation split; `label` is for the progress bar."""
+    plan = run.plan(data, shuffle=False)
+    sizes = [int(data.sizes[units].sum()) for units in plan]
+    bar = Progress(sum(sizes) // ranks.world(), f"validating ({label})", unit="tok", lasting=False)  # of this rank
 
-    Raises:
-        UserError: there is no validation split.
+    def _score(batch: int) -> dict[str, float]:
+        with torch.no_grad(), naming_batch(f"validation after update {run.state.update}", data, plan[batch]):
+            loss, logs = run.loss(data, plan[batch])
+        values = dict(zip(("loss", *logs), to_host([loss, *logs.values()]), strict=True))
+        bar.update(sizes[batch])
+        return values
+
+    sums: dict[str, float] = {}
+    with bar:
+        for logs in ranks.shared_out(sizes, _score):
+            for name, value in logs.items():
+                sums[name] = sums.get(name, 0.0) + value
+    if not sums.get("size"):
+        raise UserError("the validation split is empty; preprocess one, or train with --disable-validation")
+    return averages(sums)
+
+
+def validation_is_due(run: Run) -> bool:
+    """Return True if the schedule demands a validation at this update that has not been run."""
+    state, training = run.state, run.training
+    if training.disable_validation or state.validated == state.update:
+        return False
+    epoch_ended = state.batches == 0 and (state.epoch - 1) % training.validate_interval == 0
+    every = training.validate_interval_updates
+    return epoch_ended or (every is not None and state.update % every == 0)
+
+
+def oriented_history(run: Run) -> list[float]:
+    """Return the metric's values in all scheduled validations, such that higher is better."""
+    return [_oriented(run.training.best_checkpoint_metric, score) for _, score in run.state.history]
+
+
+def _oriented(metric: str, score: float) -> float:
+    """Return the score, negated if lower is better; NaN is the worst."""
+    return -math.inf if math.isnan(score) else -score if lower_is_better(metric) else score
+
+
+def validate_and_save(
+    run: Run, journal: Journal, interrupts: Interrupts, say: Callable[[str], None], *, scheduled: bool = True
+) -> None:
+    """Validate, log, and save: checkpoint_last always, checkpoint_best if it is a new best, and those to keep.
+
+    A validation outside the schedule, run because a limit was reached, may give a new best; patience and the plateau
+    schedule ignore it, so that a prolonged run continues as if the limit had never existed.
     """
-    limits: RunConfig = config["run"]
-    training: TrainingConfig = config["training"]
-    if training.disable_validation:
-        asked = {
-            "--patience": limits.patience,
-            "--lr-scheduler plateau": config["optimization"].lr_scheduler == "plateau",
-        }
-        if useless := [option for option, value in asked.items() if value]:
-            raise UsageError(f"--disable-validation leaves nothing for {' and '.join(useless)} to judge by")
-        return
+    state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
     try:
-        task.dataset("valid", model, seed=training.seed)
-    except UserError as error:
-        raise UserError(f"{error}; preprocess a validation split, or train with --disable-validation") from error
+        with interrupts.at_once():
+            scores = run.scores = validate(run)
+            if run.limits.tensorboard_logdir is not None and isinstance(run.task, SampleTask):
+                with run.mean_weights(), run.whole_model():
+                    journal.show(state.update, run.task.samples(run.model, "valid"))
+    except (Terminated, KeyboardInterrupt):
+        save_last(run)
+        raise
+    state.seconds += time.perf_counter() - started
+    if scheduled:
+        state.validated = state.update
+        state.history.append([state.update, scores[metric]])
+    else:
+        state.concluded = state.update
+    journal.write("valid", state.update, {"epoch": state.epoch, **scores, "wall": state.seconds})
+    mark = f" (best {metric} {state.best[1]:.3f} at {state.best[0]:,})" if state.best else ""
+    if _oriented(metric, scores[metric]) > (_oriented(metric, state.best[1]) if state.best else -math.inf):
+        state.best, mark = [state.update, scores[metric]], " (best)"
+        with run.mean_weights():
+            run.save(run.folder.best, optimizer=False)
+    usual = {name: value for name, value in scores.items() if name not in ("nll_foreign", "nll_none")}
+    say(f"update {state.update:,}: valid {format_values(usual)}{mark}")
+    if "nll_none" in scores:
+        names = {"true": "nll", "foreign": "nll_foreign", "none": "nll_none"}
+        known = ", ".join(f"{name} {scores[key]:.4f}" for name, key in names.items() if key in scores)
+        say(f"context is worth {scores['nll_none'] - scores['nll']:.4f} nats a subword ({known})")
+    keep(run)
+    save_last(run)
 
 
-def asks_task_metrics(training: TrainingConfig, task: Task) -> bool:
-    """Return True if validation computes the task's own metrics, such as BLEU."""
-    return training.eval_metrics or training.best_checkpoint_metric in task.metrics
+def keep(run: Run) -> None:
+    """Write the checkpoint that `--keep-last` demands, and delete those that it no longer does."""
+    folder, number = run.folder, run.limits.keep_last
+    if not number:
+        return
+    with run.mean_weights():
+        run.save(folder.path / f"checkpoint_{run.state.update}.safetensors", optimizer=False)
+    for path in list(folder.numbered().values())[:-number] if ranks.rank() == 0 else ():
+        path.unlink()
 
 
-def check_judged(config: Mapping[str, Any], task: Task) -> None:
-    """Refuse options of validation BLEU if validation does not compute it.
-
-    Raises:
-        UsageError: naming the option.
-    """
-    training: TrainingConfig = config["training"]
-    computed = asks_task_metrics(training, task) and not training.disable_validation
-    if not computed and getattr(config["task"], "eval_bleu_beam", 1) > 1:
-        raise UsageError(
-            "--eval-bleu-beam has no effect where validation computes no BLEU; give --eval-metrics or make BLEU the "
-            "metric"
-        )
+def save(run: Run) -> None:
+    """Write checkpoint_last and, if there is no validation, the checkpoints of `--keep-last`."""
+    if run.training.disable_validation:
+        keep(run)
+    save_last(run)
 
 
-def check_made_for(config: Mapping[str, Any]) -> None:
-    """Refuse an architecture made for another task, if its configuration names one.
-
-    Raises:
-        UsageError: naming both.
-    """
-    training, made_for = config["training"], getattr(config["model"], "default_task", None)
-    if made_for is not None and made_for != training.task:
-        raise UsageError(
-            f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
-            f"it is made for --task {made_for}"
-        )
-
-
-def check_noise(config: Mapping[str, Any]) -> None:
-    """Refuse `--r-drop` without dropout, since its two passes would be equal.
-
-    Raises:
-        UsageError: `--r-drop` without dropout.
-    """
-    if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
-        raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")
+def save_last(run: Run) -> None:
+    """Write checkpoint_last."""
+    run.save(run.folder.last, optimizer=True)
+    run.saved, run.saved_at = run.state.update, time.monotonic()
 
 
 # Deferred signals: SIGTERM and Ctrl-C wait until the model can be saved and all ranks know of them.
@@ -261,11 +408,6 @@ def format_values(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:{_FORMATS.get(name, '.3f')}}" for name, value in values.items())
 
 
-def say(text: str) -> None:
-    """Print a line on stderr, outside a progress bar."""
-    print(printable(text), file=sys.stderr, flush=True)
-
-
 class _Entry(OpenObject):
     """The part of a log line that is checked when a run continues."""
 
@@ -277,19 +419,10 @@ class Journal:
 
     Args:
         path: the JSON-lines file; None: another rank writes the log.
-        update: the current update of the run.
-        tensorboard: folder for TensorBoard's event files, or None.
-        options: of the run, by section; TensorBoard compares runs by them. metric: the run's main metric, a name in
-            `valid`.
-
-    Raises:
-        UserError: a file cannot be written.
+        update: the current update of the run. run: for TensorBoard, if it asks for that.
     """
 
-    def __init__(
-        self, path: Path | None, *, update: int, tensorboard: str | None = None,
-        options: Mapping[str, Any] | None = None, metric: str = "loss",
-    ) -> None:  # fmt: skip
+    def __init__(self, path: Path | None, *, update: int, run: Run | None = None) -> None:
         self.path = path
         self._file: TextIO | None = None
         self._board: SummaryWriter | None = None
@@ -299,43 +432,41 @@ class Journal:
             self._drop_after(path, update)
         try:
             self._file = path.open("a", encoding="utf-8")
-            if tensorboard is not None:
-                from torch.utils.tensorboard import SummaryWriter
-
-                self._board = SummaryWriter(tensorboard, purge_step=update + 1)
-                self._describe(options or {}, metric)
+            if run is not None and run.limits.tensorboard_logdir is not None:
+                self._open_board(run, run.limits.tensorboard_logdir)
         except OSError as error:
             raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from error
 
-    def _describe(self, options: Mapping[str, Any], metric: str) -> None:
-        """Write the options and the metric to TensorBoard, which compares runs by them."""
+    def _open_board(self, run: Run, folder: str) -> None:
+        """Begin TensorBoard's files with the options and the metric, by which it compares runs."""
+        from torch.utils.tensorboard import SummaryWriter
         from torch.utils.tensorboard.summary import hparams
 
+        self._board = SummaryWriter(folder, purge_step=run.state.update + 1)
         values = {
             f"{section}.{name}": value if isinstance(value, (bool, int, float, str)) else str(value)
-            for section, config in options.items()
+            for section, config in run.config.items()
             for name, value in to_dict(config).items()
         }
-        assert self._board is not None
-        for summary in hparams(values, {f"valid/{metric}": 0.0}):
+        for summary in hparams(values, {f"valid/{run.training.best_checkpoint_metric}": 0.0}):
             self._board._get_file_writer().add_summary(summary)
 
     def _drop_after(self, path: Path, update: int) -> None:
         """Drop lines written after `update`, and a last line that a killed process did not finish; drop damaged lines,
         too, with a warning."""
         lines = read_limited(path).splitlines(keepends=True)
-        kept: list[bytes] = []
+        earlier: list[bytes] = []
         for number, line in enumerate(lines, 1):
             where = f"{path}:{number}"
             try:
                 if checked(parse_json(line, where), _Entry, where).update <= update:
-                    kept.append(line)
+                    earlier.append(line)
             except UserError as error:
                 if number < len(lines) or line.endswith(b"\n"):
                     say(f"warning: {printable(str(error))}; the line is left out")
-        if len(kept) < len(lines):
+        if len(earlier) < len(lines):
             with replacing(path) as temporary:
-                temporary.write_bytes(b"".join(kept))
+                temporary.write_bytes(b"".join(earlier))
 
     def __enter__(self) -> Journal:
         return self
@@ -365,353 +496,3 @@ class Journal:
         if self._board is not None:
             for name, value in values.items():
                 self._board.add_scalar(f"{event}/{name}", value, update)
-
-
-# Validation: scores, log lines, patience, and the checkpoints that follow from them.
-
-
-def validate(run: Run) -> dict[str, float]:
-    """Compute loss, perplexity, the criterion's metrics and, if requested, the task's, on the validation split.
-
-    The model is put into evaluation mode and back.
-
-    Raises:
-        UserError: the split is empty.
-    """
-    with run.mean_weights(), run.whole_model():
-        run.model.eval()
-        scores = all_scores(run)
-        run.model.train()
-    agreed: dict[str, float] = ranks.exchange(scores)[0]
-    return agreed
-
-
-def samples(run: Run) -> Mapping[str, str]:
-    """Return the sample outputs that `--tensorboard-logdir` shows beside the scores."""
-    if run.limits.tensorboard_logdir is None or not isinstance(run.task, SampleTask):
-        return {}
-    with run.mean_weights(), run.whole_model():
-        return run.task.samples(run.model, "valid")
-
-
-def all_scores(run: Run) -> dict[str, float]:
-    """Compute the scores of `validate` for a model that is in evaluation mode already."""
-    training = run.training
-    scores = mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed), "loss")
-    if asks_task_metrics(training, run.task):
-        scores |= run.task.evaluate(run.model, "valid", {"max_tokens": training.max_tokens})
-    if run.limits.context_worth and "nll" in scores and isinstance(run.task, ContextTask):
-        others = run.task.other_contexts("valid", run.model)
-        scores |= {f"nll_{name}": mean_scores(run, data, f"context: {name}")["nll"] for name, data in others.items()}
-    return scores
-
-
-def mean_scores(run: Run, data: Dataset, label: str) -> dict[str, float]:
-    """Compute loss, perplexity and the criterion's metrics on a validation split; `label` is for the progress bar.
-
-    Raises:
-        UserError: the split is empty.
-    """
-    plan = run.plan(data, shuffle=False)
-    sizes = [int(data.sizes[units].sum()) for units in plan]
-    bar = Progress(sum(sizes) // ranks.world(), f"validating ({label})", unit="tok", lasting=False)  # of this rank
-
-    def _batch(place: int) -> dict[str, float]:
-        with torch.no_grad(), naming_batch(f"validation after update {run.state.update}", data, plan[place]):
-            loss, logs = run.loss(data, plan[place])
-        values = dict(zip(("loss", *logs), to_host([loss, *logs.values()]), strict=True))
-        bar.update(sizes[place])
-        return values
-
-    sums: dict[str, float] = {}
-    with bar:
-        for logs in ranks.shared_out(sizes, _batch):
-            for name, value in logs.items():
-                sums[name] = sums.get(name, 0.0) + value
-    if not sums.get("size"):
-        raise UserError("the validation split is empty; preprocess one, or train with --disable-validation")
-    return averages(sums)
-
-
-def worth_of_context(scores: dict[str, float]) -> str:
-    """Return `context is worth 0.0100 nats a subword (true 1.0990, foreign 1.1140, none 1.1090)`, or nothing."""
-    if "nll_none" not in scores:
-        return ""
-    each = {"true": "nll", "foreign": "nll_foreign", "none": "nll_none"}
-    known = ", ".join(f"{name} {scores[field]:.4f}" for name, field in each.items() if field in scores)
-    return f"context is worth {scores['nll_none'] - scores['nll']:.4f} nats a subword ({known})"
-
-
-def validation_is_due(run: Run) -> bool:
-    """Return True if the schedule demands a validation at this update that has not been run."""
-    state, training = run.state, run.training
-    if training.disable_validation or state.validated == state.update:
-        return False
-    epoch_ended = state.batches == 0 and (state.epoch - 1) % training.validate_interval == 0
-    every = training.validate_interval_updates
-    return epoch_ended or (every is not None and state.update % every == 0)
-
-
-def oriented(metric: str, score: float) -> float:
-    """Return the score, negated if lower is better, so that higher always is; NaN is the worst."""
-    return -math.inf if math.isnan(score) else -score if lower_is_better(metric) else score
-
-
-def is_better(metric: str, score: float, than: float | None) -> bool:
-    """Return True for a new best score; the first one is, unless it is NaN."""
-    return oriented(metric, score) > (-math.inf if than is None else oriented(metric, than))
-
-
-def history(metric: str, state: TrainingState) -> list[float]:
-    """Return the scores of all scheduled validations, oriented so that higher is better."""
-    return [oriented(metric, score) for _, score in state.history]
-
-
-def validations_since_best(metric: str, state: TrainingState) -> int:
-    """Return how many scheduled validations have passed since the best one."""
-    scores = history(metric, state)
-    return len(scores) - 1 - scores.index(max(scores)) if scores else 0
-
-
-def validate_and_save(
-    run: Run, journal: Journal, interrupts: Interrupts, say: Callable[[str], None], *, scheduled: bool = True
-) -> None:
-    """Validate, log, and save: checkpoint_last always, checkpoint_best if it is a new best, and those to keep.
-
-    A validation outside the schedule, run because a limit was reached, may give a new best; patience and the plateau
-    schedule ignore it, so that a prolonged run continues as if the limit had never existed.
-    """
-    state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
-    try:
-        with interrupts.at_once():
-            run.scores = validate(run)
-            journal.show(state.update, samples(run))
-    except (Terminated, KeyboardInterrupt):
-        save_last(run)
-        raise
-    state.seconds += time.perf_counter() - started
-    score = run.scores[metric]
-    if scheduled:
-        state.validated = state.update
-        state.history.append([state.update, score])
-    else:
-        state.concluded = state.update
-    journal.write("valid", state.update, {"epoch": state.epoch, **run.scores, "wall": state.seconds})
-    new_best = is_better(metric, score, state.best[1] if state.best else None)
-    if new_best:
-        state.best = [state.update, score]
-        with run.mean_weights():
-            run.save(run.folder.best, optimizer=False)
-    mark = " (best)" if new_best else f" (best {metric} {state.best[1]:.3f} at {state.best[0]:,})" if state.best else ""
-    worth = worth_of_context(run.scores)
-    usual = {name: value for name, value in run.scores.items() if name not in ("nll_foreign", "nll_none")}
-    say(f"update {state.update:,}: valid {format_values(usual)}{mark}")
-    if worth:
-        say(worth)
-    keep(run)
-    save_last(run)
-
-
-def keep(run: Run) -> None:
-    """Write the checkpoint that `--keep-last` demands, and delete those that it no longer does."""
-    folder, number = run.folder, run.limits.keep_last
-    if not number:
-        return
-    with run.mean_weights():
-        run.save(folder.path / f"checkpoint_{run.state.update}.safetensors", optimizer=False)
-    for path in list(folder.numbered().values())[:-number] if ranks.rank() == 0 else ():
-        path.unlink()
-
-
-def save(run: Run) -> None:
-    """Write checkpoint_last and, if there is no validation, the checkpoints of `--keep-last`."""
-    if run.training.disable_validation:
-        keep(run)
-    save_last(run)
-
-
-def save_last(run: Run) -> None:
-    """Write checkpoint_last."""
-    run.save(run.folder.last, optimizer=True)
-    run.saved, run.saved_at = run.state.update, time.monotonic()
-
-
-# The training loop.
-
-
-def train(run: Run) -> str:
-    """Train until a limit is reached and return it. Everything is saved on return, and when a signal ends training.
-
-    Raises:
-        UserError: there is no data, memory is full, a loss is not a number (the batch is named), or the disk is full.
-        Terminated, KeyboardInterrupt: after SIGTERM, SIGHUP or Ctrl-C, when checkpoint_last is written.
-    """
-    state, training = run.state, run.training
-    log = run.folder.log if ranks.rank() == 0 else None
-    board, metric = run.limits.tensorboard_logdir, training.best_checkpoint_metric
-    journal = Journal(log, update=state.update, tensorboard=board, options=run.config, metric=metric)
-    with Interrupts() as interrupts, journal:
-        epoch = open_epoch(run, interrupts.share)
-        interrupts.share(lambda: probe(run, epoch.data, epoch.plan).peak_memory, alone=run.sharded is None)
-        if state.update and validation_is_due(run):  # a signal had stopped it
-            validate_and_save(run, journal, interrupts, say)
-        while not (reason := stop_reason(run)):
-            if epoch.number != state.epoch:
-                epoch = open_epoch(run)
-            with epoch.progress(run) as bar:
-                for group in epoch.groups(state.batches, run.batches_an_update):
-                    started = time.perf_counter()
-                    rate = set_learning_rate(run)
-                    update = take_step(run, epoch, group, interrupts)
-                    sums, seconds = update.sums, time.perf_counter() - started
-                    state.advance(batches=len(group), sums={**sums, "gnorm": update.norm, "seconds": seconds})
-                    loss = sums["loss"] / max(sums["size"], 1)
-                    bar.update(epoch.tokens(group), note=f"update {state.update:,}, loss {loss:.3f}")
-                    if state.update % run.limits.log_interval == 0:
-                        log_interval(run, journal, rate)
-                    if state.batches == len(epoch.plan):
-                        bar.update(0, note=finish_epoch(run, journal))
-                    if update.stopped:
-                        save_last(run)
-                        raise ranks.stop(update.stopped)
-                    if validation_is_due(run):
-                        validate_and_save(run, journal, interrupts, bar.print)
-                    elif update.overdue or state.update % (run.limits.save_interval_updates or math.inf) == 0:
-                        save(run)
-                    if stop_reason(run):
-                        break
-        if not training.disable_validation and state.update not in (0, state.validated, state.concluded):
-            validate_and_save(run, journal, interrupts, say, scheduled=False)
-        elif run.saved != state.update:
-            save(run)
-    return reason
-
-
-def take_step(run: Run, epoch: Epoch, group: Sequence[np.ndarray], interrupts: Interrupts) -> Update:
-    """Update the weights, and their running mean, by the gradient of some batches.
-
-    Raises:
-        UserError: the gradient is not finite.
-    """
-    tell_update(run.model, run.state.update)
-    following = epoch.plan[run.state.batches + len(group) :][:1]
-    update = gradient(run, epoch.data, group, interrupts.name, *following)
-    check_finite(run, "the gradient's norm", update.norm, epoch.data, np.concatenate(group))
-    change_weights(run, update.sums["size"], update.norm)
-    if run.mean is not None:
-        run.mean.advance(run.state.update + 1)
-    return update
-
-
-@dataclass(frozen=True, eq=False)
-class Epoch:
-    """One pass over the training data: its units and their batches."""
-
-    number: int
-    data: Dataset
-    plan: list[np.ndarray]
-
-    def groups(self, done: int, size: int) -> Iterator[list[np.ndarray]]:
-        """Yield the batches of each update, after the first `done` batches."""
-        for begin in range(done, len(self.plan), size):
-            yield self.plan[begin : begin + size]
-
-    @property
-    def digest(self) -> int:
-        """A checksum of the plan, which must be the same in all ranks."""
-        return zlib.crc32(np.concatenate(self.plan).tobytes(), len(self.plan))
-
-    def tokens(self, batches: list[np.ndarray]) -> int:
-        """Return the number of tokens of some batches."""
-        return sum(int(self.data.sizes[units].sum()) for units in batches)
-
-    def progress(self, run: Run) -> Progress:
-        """Return a progress display of the epoch's remaining batches under `--max-update`."""
-        state, limit = run.state, run.limits.max_update
-        end = len(self.plan)
-        if limit is not None:
-            end = min(end, state.batches + (limit - state.update) * run.batches_an_update)
-        done = self.tokens(self.plan[: state.batches])
-        total = done + self.tokens(self.plan[state.batches : end])
-        return Progress(total, f"epoch {self.number}", unit="tok", initial=done)
-
-
-def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks.share) -> Epoch:
-    """Return the data of the current epoch, in its order.
-
-    Args:
-        share: runs the work in all ranks; `Interrupts.share` if a signal may interrupt it.
-
-    Raises:
-        UserError: there is no data, or the ranks do not have the same.
-    """
-    state = run.state
-
-    epochs: list[Epoch] = []
-
-    def _open() -> int:
-        data = run.task.dataset("train", run.model, seed=run.training.seed, epoch=state.epoch, training=True)
-        plan = run.plan(data, shuffle=True)
-        if not plan:
-            raise UserError(f"{run.limits.data}: the training split is empty")
-        if state.batches >= len(plan):
-            raise UserError(
-                f"{run.folder.last}: the progress in its header is damaged: batch {state.batches:,} of an epoch of "
-                f"{len(plan):,}; use another checkpoint"
-            )
-        epochs.append(Epoch(state.epoch, data, plan))
-        return epochs[0].digest
-
-    ranks.check_alike(share(_open), f"the batches of epoch {state.epoch}")
-    return epochs[0]
-
-
-def stop_reason(run: Run) -> str:
-    """Return the limit that has been reached, or an empty string."""
-    state, limits = run.state, run.limits
-    if limits.max_update is not None and state.update >= limits.max_update:
-        return f"--max-update {limits.max_update} is reached"
-    if limits.max_epoch is not None and state.epoch > limits.max_epoch:
-        return f"--max-epoch {limits.max_epoch} is reached"
-    metric = run.training.best_checkpoint_metric
-    if limits.patience is not None and (waited := validations_since_best(metric, state)) >= limits.patience:
-        return f"--patience {limits.patience}: {waited} validations without a better {metric}"
-    return ""
-
-
-def is_finished(run: Run) -> bool:
-    """Return True if a limit is reached and nothing is left to do."""
-    judged = run.training.disable_validation or run.state.update in (run.state.validated, run.state.concluded)
-    return bool(stop_reason(run)) and judged and run.saved == run.state.update
-
-
-def set_learning_rate(run: Run) -> float:
-    """Set and return the rate of the next update; groups of parameters may use a part of it."""
-    plateau = run.optimization.lr_scheduler == "plateau"
-    scores = history(run.training.best_checkpoint_metric, run.state) if plateau else ()
-    rate = learning_rate(run.optimization, run.state.update + 1, scores)
-    for parameters in run.optimizer.param_groups:
-        parameters["lr"] = rate * parameters["scale"]
-    return rate
-
-
-def log_interval(run: Run, journal: Journal, rate: float) -> None:
-    """Log the averages since the last line of the log."""
-    state = run.state
-    memory = {"peak_memory": peak_memory(run.device)}
-    values = {"epoch": state.epoch, **averages(state.interval), "lr": rate, "wall": state.seconds, **memory}
-    journal.write("train", state.update, values)
-    state.interval = {}
-    if run.device.type == "cpu" and (warning := run.processor_time.warning(torch.get_num_threads())):
-        say(warning)
-
-
-def finish_epoch(run: Run, journal: Journal) -> str:
-    """Log the epoch's averages, begin the next epoch, and return the averages in words."""
-    state = run.state
-    values = averages(state.whole_epoch)
-    memory = {"peak_memory": peak_memory(run.device)}  # a short epoch may have no other line in the log
-    journal.write("epoch", state.update, {"epoch": state.epoch, **values, "wall": state.seconds, **memory})
-    state.epoch, state.batches, state.whole_epoch = state.epoch + 1, 0, {}
-    values.pop("tokens_per_second")  # the bar shows its own
-    return f"update {state.update:,}, {format_values(values)}"

@@ -1,4 +1,9 @@
-"""One update: batches shared among ranks, loss, gradient, sum, clipping, AdamW."""
+"""One update: its batches shared among the ranks, gradients summed, clipped, and a step of AdamW.
+
+`gradient`: of each batch of mine: seed → `Run.loss` → backward; sum over ranks → norm; then `change_weights`.
+Every batch has its own random numbers and starts from the same buffers, so that it does not matter which rank computes
+it: N ranks with `--update-freq` K train what one process trains with N · K.
+"""
 
 from __future__ import annotations
 
@@ -18,132 +23,22 @@ from torch import Tensor, nn
 
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.run import Run, seed_everything
+from docnmt.modules.document_context import tell_update
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import to_host
 from docnmt.runtime.progress import waiting
 from docnmt.runtime.system import UserError
 
-# A probe for memory: the largest planned batches go through forward and backward before the first update, so that an
-# out-of-memory error comes first, with the batch's shape and a limit that fits.
-
-
-@dataclass(frozen=True)
-class Probe:
-    """The largest planned batch and the peak memory of the process (or of the GPU) after it, in bytes."""
-
-    tokens: int
-    units: int
-    peak_memory: int
-
-
-def peak_memory(device: torch.device) -> int:
-    """Return the most bytes this process has allocated on the GPU so far, or its largest resident size on a CPU."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if an error says that the GPU or the machine has no memory left."""
-    return isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or "can't allocate memory" in str(error)
-
-
-@contextlib.contextmanager
-def naming_batch(when: str, data: Dataset, units: np.ndarray) -> Iterator[None]:
-    """Turn running out of memory inside the context into a `UserError` that says when, and with which batch."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise UserError(
-            f"{when}: out of memory with {int(data.sizes[units].sum()):,} tokens in {len(units)} units, "
-            f"{data.describe(units)}; continue with a smaller --max-tokens in a new --save-dir"
-        ) from error
-
-
-def largest_batches(sizes: np.ndarray, plan: list[np.ndarray]) -> list[np.ndarray]:
-    """Return the batch with the most tokens and the one with the largest unit, which may be the same."""
-    begins = np.cumsum([0, *(len(units) for units in plan[:-1])])
-    ordered = sizes[np.concatenate(plan)]
-    most, longest = np.add.reduceat(ordered, begins).argmax(), np.maximum.reduceat(ordered, begins).argmax()
-    return [plan[i] for i in dict.fromkeys((int(most), int(longest)))]
-
-
-def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
-    """Run the largest batches once, with memory reserved for the optimizer's moments; the model does not change.
-
-    Raises:
-        UserError: out of memory; the message names the batch and a `--max-tokens` that was tried and fits.
-    """
-    largest = largest_batches(data.sizes, plan)
-    moments = 0 if run.optimizer.state else 2
-    try:
-        trained = [parameter for parameter in run.model.parameters() if parameter.requires_grad]
-        reserved = [torch.empty_like(parameter) for parameter in trained for _ in range(moments)]
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise UserError(f"the optimizer does not fit into the memory of {run.device}; a smaller --arch does") from error
-    buffers = [(buffer, buffer.clone()) for buffer in run.model.buffers()]
-    run.model.train()
-    try:
-        with waiting(f"measuring the memory of the largest batch, {int(data.sizes[largest[0]].sum()):,} tokens"):
-            too_large = next((units for units in largest if not _fits(run, data, units)), None)
-        if too_large is not None:
-            raise UserError(_advice(run, data, too_large))
-    finally:
-        del reserved
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
-    return Probe(int(data.sizes[largest[0]].sum()), len(largest[0]), peak_memory(run.device))
-
-
-def _fits(run: Run, data: Dataset, units: np.ndarray) -> bool:
-    try:
-        torch.autograd.backward(run.loss(data, units)[0])
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        return False
-    finally:
-        run.model.zero_grad(set_to_none=True)
-    return True
-
-
-def _advice(run: Run, data: Dataset, units: np.ndarray) -> str:
-    tokens = int(data.sizes[units].sum())
-    text = f"{tokens:,} tokens in {len(units)} units do not fit into the memory of {run.device}: {data.describe(units)}"
-    if run.sharded is not None:  # a pass needs all ranks, and the others go on with their own
-        return f"{text}; give a smaller --max-tokens"
-    while len(units) > 1:
-        units = units[: len(units) // 2]
-        if run.device.type == "cuda":
-            torch.cuda.empty_cache()
-        if _fits(run, data, units):
-            fitting = int(data.sizes[units].sum())
-            return f"{text}; --max-tokens {fitting} fits, and a larger --update-freq makes up for it"
-    return f"{text}; even one unit is too large: --max-doc-tokens, --checkpoint-activations, --bf16 or a smaller --arch"
-
-
-# The gradient of one update: its batches are distributed to the ranks and their gradients summed.
-#
-# Every batch has its own random numbers and starts from the same buffers, so that it does not matter which rank
-# computes
-# it: N ranks with `--update-freq` K train what one process trains with N · K.
-
-
 #: The sums of a batch, which may still be on the device.
 Sums: TypeAlias = "Mapping[str, float | Tensor]"
 #: What a rank reports: the sums of each batch by its place in the update, the parameters without a gradient
 #: (None: it had no batch, or is alone), its seconds, a signal that has arrived, whether its checkpoint is overdue.
-Share: TypeAlias = "tuple[list[tuple[int, Sums]], list[int] | None, float, str, bool]"
+Report: TypeAlias = "tuple[list[tuple[int, Sums]], list[int] | None, float, str, bool]"
 
 
 @dataclass(frozen=True)
 class Update:
-    """The results of an update's backward passes, the same in all ranks.
+    """The results of an update, the same in all ranks.
 
     Attributes:
         sums: of all batches, to log. norm: of the gradient, divided by the sample size and not yet clipped.
@@ -157,27 +52,36 @@ class Update:
     overdue: bool
 
 
+def take_step(
+    run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str = "", following: np.ndarray | None = None
+) -> Update:
+    """Update the weights, and their running mean, by the gradient of some batches (see `gradient`)."""
+    tell_update(run.model, run.state.update)
+    update = gradient(run, data, batches, signal, following)
+    check_finite(run, "the gradient's norm", update.norm, data, np.concatenate(batches))
+    change_weights(run, update.sums["size"], update.norm)
+    if run.mean is not None:
+        run.mean.advance(run.state.update + 1)
+    return update
+
+
 def gradient(
     run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str, following: np.ndarray | None = None
 ) -> Update:
     """Sum the gradients of the summed losses of all batches, over all ranks; each computes its share.
 
     A single process reads the losses together with the gradient's norm: it waits for a GPU here, and only once in an
-    update.
+    update. A loss that is not a number, or full memory, is an error that names the batch.
 
     Args:
         signal: the signal that has arrived at this rank, or an empty string.
         following: the batch after these, which the host collates while a card computes.
-
-    Raises:
-        UserError: a loss is not a number, or memory is full; the message names the batch, and with several ranks the
-            rank.
     """
     buffers = Buffers(run.counters, len(batches))
-    hands = ranks.deal([int(data.sizes[units].sum()) for units in batches], ranks.world())
-    mine = hands[ranks.rank()]
+    shares = ranks.deal([int(data.sizes[units].sum()) for units in batches], ranks.world())
+    mine = shares[ranks.rank()]
 
-    def _mine() -> Share:
+    def _compute() -> Report:
         started = time.perf_counter()
         logs: list[tuple[int, Sums]] = []
         for place in mine:
@@ -186,32 +90,38 @@ def gradient(
             logs.append((place, forward_backward(run, data, batches[place])))
             buffers.add()
         if run.sharded is not None:  # all ranks gather the layers equally often
-            for _ in range(max(map(len, hands)) - len(mine)):
+            for _ in range(max(map(len, shares)) - len(mine)):
                 torch.autograd.backward(0 * run.loss(data, batches[0])[0])
         lacking = None
         if ranks.world() > 1 and mine:
-            logs = [(place, read) for place, read in zip(mine, read_sums(run, data, batches, logs)[0], strict=True)]
+            logs = [(place, sums) for place, sums in zip(mine, read_sums(run, data, batches, logs)[0], strict=True)]
             lacking = [n for n, parameter in enumerate(run.model.parameters()) if parameter.grad is None]
         return logs, lacking, time.perf_counter() - started, signal, run.overdue
 
-    told = ranks.share(_mine, alone=run.sharded is None)
+    reports = ranks.share(_compute, alone=run.sharded is None)
     if run.sharded is not None:
         run.sharded.sum_undivided()
-    else:
-        sum_gradients(run.model, [lacking for _, lacking, *_ in told if lacking is not None])
+    elif ranks.world() > 1:
+        sum_gradients(run.model, [lacking for _, lacking, *_ in reports if lacking is not None])
     buffers.advance()
-    logs = sorted((each for share in told for each in share[0]), key=itemgetter(0))  # the order of a single process
-    launched = gradient_norm(run)
+    logs = sorted((log for report in reports for log in report[0]), key=itemgetter(0))  # the order of a single process
+    if run.sharded is not None:
+        launched = run.sharded.gradient_norm()
+    else:
+        launched = norm_of(gradients(run)) if run.graphs is None else run.graphs.norm
     if following is not None and ranks.world() == 1:
         with naming_batch(f"update {run.state.update + 2}", data, following):
             run.prepare(data, following)
-    every, norm = read_sums(run, data, batches, logs, launched)
-    sums = added(every)
+    sums_of_batches, norm = read_sums(run, data, batches, logs, launched)
+    total: dict[str, float] = {}
+    for sums in sums_of_batches:
+        for name, value in sums.items():
+            total[name] = total.get(name, 0.0) + value
     if ranks.world() > 1:
-        busy = [seconds for _, _, seconds, *_ in told]
-        sums |= {"busy": sum(busy) / len(busy), "slowest": max(busy)}
-    stopped = next((signal for *_, signal, _ in told if signal), "")
-    return Update(sums, norm / max(sums["size"], 1), stopped, told[0][-1])
+        busy = [seconds for _, _, seconds, *_ in reports]
+        total |= {"busy": sum(busy) / len(busy), "slowest": max(busy)}
+    stopped = next((signal for *_, signal, _ in reports if signal), "")
+    return Update(total, norm / max(total["size"], 1), stopped, reports[0][-1])
 
 
 def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:
@@ -227,32 +137,26 @@ def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:
 def read_sums(
     run: Run, data: Dataset, batches: Sequence[np.ndarray], logs: Sequence[tuple[int, Sums]], norm: float | Tensor = 0.0
 ) -> tuple[list[dict[str, float]], float]:
-    """Read the sums of each batch and the gradient's norm as numbers, all at once.
-
-    Raises:
-        UserError: a loss is not a number; the message names the batch.
-    """
+    """Read the sums of each batch and the gradient's norm as numbers, all at once."""
     values = iter(to_host([*(value for _, sums in logs for value in sums.values()), norm]))
-    every = [{name: next(values) for name in sums} for _, sums in logs]
-    for (place, _), sums in zip(logs, every, strict=True):
+    numbers = [{name: next(values) for name in sums} for _, sums in logs]
+    for (place, _), sums in zip(logs, numbers, strict=True):
         check_finite(run, "the loss", sums["loss"], data, batches[place])
-    return every, next(values)
+    return numbers, next(values)
 
 
-def added(every: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the sums of all batches, added up by name."""
-    total: dict[str, float] = {}
-    for sums in every:
-        for name, value in sums.items():
-            total[name] = total.get(name, 0.0) + value
-    return total
+def sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
+    """Sum each gradient over the ranks; a rank without one counts as zeros.
 
-
-def gradient_norm(run: Run) -> Tensor:
-    """Return the norm of the summed gradient, over all ranks."""
-    if run.sharded is not None:
-        return run.sharded.gradient_norm()
-    return norm_of(gradients(run)) if run.graphs is None else run.graphs.norm
+    Args:
+        lacking: for each rank with a batch, its parameters without a gradient; one that all lack gets none.
+    """
+    without = set.intersection(*map(set, lacking))
+    present = [parameter for n, parameter in enumerate(model.parameters()) if n not in without]
+    for parameter in present:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    ranks.sum_over_ranks([parameter.grad for parameter in present if parameter.grad is not None])
 
 
 def norm_of(tensors: list[Tensor]) -> Tensor:
@@ -272,36 +176,13 @@ def change_weights(run: Run, size: float, norm: float) -> None:
     factor = (clip / norm if clip and norm > clip else 1.0) / max(size, 1)
     if run.graphs is not None and run.graphs.step(factor):
         return
-    scale_gradient(run, factor)
-    run.optimizer.step()
-    run.optimizer.zero_grad(set_to_none=True)
-
-
-def scale_gradient(run: Run, factor: float) -> None:
-    """Multiply the summed gradient by a number, in one pass."""
     if run.sharded is None:
         torch._foreach_mul_(gradients(run), factor)
-        return
-    for each in gradients(run):  # they are of two kinds, which one call cannot mix
-        each.mul_(factor)
-
-
-def sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
-    """Sum each gradient over the ranks; a rank without one counts as zeros.
-
-    Args:
-        lacking: for each rank with a batch, its parameters without a gradient; one that all lack gets none.
-    """
-    if ranks.world() == 1:
-        return
-    without = set.intersection(*map(set, lacking))
-    held: list[Tensor] = []
-    for number, parameter in enumerate(model.parameters()):
-        if number not in without:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            held.append(parameter.grad)
-    ranks.sum_over_ranks(held)
+    else:
+        for gradient in gradients(run):  # they are of two kinds, which one call cannot mix
+            gradient.mul_(factor)
+    run.optimizer.step()
+    run.optimizer.zero_grad(set_to_none=True)
 
 
 class Buffers:
@@ -338,14 +219,102 @@ class Buffers:
 
 
 def check_finite(run: Run, what: str, value: float, data: Dataset, units: np.ndarray) -> None:
-    """Raise an error before the weights are changed if `value` is not finite.
-
-    Raises:
-        UserError: `value` is not a number or infinite; the message names the batch.
-    """
+    """Refuse a number that is not finite before the weights are changed, and name the batch."""
     if not math.isfinite(value):
-        kept = f"{run.folder.last} holds update {run.saved}" if run.saved is not None else "nothing was saved yet"
         raise UserError(
             f"update {run.state.update + 1} (epoch {run.state.epoch}): {what} is {value} on {data.describe(units)}; "
-            f"{kept}; look at that text, or use a lower --lr or more --warmup-updates"
+            f"{run.what_is_saved}; look at that text, or use a lower --lr or more --warmup-updates"
         )
+
+
+# Memory: the largest planned batches go through forward and backward before the first update, so that an out-of-memory
+# error comes first, with the batch's shape and a limit that fits.
+
+
+def peak_memory(device: torch.device) -> int:
+    """Return the most bytes this process has allocated on the GPU so far, or its largest resident size on a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if an error says that the GPU or the machine has no memory left."""
+    return isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or "can't allocate memory" in str(error)
+
+
+@contextlib.contextmanager
+def naming_batch(when: str, data: Dataset, units: np.ndarray) -> Iterator[None]:
+    """Turn running out of memory inside the context into a `UserError` that says when, and with which batch."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(
+            f"{when}: out of memory with {int(data.sizes[units].sum()):,} tokens in {len(units)} units, "
+            f"{data.describe(units)}; continue with a smaller --max-tokens in a new --save-dir"
+        ) from error
+
+
+def largest_batches(sizes: np.ndarray, plan: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the batch with the most tokens and the one with the largest unit, which may be the same."""
+    begins = np.cumsum([0, *(len(units) for units in plan[:-1])])
+    ordered = sizes[np.concatenate(plan)]
+    most, longest = np.add.reduceat(ordered, begins).argmax(), np.maximum.reduceat(ordered, begins).argmax()
+    return [plan[i] for i in dict.fromkeys((int(most), int(longest)))]
+
+
+def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> None:
+    """Run the largest batches once, with memory reserved for the optimizer's moments; the model does not change.
+
+    Out of memory, the message names the batch and a `--max-tokens` that was tried and fits.
+    """
+    largest = largest_batches(data.sizes, plan)
+    moments = 0 if run.optimizer.state else 2
+    try:
+        trained = [parameter for parameter in run.model.parameters() if parameter.requires_grad]
+        reserved = [torch.empty_like(parameter) for parameter in trained for _ in range(moments)]
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(f"the optimizer does not fit into the memory of {run.device}; a smaller --arch does") from error
+    before = [(buffer, buffer.clone()) for buffer in run.model.buffers()]
+    run.model.train()
+    try:
+        with waiting(f"measuring the memory of the largest batch, {int(data.sizes[largest[0]].sum()):,} tokens"):
+            too_large = next((units for units in largest if not _fits(run, data, units)), None)
+        if too_large is not None:
+            raise UserError(_advice(run, data, too_large))
+    finally:
+        del reserved
+        with torch.no_grad():
+            for buffer, content in before:
+                buffer.copy_(content)
+
+
+def _fits(run: Run, data: Dataset, units: np.ndarray) -> bool:
+    try:
+        torch.autograd.backward(run.loss(data, units)[0])
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return False
+    finally:
+        run.model.zero_grad(set_to_none=True)
+    return True
+
+
+def _advice(run: Run, data: Dataset, units: np.ndarray) -> str:
+    tokens = int(data.sizes[units].sum())
+    text = f"{tokens:,} tokens in {len(units)} units do not fit into the memory of {run.device}: {data.describe(units)}"
+    if run.sharded is not None:  # a pass needs all ranks, and the others go on with their own
+        return f"{text}; give a smaller --max-tokens"
+    while len(units) > 1:
+        units = units[: len(units) // 2]
+        if run.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if _fits(run, data, units):
+            fitting = int(data.sizes[units].sum())
+            return f"{text}; --max-tokens {fitting} fits, and a larger --update-freq makes up for it"
+    return f"{text}; even one unit is too large: --max-doc-tokens, --checkpoint-activations, --bf16 or a smaller --arch"
