@@ -81,10 +81,10 @@ def test_plateau_schedule_continues(data: Path, tmp_path: Path) -> None:
 
 def test_finished_training_says_so(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(data, tmp_path / "run", "--max-update", "4")
-    before = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "run").iterdir()}
+    before = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "run").glob("[!.]*")}
     assert train(data, tmp_path / "run", "--max-update", "4") == 0
     assert "finished already (update 4)" in capsys.readouterr().err
-    assert {file.name: file.stat().st_mtime_ns for file in (tmp_path / "run").iterdir()} == before
+    assert {file.name: file.stat().st_mtime_ns for file in (tmp_path / "run").glob("[!.]*")} == before
 
 
 def test_only_limits_may_change(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -348,9 +348,10 @@ def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> 
             f"data is for '{training.task}'"
         )
     ours, theirs = task.state(), TaskState(checkpoint.header["task_state"], checkpoint.task_tensors)
-    if isinstance(task, DocumentTranslation):  # its model may know several languages, of which these are two
+    of_data: object = task
+    if isinstance(of_data, DocumentTranslation):  # its model may know several languages, of which these are two
         with contextlib.suppress(UsageError):
-            theirs = task.restore(task.config, theirs).between(*task.languages).state()
+            theirs = of_data.restore(of_data.config, theirs).between(*of_data.languages).state()
     values = (ours.json.keys() | theirs.json.keys()) - {"levels"}  # document structure changes no id
     names = [name for name in values if ours.json.get(name) != theirs.json.get(name)]
     for name in ours.tensors.keys() | theirs.tensors.keys():
