@@ -25,8 +25,8 @@ from docnmt.core.tasks.task import Batch, Dataset, Task, TaskState
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.training.criterions import Criterion
 from docnmt.core.units import ReadingPlan
-from docnmt.functional import packed_attention
 from docnmt.functional.decoding import RowLists, TokenTable, attend_listed
+from docnmt.functional.packed import packed_attention
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.attention import (
     CrossAttention,

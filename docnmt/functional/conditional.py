@@ -4,7 +4,6 @@ Two exact ways, padded and by sentence (`dispatch`), and the rule that chooses b
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -24,7 +23,6 @@ from docnmt.functional.selection import (
     descend,
     find_sentences,
     in_float32,
-    kept_mask,
     subtract_largest,
     top_sentences,
 )
@@ -109,9 +107,12 @@ def _pad(spans: Spans, members: np.ndarray) -> list[np.ndarray]:
 def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
     """Return attention to the words of the kept sentences, (Tq, h, d_v)."""
     kinds = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
+    sentence_k = keys.sentences
     outputs = [keys.values[:0].sum(0)[None]]  # row 0, for documents without keys: an empty sum with a gradient
+    if not document_groups(*kinds):  # all inputs have gradients of 0
+        outputs[0] = outputs[0] + sum(x[:0].sum() for x in (queries.words, keys.words, queries.sentences, sentence_k))
     place = torch.zeros(len(queries.words), dtype=torch.int64, device=queries.words.device)
-    sentence_k, scale, filled = keys.sentences, 1 / math.sqrt(queries.words.shape[-1]), 1
+    scale, filled = 1 / math.sqrt(queries.words.shape[-1]), 1
     for query, key, sentence in document_groups(*kinds):
         kept, nothing = _kept_relevance(
             query.gather(queries.sentences), sentence.gather(sentence_k), selection, query, sentence
@@ -163,8 +164,12 @@ def _sentence_of_word(keys: Keys, key: Padded, sentence: Padded, like: Tensor) -
 # policy; a step of decoding by the order of its queries.
 
 
-def selective_attention(queries: Queries, keys: Keys, policy: SelectionPolicy, backend: str = "auto") -> Tensor:
+def selective_attention(
+    queries: Queries, keys: Keys, policy: SelectionPolicy, backend: str = "auto", *, listed: bool = False
+) -> Tensor:
     """Softmax[q·k/√d_k + kept relevance of the word's sentence] v, over the words of the kept sentences.
+
+    `listed`: each query reads the words where they are, fastest for the few queries of a step; no gradient.
 
     Returns:
         (Tq, h, d_v), in the type of the values; half types compute in float32, on a CUDA card by flash attention.
@@ -177,25 +182,22 @@ def selective_attention(queries: Queries, keys: Keys, policy: SelectionPolicy, b
     with torch.autocast(queries.words.device.type, enabled=False), new_shapes():
         queries, keys = queries.choosing(), keys.choosing()
         selection = select(queries, keys, policy)
-        if backend == "auto" and suits_varlen(queries, keys, selection):  # half types on a CUDA card
-            out = attend_on_card(queries, keys, selection)
+        if listed and keys.layout.num_tokens:
+            sentences = selection.sentences.transpose(0, 1)  # (Tq, h, t)
+            read, offsets = keys.precise(), keys.layout.sentence_offsets
+            spans = offsets[sentences], offsets.diff()[sentences]
+            relevance = selection.relevance.transpose(0, 1)
+            out = attend_spans(queries.precise().words, read.words, read.values, *spans, relevance)
+        elif backend == "auto" and takes_chosen(queries.words, keys.words, keys.values):  # a kernel on a CUDA card
+            from docnmt.functional.kernels.attention import chosen_attention
+
+            words = queries.words, keys.words, keys.values
+            out = chosen_attention(*words, queries.sentences, keys.sentences, selection, keys.layout.sentences)
+        elif backend == "auto" and suits_varlen(queries, keys, selection):  # half types on a CUDA card
+            out = varlen_attention(queries, keys, selection)
         else:
             out = attend(queries.precise(), keys.precise(), selection, backend)
     return out.to(keys.values.dtype)
-
-
-def attend_on_card(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
-    """Attention of half types, by a kernel of ours where these are switched on, or by flash attention → (Tq, h, d).
-
-    Args:
-        queries, keys: those of sentences in float32, as `choosing` returns them.
-    """
-    if not takes_chosen(queries.words, keys.words, keys.values):
-        return varlen_attention(queries, keys, selection)
-    from docnmt.functional.kernels.attention import chosen_attention
-
-    words = queries.words, keys.words, keys.values
-    return chosen_attention(*words, queries.sentences, keys.sentences, selection, keys.layout.sentences)
 
 
 @torch.no_grad()
@@ -223,9 +225,8 @@ def selective_attention_step(
     offsets = torch.cat([rows.new_zeros(1), rows.cumsum(0)])
     layout = DocumentLayout(offsets, torch.arange(len(offsets), device=offsets.device))
     queries = Queries(q[order], sentence_q[order], layout, None if own is None else own[order])
-    policy = policy if policy.visible == "document" else replace(policy, visible="document")
-    backend = "listed" if q.device.type == "cpu" else "auto"
-    return selective_attention(queries, keys, policy, backend)[order.argsort()]
+    policy = replace(policy, visible="document")
+    return selective_attention(queries, keys, policy, listed=q.device.type == "cpu")[order.argsort()]
 
 
 @torch.no_grad()
@@ -257,68 +258,26 @@ def _with_own(selection: Selection, queries: Queries, keys: Keys) -> Selection:
 
 
 def attend(queries: Queries, keys: Keys, selection: Selection, backend: str = "auto") -> Tensor:
-    """Attention to the words of the kept sentences → (Tq, h, d_v); differentiable, but for "listed"."""
-    ways = {
-        "dense": dense_attention,
-        "padded": padded_attention,
-        "dispatch": dispatch_attention,
-        "listed": listed_attention,
-    }
+    """Attention to the words of the kept sentences → (Tq, h, d_v)."""
     way = choose_backend(backend, queries.layout, keys.layout, selection.sentences.shape[-1])
-    return ways[way](queries, keys, selection)
+    return (padded_attention if way == "dense" else dispatch_attention)(queries, keys, selection)
 
 
 def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> str:
     """Return the backend to use; "auto" computes all scores of documents that are short or mostly read."""
-    if backend not in ("auto", "dense", "padded", "dispatch", "listed"):
-        raise ValueError(f'backend: expected "auto", "dense", "padded", "dispatch" or "listed", got {backend!r}')
+    if backend not in ("auto", "dense", "dispatch"):
+        raise ValueError(f'backend: expected "auto", "dense" or "dispatch", got {backend!r}')
     queries, keys = query_layout.documents.lengths, key_layout.documents.lengths
     pairs = (queries * keys).sum()
     if pairs == 0:
-        return "dense"  # products of nothing, whose gradients are 0
+        return "dense"  # a dispatch has no plan of nothing
     if backend != "auto":
         return backend
     sentences = np.maximum(key_layout.document_sentences.lengths, 1)
     each = costs.DISPATCH_QUERY + costs.DISPATCH_WORD * keys / sentences
     dispatching = (queries * np.minimum(t, sentences) * each).sum()
     most = max(costs.PADDED_WORDS * queries.sum(), costs.PADDED_FEW, min(dispatching, costs.PADDED_MOST))
-    return "padded" if pairs <= most else "dispatch"
-
-
-def dense_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
-    """The equation as it stands, document after document; can be differentiated twice."""
-    sentence_k, root = keys.sentences, math.sqrt(queries.words.shape[-1])
-    outputs = []
-    spans = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
-    bounds = np.stack([of.host for of in spans]).T.tolist()  # (D + 1, 3)
-    for begin, end in itertools.pairwise(bounds if len(bounds) > 1 else [(0, 0, 0)] * 2):
-        q, k, s = (slice(*pair) for pair in zip(begin, end, strict=True))
-        relevance = torch.einsum("qhd,shd->hqs", queries.sentences[q], sentence_k[s]) / root  # (h, Lq, S)
-        most = relevance.shape[-1]  # choices beyond them are empty
-        kept = (selection.sentences[:, q, :most] - s.start).clamp_(0, max(0, most - 1))
-        keep = kept_mask(selection.relevance[:, q, :most].mT, kept.mT, relevance.mT).mT
-        relevance = subtract_largest(relevance.masked_fill(~keep, -torch.inf))  # KeepTopT(...)
-        of_word = keys.layout.sentence_of_token[k] - s.start  # the paper's M
-        scores = torch.einsum("qhd,khd->hqk", queries.words[q], keys.words[k]) / root
-        scores = scores + relevance.index_select(-1, of_word)  # (h, Lq, Lk)
-        nothing = (scores == -torch.inf).all(-1, keepdim=True)
-        weights = scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
-        outputs.append(torch.einsum("hqk,khd->qhd", weights, keys.values[k]))
-    return torch.cat(outputs)
-
-
-def listed_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
-    """Each query reads the words of its sentences where they are: fastest for the few queries of a step. No gradient.
-
-    Raises:
-        ValueError: a gradient is asked for.
-    """
-    if torch.is_grad_enabled() and any(x.requires_grad for x in (queries.words, keys.words, keys.values)):
-        raise ValueError('backend: "listed" has no gradient; compute under torch.no_grad() or with another backend')
-    sentences, relevance = (x.transpose(0, 1) for x in (selection.sentences, selection.relevance))  # (Tq, h, t)
-    offsets = keys.layout.sentence_offsets
-    begins, lengths = offsets[sentences], offsets.diff()[sentences]
-    return attend_spans(queries.words, keys.words, keys.values, begins, lengths, relevance)
+    return "dense" if pairs <= most else "dispatch"
 
 
 def _check_tensors(queries: Queries, keys: Keys) -> None:
@@ -379,8 +338,7 @@ def conditional_attention(
     """Softmax[q·k/√d_k + KeepTopT(sentence_q·sentence_k/√d_k, t) M] v (equation 7), for every document.
 
     Each word and head keeps its own t most relevant non-empty sentences of its document; a sentence's relevance is
-    added to the scores of its words. With nothing to select, the output and all gradients are exactly 0. The gradients
-    themselves can be differentiated, but not with backend "dispatch", nor in half types on a CUDA card.
+    added to the scores of its words. With nothing to select, the output and all gradients are exactly 0.
 
     Args:
         q, sentence_q: (Tq, h, d_k), following `query_layout`.
@@ -388,9 +346,9 @@ def conditional_attention(
         sentence_k: (Sk, h, d_k), one for each sentence of `key_layout`.
         top_t: how many sentences a word keeps.
         visible: "document", or "earlier": a query of sentence i of its document sees the key sentences before i only.
-        backend: "dense" (the plain equation), "padded" (all scores, documents side by side), "dispatch" (the kept
-            sentences' scores alone, O(n·t·m²) behind the choice) or "auto" (the cheaper one of the last two; in half
-            types on a CUDA card flash attention to the kept sentences).
+        backend: "dense" (the equation as it stands: all scores), "dispatch" (the kept sentences' scores alone,
+            O(n·t·m²) behind the choice) or "auto" (the cheaper one; in half types on a CUDA card flash attention to
+            the kept sentences).
 
     Returns:
         (Tq, h, d_v), in the type of `v`; half types compute in float32, but for the products of flash attention.

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from docnmt.functional import SentenceTree
 from docnmt.functional.selection import Keys, SelectionPolicy, SentenceBlocks, in_float32, many_sentences
+from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.device import INVARIANT_KEYS, to_device
 

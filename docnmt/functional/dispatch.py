@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional import packed as costs
-from docnmt.functional.loss import PassContext
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.device import to_device
@@ -103,14 +102,6 @@ def heads_at_a_time(selection: Selection, most: int) -> Iterator[slice]:
 #
 # A group of assignments is cut into tiles; tiles of similar size and sentence length form a *batch*, padded to its
 # largest tile. Cutting bounds the padding, so that it costs nothing when all queries choose the same sentences.
-#
-# The number of queries that keep a sentence is known on the device only, and reading it would make the host wait for
-# the
-# GPU. But A assignments in G groups fill at most A / W + G tiles of W queries, and the number of queries in a document
-# bounds the tiles of its long sentences. So there are two plans: an exact one, for CPUs, and a *bounded* one with the
-# largest possible number of tiles, longest sentences first, in which surplus tiles are empty. The bounded plan costs
-# up
-# to about twice the work, but no waiting.
 
 
 @dataclass(frozen=True)
@@ -152,21 +143,16 @@ class DispatchPlan:
     batches: tuple[TileBatch, ...]
 
 
-def plan_dispatch(
-    selection: Selection, query_layout: DocumentLayout, key_layout: DocumentLayout
-) -> Iterator[DispatchPlan]:
-    """Yield plans for as many heads at a time as fit into memory, at least one: exact on a CPU, bounded elsewhere."""
-    if selection.sentences.device.type == "cpu":
-        for heads in heads_at_a_time(selection, costs.TILE_ASSIGNMENTS):
-            yield _exact(selection, key_layout.sentences, heads)
-    else:
-        bounds = TileBounds.of(query_layout, key_layout, selection.sentences.shape[-1])
-        for heads in heads_at_a_time(selection, costs.CARD_ASSIGNMENTS):
-            yield _bounded(selection, bounds, heads)
+def plan_dispatch(selection: Selection, key_layout: DocumentLayout) -> Iterator[DispatchPlan]:
+    """Yield plans for as many heads at a time as fit into memory, at least one."""
+    for heads in heads_at_a_time(selection, costs.TILE_ASSIGNMENTS):
+        yield _exact(selection, key_layout.sentences, heads)
 
 
 def _exact(selection: Selection, sentences: Spans, heads: slice) -> DispatchPlan:
-    found = Assignments.on_cpu(selection.of(heads), len(sentences))
+    device = selection.sentences.device
+    chosen = Selection(selection.sentences[heads].cpu(), selection.relevance[heads].cpu())  # a card is waited for
+    found = Assignments.on_cpu(chosen, len(sentences))
     begin = found.begin.numpy()
     tiles = _tiles(np.diff(begin), np.tile(sentences.lengths, heads.stop - heads.start))
     widths = np.concatenate(
@@ -176,29 +162,11 @@ def _exact(selection: Selection, sentences: Spans, heads: slice) -> DispatchPlan
     real = within < np.repeat(tiles.size, widths)
     position = np.repeat(begin[tiles.group] + tiles.first, widths) + np.where(real, within, 0)
     head, sentence = np.divmod(tiles.group, len(sentences))
-    key_row = sentences.host[sentence] * len(selection.sentences) + head + heads.start
+    first_key = sentences.host[sentence] * len(selection.sentences) + head + heads.start
     rows = _rows(selection, heads, found, torch.from_numpy(position), torch.from_numpy(real))
-    return DispatchPlan(heads, found, *rows, torch.from_numpy(key_row), torch.from_numpy(tiles.length), tiles.batches)
-
-
-def _bounded(selection: Selection, bounds: TileBounds, heads: slice) -> DispatchPlan:
-    count, sentences, width = heads.stop - heads.start, len(bounds.words), bounds.width
-    found = Assignments.of(selection.of(heads), sentences)
-    batches = tuple(bounds.batches(count, width))
-    by_length = (bounds.order.view(-1, 1) + torch.arange(count, device=bounds.order.device) * sentences).flatten()
-    sizes = found.begin.diff().index_select(0, by_length)
-    place, within = tiles_of(sizes, width, batches[-1].tiles.stop)
-    exists = place < len(by_length)
-    group = by_length.index_select(0, place.clamp(max=len(by_length) - 1))
-    first = found.begin.index_select(0, group) + within
-    position = first[:, None] + torch.arange(width, device=first.device)
-    real = (position < found.begin.index_select(0, group + 1)[:, None]) & exists[:, None]
-    position = position.clamp_(max=len(found.order) - 1).flatten()
-    sentence, head = group % sentences, group // sentences
-    key_row = bounds.begin.index_select(0, sentence) * len(selection.sentences) + head + heads.start
-    length = bounds.words.index_select(0, sentence).masked_fill_(~exists, 1)
-    rows = _rows(selection, heads, found, position, real.flatten())
-    return DispatchPlan(heads, found, *rows, key_row.masked_fill_(~exists, 0), length, batches)
+    order, begin, *rest = to_device([*found, *rows, first_key, tiles.length], device)
+    query_row, slot, row, key_row, length = rest
+    return DispatchPlan(heads, Assignments(order, begin), query_row, slot, row, key_row, length, tiles.batches)
 
 
 def _rows(
@@ -280,57 +248,6 @@ def _kinds(length: np.ndarray, size: np.ndarray) -> np.ndarray:
     return joined[kind]
 
 
-@dataclass(frozen=True)
-class TileBounds:
-    """Upper bounds of the tiles that one head needs, from the lengths of sentences and documents alone.
-
-    Attributes:
-        lengths: bounds of sentences' lengths, the largest first; no sentence is longer than the first.
-        assignments, groups: (len(lengths) + 1,) the largest number of assignments and groups of sentences longer than
-            each bound, and than 0.
-        order: (S,) int64, the sentences, longest first. begin, words: (S,) int64, their first words and lengths.
-    """
-
-    lengths: np.ndarray
-    assignments: np.ndarray
-    groups: np.ndarray
-    order: Tensor
-    begin: Tensor
-    words: Tensor
-
-    @classmethod
-    def of(cls, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> TileBounds:
-        """Return the bounds of a pair of layouts; they are cached with the query layout."""
-        key = (TileBounds, query_layout.documents, key_layout.sentences, key_layout.document_sentences, t)
-        return query_layout.sentences.derive(key, lambda: cls._make(query_layout, key_layout, t))
-
-    @classmethod
-    def _make(cls, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> TileBounds:
-        words = key_layout.sentences.lengths
-        lengths = costs.CARD_LENGTHS[: np.searchsorted(costs.CARD_LENGTHS, words.max(initial=1)) + 1][::-1]
-        longer = words[:, None] > np.append(lengths, 0)  # (S, bounds)
-        total = np.concatenate([np.zeros((1, longer.shape[1]), np.int64), np.cumsum(longer, 0)])
-        in_document = np.diff(total[key_layout.document_sentences.host], axis=0)  # (D, bounds)
-        kept = (query_layout.documents.lengths[:, None] * np.minimum(in_document, t)).sum(0)
-        arrays = [np.argsort(-words, kind="stable"), key_layout.sentences.host[:-1], words]
-        return cls(lengths, kept, longer.sum(0), *to_device(arrays, key_layout.sentence_offsets.device))
-
-    @property
-    def width(self) -> int:
-        """The number of queries in a tile, a power of two near the mean number of queries that keep a sentence."""
-        mean = int(self.assignments[-1]) / max(1, int(self.groups[-1]))
-        return min(max(1 << round(math.log2(max(1.0, mean))), costs.CARD_TILE_LEAST), costs.CARD_TILE_MOST)
-
-    def batches(self, heads: int, width: int) -> Iterator[TileBatch]:
-        """Yield batches of tiles of `width` queries for `heads` heads, longest sentences first."""
-        tiles = np.where(self.groups > 0, heads * (self.assignments // width + self.groups), 0)
-        for longest, begin, end in zip(self.lengths.tolist(), tiles[:-1].tolist(), tiles[1:].tolist(), strict=True):
-            step = max(1, costs.CARD_TILE_BATCH // (width * longest))
-            for first in range(begin, end, step):
-                last = min(first + step, end)
-                yield TileBatch(slice(first * width, last * width), slice(first, last), width, longest, True)
-
-
 # Conditional attention computed sentence by sentence: each (head, sentence) gathers the queries that keep it.
 #
 # Each tile of the plan is a block of dense attention; the t partial results of a query are merged by their log-sum-
@@ -344,7 +261,7 @@ def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Te
     # Subtracting a constant leaves the softmax unchanged and keeps the log-sum-exp small, hence precise
     near = Selection(selection.sentences, subtract_largest(selection.relevance))
     inputs = _Inputs(queries.words, keys.words, keys.values, queries.sentences, keys.sentences)
-    plans = list(plan_dispatch(near, queries.layout, keys.layout))
+    plans = list(plan_dispatch(near, keys.layout))
     out: Tensor = _Dispatch.apply(*inputs, near, plans)  # type: ignore[no-untyped-call]
     return out
 
@@ -366,19 +283,12 @@ class _Output(NamedTuple):
     lse: Tensor
 
 
-class _Context(PassContext, Protocol):
-    """The context that the forward and backward pass of `_Dispatch` share."""
-
-    selection: Selection
-    plans: list[DispatchPlan]
-
-
 class _Dispatch(torch.autograd.Function):
     """Autograd function that saves inputs and output of the forward pass; the backward pass recomputes the scores."""
 
     @staticmethod
     def forward(
-        ctx: _Context, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
         selection: Selection, plans: list[DispatchPlan],
     ) -> Tensor:  # fmt: skip
         """Return the attention's output (Tq, h, d_v), computed plan by plan."""
@@ -392,7 +302,7 @@ class _Dispatch(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of the five input tensors, from recomputed scores."""
         *inputs, out, lse = ctx.saved_tensors
         x, result, grad = _Inputs(*inputs), _Output(out, lse), grad.contiguous()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from docnmt.functional import packed as costs
-from docnmt.functional.loss import PassContext
 from docnmt.functional.packed import bucket_plan
 from docnmt.layout import Spans
 
@@ -216,18 +215,12 @@ def _relative_gradients(
     d_q.view(n, -1, rel.shape[2]).baddbmm_(d_weights, rel[:, :seen])
 
 
-class _Context(PassContext, Protocol):
-    """The context that the forward and backward pass of `_Windowed` share."""
-
-    geometry: Geometry
-
-
 class _Windowed(torch.autograd.Function):
     """Autograd function that saves its inputs and the state before each block; the rest is recomputed in backward."""
 
     @staticmethod
     def forward(
-        ctx: _Context, q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, far: Tensor | None, g: Geometry
+        ctx: Any, q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, far: Tensor | None, g: Geometry
     ) -> Tensor:
         """Mixed values (N, Lq, e), segment by segment; the state is carried along."""
         x, outside = _Inputs(q, k, values, rel, far), outside_band(g, q)
@@ -249,7 +242,7 @@ class _Windowed(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of all tensors, the last segment first."""
         q, k, values, rel, far, *kept = ctx.saved_tensors
         x, g = _Inputs(q, k, values, rel, far), ctx.geometry
@@ -419,7 +412,7 @@ def feature_map(x: Tensor) -> Tensor:
 
 class _FeatureMap(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: PassContext, x: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor) -> Tensor:
         """φ(x), piece by piece."""
         mapped = torch.empty_like(x)
         for part, out in _pieces(x, mapped):
@@ -429,7 +422,7 @@ class _FeatureMap(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: PassContext, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         """φ'(x) is min(φ(x), 1)."""
         (mapped,) = ctx.saved_tensors
         gradient = torch.empty_like(mapped)
@@ -442,7 +435,7 @@ class _Normalise(torch.autograd.Function):
     """Rows (…, e + 1): the first e columns divided by the last; 0 where that is 0."""
 
     @staticmethod
-    def forward(ctx: PassContext, mixed: Tensor) -> Tensor:
+    def forward(ctx: Any, mixed: Tensor) -> Tensor:
         """(…, e + 1) → (…, e)."""
         total = mixed[..., -1:]
         total = total.masked_fill(total == 0, 1)  # then all else is 0, too
@@ -452,7 +445,7 @@ class _Normalise(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: PassContext, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         """(…, e) → (…, e + 1)."""
         output, total = ctx.saved_tensors
         width = output.shape[-1]

@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.runtime.device import linear_products
-
-# The type of the context that PyTorch passes to the forward and backward pass of an autograd function.
-
-
-class PassContext(Protocol):
-    """The context of an autograd function. A function that sets more attributes declares them in a subclass."""
-
-    @property
-    def saved_tensors(self) -> tuple[Tensor, ...]:
-        """The arguments of `save_for_backward`; an entry may be None, which the type does not express."""
-
-    @property
-    def needs_input_grad(self) -> tuple[bool, ...]:
-        """One flag for each argument of the forward pass: True if its gradient is needed."""
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Save inputs and outputs for the backward pass."""
-
-    def mark_non_differentiable(self, *outputs: Tensor) -> None:
-        """Mark outputs that have no gradient."""
-
 
 # Cross-entropy of a large vocabulary without a tokens × vocabulary tensor.
 
@@ -158,18 +137,12 @@ def _mixture(alone: Tensor, copied: Copied) -> tuple[Tensor, Tensor, Tensor, Ten
     return mixed, own, own_ratio - copy_ratio, -copied.share * copy_ratio
 
 
-class _Context(PassContext, Protocol):
-    """The context that both passes of `_ChunkedCrossEntropy` share: the types of weight and bias."""
-
-    dtypes: tuple[torch.dtype, torch.dtype | None]
-
-
 class _ChunkedCrossEntropy(torch.autograd.Function):
     """Σ log Σ exp(scores) − share · Σ score of the label, and the same with a share of 1."""
 
     @staticmethod
     def forward(
-        ctx: _Context, features: Tensor, weight: Tensor, bias: Tensor | None, copy_share: Tensor | None,
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, copy_share: Tensor | None,
         log_copied: Tensor | None, labels: Tensor, ignored: Tensor | None, share: float, chunk: int,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Return both sums; the gradients are computed here as well and saved. Features that are `ignored` are 0."""
@@ -230,7 +203,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: _Context, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         """Return the saved gradients times the gradient of the loss."""
         d_features, d_weight, d_bias, *d_copied = ctx.saved_tensors
         weight_type, bias_type = ctx.dtypes

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from docnmt.functional.kernels import takes_short
-from docnmt.functional.loss import PassContext
 from docnmt.layout import BoundedSpans, Spans
 from docnmt.runtime.device import to_device
 
@@ -65,14 +64,6 @@ TILE_BATCH_BEGIN = 1 << 13
 TILE_ASSIGNMENTS = 1 << 16
 #: Words to which sentences of a batch are padded: at most a quarter of it is padding.
 TILE_LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *2 ** np.arange(8, 63)])
-#: The same on a GPU, where calls on few numbers take as long as on many: queries of a tile, at least and at most …
-CARD_TILE_LEAST, CARD_TILE_MOST = 16, 128
-#: … word scores at a time, 64 MB in float32 …
-CARD_TILE_BATCH = 1 << 24
-#: … assignments at a time, whose partial results take 256 MB at width 64 …
-CARD_ASSIGNMENTS = 1 << 20
-#: … and words to which sentences are padded: at most a third is padding.
-CARD_LENGTHS = np.array([4, 6, *np.outer(2 ** np.arange(3, 60), [2, 3]).ravel() // 2])
 #: Queries of a sequence of flash attention, at most (`varlen_plan`).
 FLASH_TILE = 512
 
@@ -328,18 +319,10 @@ def _short_offsets(spans: Spans) -> Tensor:
     return spans.derive(_short_offsets, spans.offsets.int)
 
 
-class _PackedContext(PassContext, Protocol):
-    """The context that the forward and backward pass of `_Packed` share."""
-
-    sequences: Sequences
-    causal: bool
-    calls: Calls
-
-
 class _Packed(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: _PackedContext, q: Tensor, k: Tensor, v: Tensor, sequences: Sequences, causal: bool, calls: Calls
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, sequences: Sequences, causal: bool, calls: Calls
     ) -> Tensor:
         """The output (Tq, h, d)."""
         read = calls.forward(q, k, v, sequences, causal)
@@ -349,7 +332,7 @@ class _Packed(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: _PackedContext, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of q, k and v."""
         q, k, v, *read = ctx.saved_tensors
         gradients = ctx.calls.backward(grad.contiguous(), q, k, v, VarlenOutput(*read), ctx.sequences, ctx.causal)

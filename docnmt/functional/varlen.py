@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from docnmt.functional import packed as costs
 from docnmt.functional.dispatch import Assignments, tiles_of
-from docnmt.functional.loss import PassContext
 from docnmt.functional.packed import FLASH, Calls, Sequences, VarlenOutput, takes_varlen
 from docnmt.functional.selection import Keys, Queries, Selection, in_float32, subtract_largest
 from docnmt.layout import Spans
@@ -133,14 +132,6 @@ def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: 
     return torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0]
 
 
-class _VarlenContext(PassContext, Protocol):
-    """The context that the forward and backward pass of `_Varlen` share."""
-
-    selection: Selection
-    plan: VarlenPlan
-    calls: Calls
-
-
 class _Varlen(torch.autograd.Function):
     """Autograd function that merges the sequences' outputs by their log-sum-exp plus the sentence's relevance.
 
@@ -151,7 +142,7 @@ class _Varlen(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: _VarlenContext, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
         selection: Selection, plan: VarlenPlan, calls: Calls,
     ) -> Tensor:  # fmt: skip
         """Return the output (Tq, h, d)."""
@@ -168,7 +159,7 @@ class _Varlen(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: _VarlenContext, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of the five input tensors."""
         q, k, v, sentence_q, sentence_k, out, lse, merge, partial = ctx.saved_tensors
         plan, relevance = ctx.plan, ctx.selection.relevance

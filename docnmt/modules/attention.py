@@ -8,8 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional import LinearMemory, LinearState, packed_attention, packed_linear_attention
 from docnmt.functional.decoding import SlotSpans, TokenTable
+from docnmt.functional.linear import LinearMemory, LinearState, packed_linear_attention
+from docnmt.functional.packed import packed_attention
 from docnmt.layout import Spans
 from docnmt.modules.layers import OfMemories, Reads, Slots, Step, Sublayer, attended, check_at_least
 from docnmt.modules.positions import AttentionPosition, RelativeKeys

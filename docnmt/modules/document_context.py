@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.functional import build_tree, packed_attention, source2token
+from docnmt.functional import build_tree, source2token
 from docnmt.functional.conditional import document_groups, selective_attention, selective_attention_step
 from docnmt.functional.decoding import (
     FEW,
@@ -25,7 +25,7 @@ from docnmt.functional.decoding import (
     attend_listed,
     attend_rows,
 )
-from docnmt.functional.packed import weighted_means
+from docnmt.functional.packed import packed_attention, weighted_means
 from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout, Spans

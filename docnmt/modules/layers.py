@@ -15,7 +15,6 @@ from typing_extensions import TypeVar
 
 from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
 from docnmt.functional.kernels import takes_kernels
-from docnmt.functional.loss import PassContext
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import INVARIANT_ROWS
 
@@ -58,17 +57,11 @@ class Dropout(nn.Dropout):
         return cast(Tensor, _Dropped.apply(x, few))  # type: ignore[no-untyped-call]
 
 
-class _Context(PassContext, Protocol):
-    """The context that both passes of `_Dropped` share: what the numbers that stay are multiplied by."""
-
-    scale: float
-
-
 class _Dropped(torch.autograd.Function):
     """x, of whose numbers `few` of 65,536 become 0."""
 
     @staticmethod
-    def forward(ctx: _Context, x: Tensor, few: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, few: int) -> Tensor:
         draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
         stay = draws.view(torch.int16)[: x.numel()].view(x.shape) >= few - _DRAWS // 2
         ctx.save_for_backward(stay)
@@ -76,7 +69,7 @@ class _Dropped(torch.autograd.Function):
         return _kept(x, stay, ctx.scale)
 
     @staticmethod
-    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (stay,) = ctx.saved_tensors
         return _kept(grad, stay, ctx.scale), None
 

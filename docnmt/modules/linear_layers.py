@@ -5,13 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.functional.loss import PassContext
 from docnmt.runtime.device import INVARIANT_ROWS, linear_products
 
 # Linear layers for translating on a CPU: with weights packed once, in float32, bfloat16 or eight-bit integers.
@@ -213,13 +212,13 @@ class _Linear(torch.autograd.Function):
     """x (…, K), W (N, K) and b (N,) → (…, N)."""
 
     @staticmethod
-    def forward(ctx: PassContext, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         with linear_products():
             return F.linear(x, weight, bias)
 
     @staticmethod
-    def backward(ctx: PassContext, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         needed, rows = ctx.needs_input_grad, grad.reshape(-1, len(weight))  # (R, N)
         with linear_products():

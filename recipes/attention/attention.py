@@ -65,11 +65,11 @@ def print_skew(sentences: int, repeats: int) -> None:
 def print_auto(repeats: int) -> None:
     """Whether `auto` takes the best form for other shapes than the tables': few and many words read of a document."""
     print("\n### `auto` against the best form, forward + backward, ms\n")
-    print("| documents × sentences × words | t | auto | padded | dispatch | dense | auto : best |")
-    print("| --- |" + " ---: |" * 6)
+    print("| documents × sentences × words | t | auto | dispatch | dense | auto : best |")
+    print("| --- |" + " ---: |" * 5)
     for documents, sentences, words, top_t in SHAPES:
         document = Document.of(sentences, words, documents)
-        names = ("auto", "padded", "dispatch", "dense")
+        names = ("auto", "dispatch", "dense")
         seconds = in_turns({name: conditional(document, name, top_t=top_t) for name in names}, repeats=repeats)
         cells = " | ".join(f"{1e3 * seconds[name]:,.1f}" for name in names)
         ratio = seconds["auto"] / min(seconds.values())
@@ -79,7 +79,7 @@ def print_auto(repeats: int) -> None:
 def print_memory(sizes: list[int], folder: Path | None) -> None:
     """Kilobytes a word that forward and backward take beyond the inputs, gradients included, in fresh processes."""
     print("\n### Memory, KB a word, forward + backward, peak beyond the inputs\n")
-    names = ["SDPA", "dispatch", "tree", "padded", "dense", "masked SDPA"]
+    names = ["SDPA", "dispatch", "tree", "dense", "masked SDPA"]
     print("| words | " + " | ".join(names) + " |\n| --- |" + " ---: |" * len(names))
     found: dict[str, dict[int, float]] = {name: {} for name in names}
     for sentences in sizes:
@@ -174,7 +174,6 @@ PARTS: dict[str, tuple[Callable[[int, Timed], dict[str, Way]], str, str, int, tu
             ("SDPA", "dispatch"),
             ("masked SDPA", "dispatch"),
             ("dense", "dispatch"),
-            ("padded", "dispatch"),
             ("auto", "dispatch"),
         ),
     ),

@@ -13,17 +13,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from docnmt.functional import (
-    SentenceTree,
     build_tree,
     conditional_attention,
     hierarchical_conditional_attention,
     keep_top_t,
-    packed_attention,
     source2token,
 )
 from docnmt.functional.conditional import choose_backend, select, selective_attention_step
 from docnmt.functional.dispatch import dispatch_attention
+from docnmt.functional.packed import packed_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy, SentenceBlocks
+from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.document_context import ConditionalAttention, EncoderContext, SummaryEncoder, build_merge
@@ -144,7 +144,7 @@ def table1_pairs(sentences: int, *, words: int = WORDS, top_t: int = TOP_T) -> d
     layout = DocumentLayout.from_lengths([[words] * sentences])
     queries, kept = layout.num_tokens, min(top_t, sentences)
     way = choose_backend("auto", layout, layout, kept)
-    read = queries * (queries if way == "padded" else kept * words)
+    read = queries * (queries if way == "dense" else kept * words)
     levels = [-(-sentences // 2**level) for level in range(sentences.bit_length() + 1)]
     looked_at = 2 << (kept - 1).bit_length()  # children of the kept nodes, whose number is rounded up to a power of two
     nodes = sum(size if size <= 128 else looked_at for size in levels if size > kept) if kept < sentences else sentences
@@ -162,7 +162,7 @@ def conditional_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     document = Document.of(sentences)
     backends = ["dispatch", "auto"]
     if sentences * WORDS <= LONGEST_DENSE:
-        backends += ["padded", "dense"]
+        backends.append("dense")
     ways = {"SDPA": timed(sdpa, document[2:5]), **{b: conditional(document, b, timed) for b in backends}}
     ways["sentences given"] = selected_before(document, timed)
     ways["tree"] = hierarchical(document, "dispatch", timed)

@@ -35,10 +35,11 @@ from docnmt.cli.train import parse
 from docnmt.core.training.start import prepare
 from docnmt.core.training.trainer import open_epoch
 from docnmt.core.training.update import change_weights, gradient
-from docnmt.functional import conditional_attention, kernels, packed_attention
-from docnmt.functional.conditional import attend, attend_on_card, select
+from docnmt.functional import conditional_attention, kernels
+from docnmt.functional.conditional import attend, select
+from docnmt.functional.packed import packed_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.varlen import suits_varlen
+from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import BoundedLayout
 from docnmt.runtime.device import CudaRecorder
 
@@ -108,7 +109,11 @@ def attention_ways(words: int, device: torch.device) -> dict[str, Way]:
 
     def given(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
         asked, read = Queries(q, sentence_q.float(), layout), Keys(k, v, sentence_k.float(), layout)
-        return (attend_on_card if suits_varlen(asked, read, selection) else attend)(asked, read, selection)
+        if kernels.takes_chosen(q, k, v):
+            from docnmt.functional.kernels.attention import chosen_attention
+
+            return chosen_attention(q, k, v, asked.sentences, read.sentences, selection, layout.sentences)
+        return (varlen_attention if suits_varlen(asked, read, selection) else attend)(asked, read, selection)
 
     def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION) if on_card else nullcontext():

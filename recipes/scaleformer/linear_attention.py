@@ -35,8 +35,8 @@ from linear_ways import (
 )
 from torch import Tensor
 
-from docnmt.functional import LinearState, linear_attention, relative_attention_term
-from docnmt.functional.linear import feature_map
+from docnmt.functional import linear_attention, relative_attention_term
+from docnmt.functional.linear import LinearState, feature_map
 from docnmt.functional.packed import LINEAR_BLOCK
 from docnmt.runtime import device as runtime
 

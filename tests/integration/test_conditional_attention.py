@@ -11,7 +11,7 @@ from docnmt.functional.conditional import choose_backend
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 
-BACKENDS = ["dense", "padded", "dispatch"]
+BACKENDS = ["dense", "dispatch"]
 LENGTHS = [[5, 3, 0, 7, 2], [], [1], [0], [4, 4, 4]]
 
 
@@ -53,11 +53,10 @@ def test_backends_agree_at_the_size_of_a_document(visible, shape):
     generator = torch.Generator().manual_seed(5)
     lengths = [torch.randint(0, 40, (n,), generator=generator).tolist() for n in (90, 1, 17)]
     layout, inputs = self_attention_inputs(lengths, **shape)
-    dense, padded, dispatch = (
+    dense, dispatch = (
         reference.values_and_gradients(attend(layout, layout, 4, visible, backend), inputs) for backend in BACKENDS
     )
     reference.assert_same(dispatch, dense)
-    reference.assert_same(padded, dense)
 
 
 def test_several_plans(monkeypatch):
@@ -231,11 +230,10 @@ def test_one_document_skewed_to_the_same_sentences():
     layout, inputs = self_attention_inputs([[20] * 30], d_k=8)
     inputs.sentence_q.data.abs_()
     inputs.sentence_k.data.sub_(torch.arange(30.0).view(30, 1, 1))
-    dense, padded, dispatch = (
+    dense, dispatch = (
         reference.values_and_gradients(attend(layout, layout, 3, backend=backend), inputs) for backend in BACKENDS
     )
     reference.assert_same(dispatch, dense)
-    reference.assert_same(padded, dense)
 
 
 @pytest.mark.parametrize("backend", [*BACKENDS, "auto"])
@@ -270,9 +268,9 @@ def test_large_relevances_cost_no_precision(backend):
 
 def test_auto_computes_all_scores_where_most_are_chosen():
     layout = DocumentLayout.from_lengths([[25] * 32])
-    assert [choose_backend("auto", layout, layout, t) for t in (4, 12, 16, 32)] == ["dispatch"] * 2 + ["padded"] * 2
+    assert [choose_backend("auto", layout, layout, t) for t in (4, 12, 16, 32)] == ["dispatch"] * 2 + ["dense"] * 2
     short = DocumentLayout.from_lengths([[25] * 4] * 8)
-    assert choose_backend("auto", short, short, 1) == "padded"
+    assert choose_backend("auto", short, short, 1) == "dense"
     long = DocumentLayout.from_lengths([[25] * 400])
     assert choose_backend("auto", long, long, 400) == "dispatch"  # all scores of 10,000 words would fill the memory
 

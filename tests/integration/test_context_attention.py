@@ -21,7 +21,7 @@ HEADS, WIDTH = 2, 3
 DOCUMENTS = st.lists(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=0, max_size=11), min_size=1, max_size=4
 )
-BACKENDS = ["dense", "padded", "dispatch", "auto"]
+BACKENDS = ["dense", "dispatch", "auto"]
 
 
 def leaf(*shape: int) -> Tensor:

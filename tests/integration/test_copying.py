@@ -16,8 +16,7 @@ from docnmt.core.batch import IGNORE, TranslationBatch
 from docnmt.core.tokenizer import EOS
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.training.start import own_parameters, start_as_sentence_model
-from docnmt.functional import chunked_cross_entropy
-from docnmt.functional.loss import Copied, label_log_probs
+from docnmt.functional.loss import Copied, chunked_cross_entropy, label_log_probs
 from docnmt.layout import DocumentLayout
 from docnmt.modules.pointer import copied_labels, copied_values
 

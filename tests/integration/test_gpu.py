@@ -21,9 +21,9 @@ from docnmt.cli import train
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.checkpoint import load_model
-from docnmt.functional import conditional_attention, kernels, packed_attention
+from docnmt.functional import conditional_attention, kernels
 from docnmt.functional.conditional import select
-from docnmt.functional.packed import takes_varlen
+from docnmt.functional.packed import packed_attention, takes_varlen
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy, take_top_t
 from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout

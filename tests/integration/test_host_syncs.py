@@ -16,7 +16,6 @@ from docnmt.cli.train import main
 from docnmt.core.training import criterions as form_choice
 from docnmt.functional import conditional_attention
 from docnmt.functional import selection as nearest
-from docnmt.functional.dispatch import TileBounds
 from docnmt.functional.selection import take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.modules.layers import Dropout
@@ -82,7 +81,9 @@ def test_an_update_waits_once_and_computes_the_same(
         monkeypatch.setattr(form_choice, "AddressRule", Halves)
     given = f"{SIZES} {options}".split()
     found = host_syncs.count(data, tmp_path / "pretended", arch, given).waits
-    assert sum(found.values()) <= 1, found.most_common()  # the losses and the gradient's norm, read together
+    # the losses and the gradient's norm, read together; in float32 a dispatch reads which sentences were chosen
+    elsewhere = {place: times for place, times in found.items() if "functional/dispatch.py" not in place[1]}
+    assert sum(elsewhere.values()) <= 1, found.most_common()
 
     monkeypatch.setattr(Dropout, "forward", nn.Dropout.forward)  # as on a card
     options = ["--max-update", "3", "--disable-validation", "--log-interval", "1", "--device", "cpu"]
@@ -194,7 +195,7 @@ LAYOUTS = [[[5, 3, 40, 1], [7]], [[1] * 30, [2, 9], [60, 60, 60]], [[4, 0, 6, 0]
 
 @pytest.mark.parametrize("lengths", LAYOUTS)
 @pytest.mark.parametrize(("top_t", "alike"), [(1, True), (2, False), (5, False)])
-def test_a_bounded_dispatch_is_the_equation(lengths: list[list[int]], top_t: int, alike: bool) -> None:
+def test_a_dispatch_on_a_card_is_the_equation(lengths: list[list[int]], top_t: int, alike: bool) -> None:
     """Also where all queries keep the same sentence, and all tiles are of one group."""
     torch.manual_seed(0)
     keys = DocumentLayout.from_lengths(lengths)
@@ -229,30 +230,3 @@ def test_a_card_keeps_the_same_sentences_among_equal_ones(candidates: int) -> No
     assert torch.equal(found[0], values)
     kept = values != -torch.inf
     assert torch.equal(found[1][kept], indices[kept])
-
-
-def test_the_tiles_of_long_sentences_are_within_their_bounds() -> None:
-    """However 200 random selections fall out: tiles beyond those of a length are of sentences no longer than it."""
-    random = np.random.default_rng(0)
-    for _ in range(200):
-        lengths = [random.integers(1, 50, random.integers(1, 9)).tolist() for _ in range(random.integers(1, 5))]
-        layout, t = DocumentLayout.from_lengths(lengths), int(random.integers(1, 4))
-        bounds = TileBounds.of(layout, layout, t)
-        kept = np.zeros(layout.num_sentences, dtype=np.int64)
-        for first, last, words in zip(*_documents(layout), strict=True):
-            favourites = random.permutation(np.arange(first, last))  # most keep the same ones
-            for _ in range(words):
-                own = favourites if random.random() < 0.7 else random.permutation(favourites)
-                kept[own[:t]] += 1
-        heads, order = 3, np.argsort(-layout.sentences.lengths, kind="stable")
-        tiles = heads * -(-kept[order] // bounds.width)
-        length = np.repeat(layout.sentences.lengths[order], tiles)
-        batches = list(bounds.batches(heads, bounds.width))
-        assert batches[-1].tiles.stop >= len(length)
-        for batch in batches:
-            assert (length[batch.tiles] <= batch.longest).all()
-
-
-def _documents(layout: DocumentLayout) -> tuple[list[int], list[int], list[int]]:
-    bounds = layout.document_sentences.host.tolist()
-    return bounds[:-1], bounds[1:], layout.documents.lengths.tolist()

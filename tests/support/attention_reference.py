@@ -5,15 +5,17 @@ Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", 
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from hypothesis import strategies
 from torch import Tensor
 
-from docnmt.functional import SentenceTree
-from docnmt.functional.selection import SelectionPolicy
+from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, subtract_largest
+from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout
 
 sentence_lengths = strategies.lists(strategies.integers(0, 4), max_size=7)
@@ -135,3 +137,26 @@ def traverse_tree(
         rank = total if policy.select_on == "cumulative" else relevance
         level = largest({n: rank[n] for n in level}, policy.top_t)
     return {sentence[n]: total[n] for n in nodes if n in sentence}, [sentence[n] for n in level]
+
+
+def attend_dense(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
+    """Equation 7 for a selection, document after document."""
+    sentence_k, root = keys.sentences, math.sqrt(queries.words.shape[-1])
+    outputs = []
+    spans = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
+    bounds = np.stack([of.host for of in spans]).T.tolist()  # (D + 1, 3)
+    for begin, end in itertools.pairwise(bounds if len(bounds) > 1 else [(0, 0, 0)] * 2):
+        q, k, s = (slice(*pair) for pair in zip(begin, end, strict=True))
+        relevance = torch.einsum("qhd,shd->hqs", queries.sentences[q], sentence_k[s]) / root  # (h, Lq, S)
+        most = relevance.shape[-1]  # choices beyond them are empty
+        kept = (selection.sentences[:, q, :most] - s.start).clamp_(0, max(0, most - 1))
+        there = (selection.relevance[:, q, :most] != -torch.inf).to(relevance.dtype)
+        keep = torch.zeros_like(relevance).scatter_add_(-1, kept, there) != 0
+        relevance = subtract_largest(relevance.masked_fill(~keep, -torch.inf))  # KeepTopT(...)
+        of_word = keys.layout.sentence_of_token[k] - s.start  # the paper's M
+        scores = torch.einsum("qhd,khd->hqk", queries.words[q], keys.words[k]) / root
+        scores = scores + relevance.index_select(-1, of_word)  # (h, Lq, Lk)
+        nothing = (scores == -torch.inf).all(-1, keepdim=True)
+        weights = scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+        outputs.append(torch.einsum("hqk,khd->qhd", weights, keys.values[k]))
+    return torch.cat(outputs)

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from docnmt.functional import chunked_cross_entropy
+from docnmt.functional.loss import chunked_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

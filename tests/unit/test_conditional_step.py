@@ -4,12 +4,8 @@ import pytest
 import torch
 from attention_reference import random_inputs
 
-from docnmt.functional import (
-    build_tree,
-    conditional_attention,
-    conditional_attention_step,
-    hierarchical_conditional_attention,
-)
+from docnmt.functional import build_tree, conditional_attention, hierarchical_conditional_attention
+from docnmt.functional.conditional import conditional_attention_step
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
 

@@ -14,7 +14,7 @@ from docnmt.layout import DocumentLayout
 def plans(lengths: list[int], chosen: torch.Tensor) -> list[DispatchPlan]:
     """Plans of a choice (h, Tq, t) among sentences of these lengths."""
     layout = DocumentLayout.from_lengths([lengths])
-    return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), layout, layout))
+    return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), layout))
 
 
 @pytest.mark.parametrize("queries", [1, 40, 3000])

@@ -14,7 +14,7 @@ from docnmt.core.models.architectures import Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.training.graphed import Shape, fill, filled_batch, row_step
-from docnmt.functional import chunked_cross_entropy
+from docnmt.functional.loss import chunked_cross_entropy
 from docnmt.layout import DocumentLayout
 
 VOCABULARY = 23

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
+import attention_reference as reference
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,8 +17,8 @@ if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
     pytest.skip("needs a card, or triton's interpreter (TRITON_INTERPRET=1)", allow_module_level=True)
 
 from docnmt.core.training.run import HalfWeights  # noqa: E402
-from docnmt.functional import kernels, packed_attention  # noqa: E402
-from docnmt.functional.conditional import dense_attention, select  # noqa: E402
+from docnmt.functional import kernels  # noqa: E402
+from docnmt.functional.conditional import select  # noqa: E402
 from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.attention import (  # noqa: E402
     choose_sentences,
@@ -25,6 +26,7 @@ from docnmt.functional.kernels.attention import (  # noqa: E402
     short_attention,
 )
 from docnmt.functional.kernels.pointwise import bias_activation, residual_norm  # noqa: E402
+from docnmt.functional.packed import packed_attention  # noqa: E402
 from docnmt.functional.selection import (  # noqa: E402
     Keys,
     Queries,
@@ -296,7 +298,7 @@ def test_attention_to_chosen_sentences(width: int, policy: SelectionPolicy) -> N
     found = gradients(lambda *x: chosen_attention(*x, moved, spans), [x.to(DEVICE) for x in inputs], weights)
 
     def equation(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
-        return dense_attention(asked(q, sentence_q, CHOSEN), read(k, v, sentence_k, CHOSEN), selection)
+        return reference.attend_dense(asked(q, sentence_q, CHOSEN), read(k, v, sentence_k, CHOSEN), selection)
 
     assert_close(found, gradients(equation, [x.double() for x in inputs], weights), 2e-5)
 

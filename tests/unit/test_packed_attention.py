@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from docnmt.functional import packed as costs
-from docnmt.functional import packed_attention
+from docnmt.functional.packed import packed_attention
 from docnmt.layout import Spans
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6)

@@ -13,22 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from docnmt.functional import (
-    SentenceTree,
-    build_tree,
-    conditional_attention,
+from docnmt.functional import build_tree, conditional_attention, hierarchical_conditional_attention, keep_top_t
+from docnmt.functional.conditional import (
     conditional_attention_step,
-    hierarchical_conditional_attention,
-    keep_top_t,
+    select,
+    selective_attention,
+    selective_attention_step,
 )
-from docnmt.functional.conditional import select, selective_attention, selective_attention_step
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.tree import cumulative_keys
+from docnmt.functional.tree import SentenceTree, cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import ConditionalAttention, EarlierSentences, Source2Token, SummaryAttention
 from docnmt.modules.positions import WordDropout
 
-BACKENDS = ["dense", "padded", "dispatch"]
+BACKENDS = ["dense", "dispatch"]
 POLICIES: list[tuple[bool, dict[str, Any]]] = [
     (False, {}),
     (False, {"visible": "earlier"}),
@@ -119,15 +117,13 @@ def test_with_the_own_sentence_the_key_of_an_empty_one_may_hold_anything(over_tr
         assert_same([rows], [found[0][0]])
 
 
-def test_lists_of_words_have_no_gradient() -> None:
+def test_lists_of_words_are_read_as_the_equation_says() -> None:
     layout = DocumentLayout.from_lengths([[3, 0, 2, 4], [2, 2]])
     x = random_inputs(layout, layout, layout.num_sentences, 0)
     queries, keys, policy = Queries(x.q, x.sentence_q, layout), keys_of(x, layout, None), SelectionPolicy(2)
     with torch.no_grad():
-        listed, padded = (selective_attention(queries, keys, policy, each) for each in ("listed", "padded"))
-    assert_same([listed], [padded])
-    with pytest.raises(ValueError, match="no gradient"):
-        selective_attention(queries, keys, policy, "listed")
+        dense, listed = (selective_attention(queries, keys, policy, listed=listed) for listed in (False, True))
+    assert_same([listed], [dense])
 
 
 def test_long_documents_with_the_own_sentence() -> None:
@@ -146,10 +142,10 @@ def test_long_documents_with_the_own_sentence() -> None:
             x,
         )
 
-    assert_same(run(3, "padded"), run(3, "dispatch"))
-    assert_same(run(12, "padded"), run(12, "dispatch"))
-    assert_same(run(12, "padded"), run(12, "padded", False))
-    assert not torch.allclose(run(3, "padded")[0], run(3, "padded", False)[0])
+    assert_same(run(3, "dense"), run(3, "dispatch"))
+    assert_same(run(12, "dense"), run(12, "dispatch"))
+    assert_same(run(12, "dense"), run(12, "dense", False))
+    assert not torch.allclose(run(3, "dense")[0], run(3, "dense", False)[0])
 
 
 def test_the_own_sentence_is_read_where_it_is_least_relevant() -> None:

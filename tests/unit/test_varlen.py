@@ -17,12 +17,12 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from varlen_emulation import EMULATED, pretend
 
-from docnmt.functional import build_tree, conditional_attention, packed_attention
+from docnmt.functional import build_tree, conditional_attention
 from docnmt.functional import packed as costs
 from docnmt.functional import packed as varlen
 from docnmt.functional import varlen as varlen_plan
-from docnmt.functional.conditional import dense_attention, select
-from docnmt.functional.packed import FLASH, Sequences, takes_varlen, varlen_packed_attention
+from docnmt.functional.conditional import select
+from docnmt.functional.packed import FLASH, Sequences, packed_attention, takes_varlen, varlen_packed_attention
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.varlen import heads_at_once, plan_varlen, suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
@@ -55,7 +55,7 @@ def read(
 
 
 def same_as_the_equation(policy: SelectionPolicy, queries: DocumentLayout, keys: DocumentLayout, *, tree: bool) -> None:
-    expected = read(dense_attention, policy, queries, keys, tree=tree)
+    expected = read(reference.attend_dense, policy, queries, keys, tree=tree)
     reference.assert_same(read(emulated, policy, queries, keys, tree=tree), expected)
 
 
@@ -304,7 +304,7 @@ def test_the_gradient_without_the_relevance_would_be_another() -> None:
 
     calls = EMULATED._replace(backward=unaware)
     wrong = read(lambda q, k, s: varlen_attention(q, k, s, calls), SelectionPolicy(2), LAYOUT, LAYOUT, tree=False)
-    right = read(dense_attention, SelectionPolicy(2), LAYOUT, LAYOUT, tree=False)
+    right = read(reference.attend_dense, SelectionPolicy(2), LAYOUT, LAYOUT, tree=False)
     errors = [float((a - b).abs().max()) for a, b in itertools.islice(zip(wrong, right, strict=True), 4)]
     assert errors[0] < 1e-12
     assert min(errors[1:]) > 0.01

@@ -14,8 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from docnmt.core.batch import IGNORE
 from docnmt.core.formality import AddressRule, Form
 from docnmt.core.training.config import CrossEntropyConfig, FormChoiceConfig, LabelSmoothedCrossEntropyConfig
-from docnmt.functional import chunked_cross_entropy
-from docnmt.functional.loss import CopiedFeatures, counted_labels
+from docnmt.functional.loss import CopiedFeatures, chunked_cross_entropy, counted_labels
 from docnmt.runtime.system import UserError
 
 # The interface of criteria that training uses.

@@ -50,7 +50,8 @@ def takes_choice(queries: Tensor, sentences: Tensor, t: int) -> bool:
 
 def takes_chosen(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether `chosen_attention` computes with these (rows, h, d)."""
-    return takes_kernels(q, k, v) and q.shape[-1] in WIDTHS and v.shape[-1] == q.shape[-1]
+    fits = q.dtype == k.dtype == v.dtype and q.shape[-1] in WIDTHS and v.shape[-1] == q.shape[-1]
+    return fits and takes_kernels(q, k, v) and q.numel() > 0 and k.numel() > 0
 
 
 _used = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import torch
 import triton
@@ -10,7 +10,6 @@ import triton.language as tl
 from torch import Tensor
 
 from docnmt.functional.dispatch import Assignments
-from docnmt.functional.loss import PassContext
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout, Spans
 
@@ -203,16 +202,10 @@ def chosen_attention(
     return out
 
 
-class _ChosenContext(PassContext, Protocol):
-    """What the passes of `_Chosen` share."""
-
-    plan: tuple[Tensor, ...]
-
-
 class _Chosen(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: _ChosenContext, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
         selection: Selection, sentences: Spans,
     ) -> Tensor:  # fmt: skip
         """The output (Tq, h, d)."""
@@ -239,7 +232,7 @@ class _Chosen(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: _ChosenContext, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of q, k, v, sentence_q and sentence_k."""
         q, k, v, sentence_q, sentence_k, out, near, level, alone = ctx.saved_tensors
         order, begin, offsets, kept = ctx.plan
@@ -439,17 +432,10 @@ def short_attention(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Sp
     return out
 
 
-class _ShortContext(PassContext, Protocol):
-    """What the passes of `_Short` share."""
-
-    spans: tuple[Spans, Spans]
-    causal: bool
-
-
 class _Short(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: _ShortContext, q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, causal: bool
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, causal: bool
     ) -> Tensor:
         """The output (Tq, h, d)."""
         q, k, v = (x if x.stride(2) == 1 else x.contiguous() for x in (q, k, v))
@@ -477,7 +463,7 @@ class _Short(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: _ShortContext, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of q, k and v."""
         q, k, v, out, lse = ctx.saved_tensors
         q_spans, k_spans = ctx.spans

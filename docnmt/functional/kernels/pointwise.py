@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from docnmt.functional.loss import PassContext
 from docnmt.runtime.device import next_seed
 
 # Bias and activation of a feed-forward block in one kernel; its backward pass also adds up the bias's gradient.
@@ -32,15 +31,9 @@ def bias_activation(product: Tensor, bias: Tensor, activation: str) -> Tensor:
     return out
 
 
-class _BiasActivationContext(PassContext, Protocol):
-    """What the passes of `_BiasActivation` share."""
-
-    kind: int
-
-
 class _BiasActivation(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: _BiasActivationContext, product: Tensor, bias: Tensor, kind: int) -> Tensor:
+    def forward(ctx: Any, product: Tensor, bias: Tensor, kind: int) -> Tensor:
         """(T, F)."""
         product = product.contiguous()
         rows, columns = product.shape
@@ -54,7 +47,7 @@ class _BiasActivation(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: _BiasActivationContext, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of product and bias."""
         kept, bias = ctx.saved_tensors
         grad = grad.contiguous()
@@ -171,20 +164,10 @@ def residual_norm(
     return total, normed
 
 
-class _ResidualNormContext(PassContext, Protocol):
-    """What the passes of `_ResidualNorm` share."""
-
-    numbers: tuple[float, int | Tensor]
-    types: tuple[torch.dtype, torch.dtype | None]
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Whether a gradient that there is none of is 0 instead of None."""
-
-
 class _ResidualNorm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: _ResidualNormContext, x: Tensor, added: Tensor | None, gain: Tensor | None, shift: Tensor | None,
+        ctx: Any, x: Tensor, added: Tensor | None, gain: Tensor | None, shift: Tensor | None,
         dropout: float, eps: float, seed: int | Tensor, kind: torch.dtype, read: torch.dtype,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """Sum and norm."""
@@ -226,7 +209,7 @@ class _ResidualNorm(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(
-        ctx: _ResidualNormContext, d_total: Tensor | None, d_normed: Tensor | None
+        ctx: Any, d_total: Tensor | None, d_normed: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         """Gradients of x, added, gain and shift."""
         total, gain, statistics = ctx.saved_tensors
