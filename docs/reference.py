@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 API = {
     "docnmt.apps.commands.translator": "Trained models in Python",
     "docnmt.plugin": "What plug-ins build on",
+    "docnmt.testing": "Checks for plug-ins' tests",
     "docnmt.core.units": "What a model reads at once",
     "docnmt.layout": "How a row is divided",
     "docnmt.core.batch": "Batches",

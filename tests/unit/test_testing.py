@@ -1,0 +1,121 @@
+"""docnmt.testing: every built-in component passes its check, and what is wrong does not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import plugins  # noqa: F401  registers them
+import pytest
+import torch
+from torch import Tensor
+
+from docnmt.core.models.config import TransformerConfig
+from docnmt.modules.attention import CrossAttention, SelfAttention
+from docnmt.modules.layers import FeedForward, Reads, Sublayer
+from docnmt.registry import METRICS, MODELS, register_metric
+from docnmt.testing import check_kind, check_metric, check_model, check_sublayer
+
+ARCHITECTURES = [name for name in MODELS.names() if issubclass(MODELS.config(name) or object, TransformerConfig)]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_architecture_does_what_models_must(arch: str) -> None:
+    check_model(arch)
+
+
+@pytest.mark.parametrize(("arch", "options"), [
+    ("concat_transformer", {"source_context": 2, "target_window": 3}),
+    ("hier_cond_transformer", {"merge": "source2token"}),
+    ("cond_transformer", {"target_context": "conditional", "attention": "linear"}),
+])  # fmt: skip
+def test_options_are_the_models(arch: str, options: dict[str, Any]) -> None:
+    check_model(arch, **options)
+
+
+def test_what_cannot_be_checked_is_refused() -> None:
+    with pytest.raises(ValueError, match="inferlite"):
+        check_model("inferlite")
+    with pytest.raises(ValueError, match="heads"):
+        check_model("transformer", heads=3)
+    with pytest.raises(ValueError, match="nothing"):
+        check_kind("nothing")
+
+
+@pytest.mark.parametrize("sublayer", [
+    SelfAttention(d_model=32, heads=2, d_head=16, causal=True),
+    CrossAttention(d_model=32, heads=2, d_head=16),
+    FeedForward(d_model=32, d_inner=8, activation="relu"),
+])  # fmt: skip
+def test_sublayers(sublayer: Sublayer) -> None:
+    check_sublayer(sublayer)
+
+
+class Ahead(FeedForward):
+    """It reads the next token."""
+
+    def forward(self, x: Tensor, reads: Reads | None = None) -> Tensor:
+        return super().forward(x.roll(-1, 0))
+
+
+class Otherwise(FeedForward):
+    """Its step computes something else."""
+
+    def step(self, x: Tensor, *rest: object) -> Tensor:
+        return 2 * super().forward(x)
+
+
+@pytest.mark.parametrize(("kind", "said"), [(Ahead, "causal"), (Otherwise, "step 0")])
+def test_wrong_sublayers_are_found(kind: type[FeedForward], said: str) -> None:
+    torch.manual_seed(0)
+    with pytest.raises(AssertionError, match=said):
+        check_sublayer(kind(d_model=32, d_inner=8, activation="relu"))
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_every_metric_does_what_metrics_must(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_metric(name)
+
+
+@pytest.fixture
+def metric() -> Iterator[Any]:
+    """The share of the references' lines that are there, not registered yet; afterwards it is gone."""
+
+    class Same:
+        signature = "same"
+
+        def __init__(self, tokenize: str, references: list[list[str]]) -> None:
+            self.references = references[0]
+
+        def counts(self, lines: list[str]) -> np.ndarray:
+            return np.array([[line == right, 1.0] for line, right in zip(lines, self.references, strict=True)])
+
+        def score(self, sums: np.ndarray) -> float:
+            return float(100 * sums[0] / sums[1])
+
+    yield Same
+    METRICS._entries.pop("same_lines", None)
+
+
+def test_a_metric_of_a_plugin(metric: Any) -> None:
+    register_metric("same_lines")(metric)
+    check_metric("same_lines")
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"signature": ""}, "signature"),
+    ({"score": lambda self, sums: float(-sums[0])}, "lower_is_better"),
+])  # fmt: skip
+def test_wrong_metrics_are_found(metric: Any, change: dict[str, Any], said: str) -> None:
+    register_metric("same_lines")(type("Wrong", (metric,), change))
+    with pytest.raises(AssertionError, match=said):
+        check_metric("same_lines")
+
+
+def test_a_wrong_kind_is_found() -> None:
+    with pytest.raises(AssertionError, match="no text"):
+        check_kind("txt", b"\n")
