@@ -15,7 +15,7 @@ import sample_documents
 import small_system
 import torch
 
-from docnmt.apps.commands import translate as documents
+from docnmt.apps.commands import translating
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translate import DocumentModel
 from docnmt.apps.documents.kinds import read
@@ -231,10 +231,10 @@ def test_models_that_know_levels_get_them(known: int, monkeypatch: pytest.Monkey
     assert restored.known_levels == known
     seen: list[ParallelCorpus] = []
     monkeypatch.setattr(
-        documents, "translate_corpus", lambda models, task, corpus, *rest, **more: seen.append(corpus) or ()
+        translating, "translate_corpus", lambda models, task, corpus, *rest, **more: seen.append(corpus) or ()
     )
     loaded = LoadedModels((), (small_system.model(),), restored)
-    model = DocumentModel(loaded, None, None, GenerationConfig(), BeamSearchConfig())
+    model = DocumentModel(translating.Translating(loaded, GenerationConfig(), BeamSearchConfig()))
     found = sample_documents.document("md", "# A\n\none. Two.\n\n- x\n- y\n\n## B\n\nthree\n")
     sentences = [SegmentSentence(each.text, None, each.units) for each in found.segments]
     assert list(model(sentences)) == []

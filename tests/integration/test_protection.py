@@ -17,9 +17,9 @@ from starlette.testclient import TestClient
 
 import docnmt
 from docnmt.apps.commands.models import load_models
+from docnmt.apps.commands.translating import Translating
 from docnmt.apps.options import ModelsConfig, ServeConfig
 from docnmt.apps.serve.routes import build
-from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service
 from docnmt.cli.translate import main as translate_command
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
@@ -47,7 +47,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(path: Path, **options: Any) -> TestClient:
     """A service in this process, which translates as docnmt-translate does."""
     loaded = load_models(ModelsConfig(str(path), device="cpu"))
-    models = Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2, max_len_a=1, max_len_b=2))
+    models = Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2, max_len_a=1, max_len_b=2))
     return TestClient(build(Service(models, ServeConfig(**options)), token=None), base_url="http://127.0.0.1")
 
 

@@ -20,13 +20,13 @@ from served import Served, serve
 from starlette.testclient import TestClient
 
 from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.translating import Translating
 from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve import kept as glossaries
 from docnmt.apps.serve import requests as registers
 from docnmt.apps.serve.forms import instructed, prompted
 from docnmt.apps.serve.http import Refused
 from docnmt.apps.serve.routes import build
-from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service
 from docnmt.cli.translate import main as translate_command
 from docnmt.core.data_options import DocumentTranslationConfig
@@ -233,7 +233,7 @@ ARCHITECTURES = [
 def test_what_is_read_and_not_returned_is_part_of_the_document(arch: str, options: dict[str, Any]) -> None:
     """For models that read translations, and for those that do not, for which it is not written."""
     model, task, search = small_system.model(arch, **options), small_system.task(), BeamSearchConfig(beam=2)
-    client = started(Models(LoadedModels((Path("m"),), (model,), task), GenerationConfig(), search))
+    client = started(Translating(LoadedModels((Path("m"),), (model,), task), GenerationConfig(), search))
     before, texts = ["the cat.", "a dog sees it."], ["it walks.", "the old tree."]
     given = ["the river", None, None, None]
     messages = [{"role": "user", "content": before[0]}, {"role": "assistant", "content": given[0]}]
@@ -249,7 +249,7 @@ def test_what_is_read_and_not_returned_is_part_of_the_document(arch: str, option
     client.service.worker.stop()
 
 
-def started(models: Models, token: str | None = None, **options: Any) -> Any:
+def started(models: Translating, token: str | None = None, **options: Any) -> Any:
     """A client of the application itself; `service` is what it asks."""
     service = Service(models, ServeConfig(**options))
     client = TestClient(build(service, token=token), base_url="http://localhost", raise_server_exceptions=False)
@@ -258,15 +258,15 @@ def started(models: Models, token: str | None = None, **options: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def small() -> Models:
-    return Models(
+def small() -> Translating:
+    return Translating(
         LoadedModels((Path("m"),), (small_system.model(),), small_system.task()), GenerationConfig(),
         BeamSearchConfig(beam=2),
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def open_client(small: Models) -> Iterator[Any]:
+def open_client(small: Translating) -> Iterator[Any]:
     client = started(small, max_body=20_000, max_request_tokens=200)
     yield client
     client.service.worker.stop()
@@ -363,7 +363,7 @@ def test_a_term_is_no_line_break(open_client: Any) -> None:
 def test_what_is_known_has_the_limits_of_what_is_translated() -> None:
     model = small_system.model("cond_transformer_tiny", target_context="conditional")
     loaded = LoadedModels((Path("m"),), (model,), small_system.task())
-    used = Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
+    used = Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
     client = started(used, max_request_tokens=60, max_sentence_tokens=40)
     for words, status in ((30, 200), (50, 413), (70, 413)):
         chat = [("user", "a dog."), ("assistant", "cat " * words), ("user", "a cat.")]
@@ -375,7 +375,7 @@ def test_what_is_known_has_the_limits_of_what_is_translated() -> None:
     client.service.worker.stop()
 
 
-def test_glossaries_name_fields_and_no_options(small: Models, open_client: Any) -> None:
+def test_glossaries_name_fields_and_no_options(small: Translating, open_client: Any) -> None:
     asked = {"glossary": {"a": "\u4e16"}}
     assert open_client.post("/sessions", json=asked).json()["error"]["message"].startswith("glossary: ")
     answer = open_client.post("/v2/glossaries", json={**GLOSSARY, "entries": "a\t\u4e16"})
@@ -405,7 +405,7 @@ def test_a_pdf_is_refused_with_advice_in_every_form(open_client: Any) -> None:
     assert all("convert it" in each.text and "?kind=" not in each.text for each in (own, kind, deepl, libre))
 
 
-def test_an_error_in_a_stream_of_events_is_told(small: Models) -> None:
+def test_an_error_in_a_stream_of_events_is_told(small: Translating) -> None:
     client = started(small, request_timeout=0.2)
     messages = [{"role": "user", "content": "\n".join(line for text in small_system.text(150, 20) for line in text)}]
     answer = client.post("/v1/chat/completions", json={"messages": messages, "stream": True})
@@ -415,7 +415,7 @@ def test_an_error_in_a_stream_of_events_is_told(small: Models) -> None:
     client.service.worker.stop()
 
 
-def test_keys_where_there_is_a_token(small: Models) -> None:
+def test_keys_where_there_is_a_token(small: Translating) -> None:
     client = started(small, token=TOKEN)
 
     def status(path: str, key: str = "", scheme: str = "Bearer", **sent: Any) -> int:
@@ -464,7 +464,7 @@ def test_sentences_of_a_script_without_spaces_are_joined_by_nothing_in_every_for
     task = DocumentTranslation(DocumentTranslationConfig(), languages=("zh", "ja"), tokenizers=(tokenizer, tokenizer))
     path = small_system.save(tmp_path / "m.safetensors", of=task)
     model = small_system.model(of=task)
-    client = started(Models(LoadedModels((path,), (model,), task), GenerationConfig(), BeamSearchConfig(beam=2)))
+    client = started(Translating(LoadedModels((path,), (model,), task), GenerationConfig(), BeamSearchConfig(beam=2)))
 
     def translated(text: str) -> list[str]:
         """In each form of request; a stream of the last one, too."""
@@ -558,7 +558,7 @@ def test_libretranslates_words_in_each_of_its_forms(
         assert (answer.status_code, answer.json()) == (400, {"error": words})
 
 
-def test_libretranslates_words_of_files_and_keys(small: Models) -> None:
+def test_libretranslates_words_of_files_and_keys(small: Translating) -> None:
     client = started(small, token=TOKEN)
     file, fields = {"file": ("a.txt", b"A dog.")}, {"source": "en", "target": "de", "api_key": TOKEN}
     for form, files, words in (

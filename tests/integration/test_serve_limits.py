@@ -19,13 +19,13 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from starlette.testclient import TestClient
 
 from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.translating import Translating
 from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http import Refused, client_of
 from docnmt.apps.serve.kept import FileJob, Store
 from docnmt.apps.serve.routes import build
-from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import PAIRS, Service, SharedModel
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
@@ -33,13 +33,13 @@ Start = Callable[..., TestClient]
 
 
 @pytest.fixture(scope="module")
-def models() -> Models:
+def models() -> Translating:
     loaded = LoadedModels((Path("m"),), (small_system.model(),), small_system.task())
-    return Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
+    return Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
 
 
 @pytest.fixture
-def start(models: Models) -> Iterator[Start]:
+def start(models: Translating) -> Iterator[Start]:
     services = []
 
     def begin(token: str | None = None, **options: Any) -> TestClient:
@@ -311,7 +311,7 @@ def test_large_requests_are_read_beside_the_event_loop(
     assert [name.partition("_")[0] for name in threads] == ["asyncio"]  # of the pool of asyncio.to_thread
 
 
-def test_pairs_are_aligned_a_few_at_a_time(start: Start, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_are_aligned_a_few_at_a_time(start: Start, models: Translating, monkeypatch: pytest.MonkeyPatch) -> None:
     service = start().service  # type: ignore[attr-defined]
     pairs = [(line, line) for document in small_system.text(5, 4) for line in document]
     expected = [*map(beginnings, aligned(read_pairs(models.loaded.models[0], models.loaded.task, pairs)))]

@@ -20,9 +20,9 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from test_serve_forms import ARCHITECTURES, started
 
 from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.translating import Translating
 from docnmt.apps.serve import routes as sessions
 from docnmt.apps.serve.kept import OpenSessions, SessionSegment
-from docnmt.apps.serve.search import Models
 from docnmt.core.search import scheduler as group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.scheduler import Ensemble
@@ -31,10 +31,10 @@ from docnmt.core.search.translate import translate_corpus
 SOURCE = ["the cat.", "a dog sees it.", "it walks.", "the old tree.", "he sleeps."]
 
 
-def models(arch: str = "transformer_tiny", **options: Any) -> Models:
+def models(arch: str = "transformer_tiny", **options: Any) -> Translating:
     model = small_system.model(arch, **options)
     loaded = LoadedModels((Path("m"),), (model,), small_system.task())
-    return Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
+    return Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
 
 
 @pytest.fixture(scope="module")

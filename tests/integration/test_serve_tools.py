@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from test_serve_forms import started
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.serve.search import Models
+from docnmt.apps.commands.translating import Translating
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
 KEY = {"Authorization": "DeepL-Auth-Key any"}
@@ -23,7 +23,7 @@ TEXT = "The dog sees. A cat finds it."
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     loaded = LoadedModels((Path("m"),), (small_system.model("hier_cond_transformer_tiny"),), small_system.task())
-    found = started(Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2)))
+    found = started(Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2)))
     yield found
     found.service.worker.stop()
 

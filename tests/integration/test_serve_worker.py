@@ -17,8 +17,9 @@ import small_system
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 
 from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.translating import Translating
 from docnmt.apps.explain.explain import explain_translations
-from docnmt.apps.serve.search import Models, Order, Worker
+from docnmt.apps.serve.search import Order, Worker
 from docnmt.core.corpus import TextArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.core.search.translate import translate_corpus
@@ -29,7 +30,7 @@ from docnmt.runtime.system import UserError
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     loaded = LoadedModels((Path("m"),), (small_system.model("hier_cond_transformer_tiny"),), small_system.task())
-    started = Worker(Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2)))
+    started = Worker(Translating(loaded, GenerationConfig(), BeamSearchConfig(beam=2)))
     yield started
     started.stop()
 
@@ -72,7 +73,7 @@ def test_samples_with_a_memory_are_those_of_the_command() -> None:
     options, texts = GenerationConfig(generator="sampling"), small_system.text(4, 4, seed=4)
     lines = [line for document in texts for line in document]
     memory = TranslationMemory(replace(small_system.corpus(texts), references=[TextArray.from_lines(lines)]), count=2)
-    started = Worker(Models(LoadedModels((Path("m"),), (model,), task), options, search, memory=memory))
+    started = Worker(Translating(LoadedModels((Path("m"),), (model,), task), options, search, memory=memory))
     try:
         how, found, _ = together(started, [Client(DOCUMENTS[0])])[0]
     finally:
@@ -126,7 +127,7 @@ def test_a_fault_of_an_explanation_is_one_requests_alone(worker: Worker, monkeyp
             raise RuntimeError("not to be explained")
         return explain_translations(models, task, corpus, *words, **more)
 
-    monkeypatch.setattr("docnmt.apps.serve.search.explain_translations", explained)
+    monkeypatch.setattr("docnmt.apps.commands.translating.explain_translations", explained)
     others = [Client(documents, explain=number == 1) for number, documents in enumerate(DOCUMENTS)]
     (how, found, _), *ends = together(worker, [wrong, *others])
     assert (how, found) == ("failed", alone[0][1])

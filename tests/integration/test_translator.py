@@ -465,3 +465,39 @@ def test_a_model_card_has_what_its_reader_needs(folder: Path, tmp_path: Path, ca
     assert again["run"].max_update == 1
     (where / "README.md").write_text(card, encoding="utf-8")  # beside the checkpoints it disturbs nothing
     assert docnmt.train(folder / "data", save_dir=where, arch="transformer_tiny", max_update=2, lr=0.002, **sizes).best
+
+
+@pytest.mark.parametrize("arch", ["cond_transformer", "transformer"])
+def test_a_context_is_the_beginning_of_the_document_and_not_returned(arch: str, tmp_path: Path) -> None:
+    more = {"target_context": "conditional"} if arch == "cond_transformer" else {}
+    model = docnmt.load(small_system.save(tmp_path / "m.safetensors", f"{arch}_tiny", **more))
+    before, own = DOCUMENTS[0][:2], DOCUMENTS[0][2:]
+    whole = model.translate([*before, *own], **BRIEF)
+    assert_same(model.translate(own, context=before, **BRIEF), whole[2:])
+    known = model.translate([*before, *own], given=["kept", None, *[None] * len(own)], **BRIEF)
+    assert_same(model.translate(own, context=[(before[0], "kept"), before[1]], **BRIEF), known[2:])
+    pair = model.translate([own, DOCUMENTS[1]], context=[before, None], **BRIEF)
+    assert_same(pair[0], whole[2:])
+    assert_same(pair[1], model.translate(DOCUMENTS[1], **BRIEF))
+    assert_same(model.translate("One two. Three.", context="", **BRIEF), model.translate("One two. Three.", **BRIEF))
+
+
+def test_a_context_in_a_document_with_units_is_a_unit_of_its_own(model: docnmt.Translator) -> None:
+    before, own = DOCUMENTS[0][:1], DOCUMENTS[0][1:]
+    nested = docnmt.Document.nested([before, own])
+    assert_same(
+        model.translate(docnmt.Document.nested([own]), context=before, **BRIEF), model.translate(nested, **BRIEF)[1:]
+    )
+
+
+@pytest.mark.parametrize(("context", "message"), [
+    (3, "context: expected a list, got int"),
+    ([3], "context: sentence 0: expected a text"),
+    ([("one",)], "context: sentence 0: expected a text"),
+    ([("one", 3)], "context: sentence 0"),
+])  # fmt: skip
+def test_a_context_of_another_shape_is_refused(model: docnmt.Translator, context: object, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        model.translate(["one"], context=context)
+    with pytest.raises(UserError, match="context: expected one for each of 2 documents, got 1"):
+        model.translate([["one"], ["two"]], context=["one"])

@@ -12,10 +12,10 @@ import torch
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.output import with_alignments
+from docnmt.apps.commands.translating import Translating
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus, TokenArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.registry import MODELS
 
@@ -43,9 +43,10 @@ def test_words_are_aligned_to_where_they_come_from() -> None:
     lines = [" ".join(rng.sample(small_system.WORDS, k=rng.randint(2, 6))) for _ in range(60)]
     corpus = ParallelCorpus.from_lines([lines[:30], lines[30:]], tokenizer)
     options, search = GenerationConfig(), BeamSearchConfig(beam=2, nbest=2)
-    found = translate_corpus([model], task, corpus, options, search)
+    translating = Translating(loaded, options, search)
+    found = translating.results(corpus)
     right = words = 0
-    for result, (pairs, other) in with_alignments(loaded, corpus, found):
+    for result, (pairs, other) in with_alignments(translating.aligned, corpus, found):
         source = lines[result.number].split()
         assert all(i < len(source) and j < len(result.nbest[1].text.split()) for i, j in other)
         if result.text == backwards(lines[result.number]):

@@ -14,13 +14,12 @@ from typing import Any, TextIO
 import msgspec
 import numpy as np
 
-from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models, open_memory
+from docnmt.apps.commands.models import LoadedModels, check_vocabulary
 from docnmt.apps.commands.output import (
     Aligned,
     Limited,
     Speed,
     check_explain,
-    explained,
     lines,
     pharaoh,
     progress_of,
@@ -29,6 +28,7 @@ from docnmt.apps.commands.output import (
     write_explained,
     write_lines,
 )
+from docnmt.apps.commands.translating import Given, Translating
 from docnmt.apps.options import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus, TextArray
 from docnmt.core.scoring.config import ReportConfig
@@ -37,7 +37,6 @@ from docnmt.core.scoring.report import TranslationReport, check_wanted, problems
 from docnmt.core.scoring.text_files import HYPOTHESES, SCORES, LineLayout, records_beside, training_doubt
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.scheduler import first_of_documents
-from docnmt.core.search.translate import translate_corpus
 from docnmt.options import to_dict
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.progress import how_many
@@ -111,7 +110,8 @@ def generate(
     """
     out = sys.stdout if out is None else out
     _check_places(config, wanted.plot)
-    loaded = load_models(models)
+    translating = Translating.open(models, memory, options, search)
+    loaded = translating.loaded
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
     if config.gen_first is not None:
@@ -119,29 +119,28 @@ def generate(
     given = _given(corpus, config)
     if options.formality == "given" and given is None:
         raise UsageError("--formality given: no translations are given; give --prefix-references SHARE, too")
-    corpus = loaded.told(corpus, options.formality, given)
+    corpus = translating.told(corpus, given)
     rest = Rest.of(corpus, given)
     references = [rest.texts(each) for each in corpus.references]
     scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0
     score = _scoring(loaded, rest, config, wanted, references if scored else [])
-    window = models.context_window
-    read: dict[str, Any] = {"given": given, "memory": open_memory(memory, loaded), "context_window": window}
-    found, speed = _translate(loaded, corpus, options, search, read, config, None if config.quiet else out)
+    aligned, speed = _translate(translating, corpus, given, config, None if config.quiet else out)
     if ranks.rank():
         return
-    results = [result for result, _ in found]
+    results = [result for result, _ in aligned]
     texts = [result.text for result in results]
     report = score(texts)
     if report is not None:
         _say(report, config, corpus, out)
     print(speed, file=sys.stderr)
     if config.results_path is not None:
-        parts = {"context_window": window, "memory": to_dict(memory)}
+        parts = {"context_window": models.context_window, "memory": to_dict(memory)}
         parts |= {"generation": to_dict(options), "search": to_dict(search)}
         content = _content(loaded, config, report, speed, parts)
-        _write(config, Path(config.results_path), rest, texts, [pharaoh(each[0]) for _, each in found if each], content)
+        words = [pharaoh(pairs[0]) for _, pairs in aligned if pairs]
+        _write(config, Path(config.results_path), rest, texts, words, content)
     if config.explain is not None:  # last: it takes long, and earlier results are kept if it fails
-        write_explained(config.explain, loaded, explained(loaded, corpus, results, **read))
+        write_explained(config.explain, loaded, translating.explained(corpus, results, given))
 
 
 def _say(report: TranslationReport, config: GenerateConfig, corpus: ParallelCorpus, out: TextIO) -> None:
@@ -237,32 +236,25 @@ def _scoring(
 
 
 def _translate(
-    loaded: LoadedModels,
-    corpus: ParallelCorpus,
-    options: GenerationConfig,
-    search: SearchConfig,
-    read: dict[str, Any],
-    config: GenerateConfig,
-    out: TextIO | None,
+    translating: Translating, corpus: ParallelCorpus, given: Given, config: GenerateConfig, out: TextIO | None
 ) -> tuple[list[Aligned], Speed]:
     """Translate and print; return all translations, and the speed."""
-    kept: list[Aligned] = []
+    aligned: list[Aligned] = []
     limited = Limited()
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
-        found = translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read)
-        found = limited.counted(found, lambda number: f"H-{number}")
-        asked = config.print_alignment and not ranks.rank()  # the others print nothing
-        for result, aligned in with_alignments(loaded, corpus, found, wanted=asked):
-            kept.append((result, aligned))
+        results = limited.counted(translating.results(corpus, given, progress=progress), lambda number: f"H-{number}")
+        wanted = config.print_alignment and not ranks.rank()  # the others print nothing
+        for result, pairs in with_alignments(translating.aligned, corpus, results, wanted=wanted):
+            aligned.append((result, pairs))
             if out is not None:
                 reference = corpus.references[0][result.number] if corpus.references else ""
-                words = [pharaoh(pairs) for pairs in aligned]
+                words = [pharaoh(each) for each in pairs]
                 print(*lines(result, corpus.source_text[result.number], reference or None, words), sep="\n", file=out)
     if not ranks.rank():
         limited.note()
-    tokens = sum(len(result.nbest[0].pieces) + 1 for result, _ in kept)
-    return kept, Speed(time.perf_counter() - start, len(kept), tokens)
+    tokens = sum(len(result.nbest[0].pieces) + 1 for result, _ in aligned)
+    return aligned, Speed(time.perf_counter() - start, len(aligned), tokens)
 
 
 def _check_places(config: GenerateConfig, plot: str | None) -> None:

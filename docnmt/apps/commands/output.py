@@ -6,24 +6,21 @@ import contextlib
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, islice, pairwise
+from dataclasses import dataclass
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
-
-import numpy as np
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.search.scheduler import source_lengths
-from docnmt.core.search.translate import SentenceResult, Translation
-from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.core.search.translate import SentenceResult
 from docnmt.runtime.languages import joined
 from docnmt.runtime.progress import Progress, how_many
 from docnmt.runtime.system import check_new, printable
 
 if TYPE_CHECKING:
-    from docnmt.apps.explain.attention import Span
+    from docnmt.apps.explain.attention import AlignedPiece, Span
     from docnmt.apps.explain.page import ExplainedSentence
 
 
@@ -41,47 +38,6 @@ def check_explain(name: str | None, *, overwrite: bool) -> None:
 
         check_suffix(Path(name))
         check_new(Path(name), overwrite=overwrite)
-
-
-def explained(
-    loaded: LoadedModels,
-    corpus: ParallelCorpus,
-    results: Iterable[SentenceResult],
-    *,
-    given: Sequence[str | None] | None,
-    memory: TranslationMemory | None,
-    context_window: int | None,
-) -> list[list[ExplainedSentence]]:
-    """Return the documents of a corpus, each sentence with its best translation and the context read for it.
-
-    Args:
-        results: of all searched sentences. given, memory, context_window: the arguments of `translate_corpus`.
-    """
-    from docnmt.apps.explain.explain import explain_translations
-    from docnmt.apps.explain.page import ExplainedSentence
-
-    found = {result.number: result.nbest[0] for result in results}
-    tokenizer = loaded.task.target_tokenizer
-    translations = [
-        found[n] if n in found else Translation.of_given((given or ())[n] or "", tokenizer)
-        for n in range(corpus.num_sentences)
-    ]
-    offsets = corpus.document_offsets
-    explanations = explain_translations(
-        loaded.models,
-        loaded.task,
-        corpus,
-        [each.pieces for each in translations],
-        numbers=np.arange(corpus.num_sentences) - np.repeat(offsets[:-1], np.diff(offsets)),
-        given=given,
-        memory=memory,
-        context_window=context_window,
-    )
-    sentences = [
-        ExplainedSentence(source, replace(translation, explanation=explanation))
-        for source, translation, explanation in zip(corpus.source_text, translations, explanations, strict=True)
-    ]
-    return [sentences[begin:end] for begin, end in pairwise(offsets.tolist())]
 
 
 def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequence[ExplainedSentence]]) -> None:
@@ -198,24 +154,27 @@ Aligned = tuple[SentenceResult, list[list["Span"]]]
 
 
 def with_alignments(
-    loaded: LoadedModels, corpus: ParallelCorpus, found: Iterator[SentenceResult], *, wanted: bool = True
+    align: Callable[[Sequence[tuple[str, str]]], Sequence[Sequence[AlignedPiece]]],
+    corpus: ParallelCorpus,
+    results: Iterator[SentenceResult],
+    *,
+    wanted: bool = True,
 ) -> Iterator[Aligned]:
     """Yield results in the order of the corpus, each document when complete; if not `wanted`, at once and without.
 
-    A document's alignments depend on this document alone.
+    `align` is `Translating.aligned`; a document's alignments depend on this document alone.
     """
     if not wanted:
-        yield from ((result, []) for result in found)
+        yield from ((result, []) for result in results)
         return
-    from docnmt.apps.explain.attention import aligned, read_pairs, word_pairs
+    from docnmt.apps.explain.attention import word_pairs
 
     offsets = corpus.document_offsets.tolist()
-    for _, group in groupby(found, lambda result: bisect_right(offsets, result.number)):
-        results = list(group)
-        pairs = [(corpus.source_text[result.number], each.text) for result in results for each in result.nbest]
-        pieces = aligned(read_pairs(loaded.models[0], loaded.task, pairs))
-        words = (word_pairs(*pair, each) for pair, each in zip(pairs, pieces, strict=True))
-        yield from ((result, list(islice(words, len(result.nbest)))) for result in results)
+    for _, group in groupby(results, lambda result: bisect_right(offsets, result.number)):
+        document = list(group)
+        pairs = [(corpus.source_text[result.number], each.text) for result in document for each in result.nbest]
+        words = (word_pairs(*pair, pieces) for pair, pieces in zip(pairs, align(pairs), strict=True))
+        yield from ((result, list(islice(words, len(result.nbest)))) for result in document)
 
 
 def pharaoh(pairs: Iterable[Span]) -> str:

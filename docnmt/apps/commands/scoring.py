@@ -7,12 +7,12 @@ from itertools import accumulate, chain
 
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.commands.output import Limited, beginning, progress_of
-from docnmt.apps.options import ModelsConfig
+from docnmt.apps.commands.translating import Translating
+from docnmt.apps.options import MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate import translate_corpus
 from docnmt.runtime.progress import Progress
 from docnmt.runtime.system import UsageError, UserError
 
@@ -66,26 +66,19 @@ def answers(
     known = [translation if given else None for _, translation in chain.from_iterable(pairs)]
     if given and not any(known):
         raise UserError("--given-context: no context has a translation; expected some in the column tgt_context")
-    loaded = load_models(models)
+    translating = Translating.open(models, MemoryConfig(), options, search)
+    loaded = translating.loaded
     if given:
         loaded.note_unread("--given-context", options.formality)
     documents = [[source for source, _ in document] for document in pairs]
     corpus = ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer)
-    corpus = loaded.told(corpus, options.formality, known)
+    corpus = translating.told(corpus, known)
     lasts = {end - 1 for end in accumulate(map(len, documents))}
     with progress_of(corpus, None) as progress:
-        results = translate_corpus(
-            loaded.models,
-            loaded.task,
-            corpus,
-            options,
-            search,
-            given=known,
-            context_window=models.context_window,
-            progress=progress,
-        )
         limited = Limited()
-        results = limited.counted(results, lambda number: beginning(corpus.source_text[number]))
+        results = limited.counted(
+            translating.results(corpus, known, progress=progress), lambda number: beginning(corpus.source_text[number])
+        )
         texts = [result.text for result in results if result.number in lasts]
     limited.note()
     return texts

@@ -9,54 +9,39 @@ import os
 import select
 import stat
 import sys
-from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TextIO
+from typing import BinaryIO, TextIO
 
-from docnmt.apps.commands.models import LoadedModels, load_models, open_memory
 from docnmt.apps.commands.output import (
     Limited,
     aligned_lines,
     beginning,
     check_explain,
-    explained,
     progress_of,
     stream_progress,
     with_alignments,
     write_explained,
 )
+from docnmt.apps.commands.translating import ProtectedText, Translating
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
 from docnmt.apps.documents.projection import Span
-from docnmt.apps.documents.segments import DocumentFile, Segment
-from docnmt.apps.documents.sentences import (
-    SegmentPart,
-    SegmentSentence,
-    TranslateSentences,
-    accept,
-    between,
-    changing_text,
-    fixed_spans,
-    piece_by_piece,
-    pieces_of,
-    translated,
-)
-from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
+from docnmt.apps.documents.segments import DocumentFile
+from docnmt.apps.documents.sentences import SegmentSentence, changing_text, translated
+from docnmt.apps.explain.attention import beginnings
 from docnmt.apps.explain.page import ExplainedSentence
 from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.core.corpus import ParallelCorpus, Structure, StructureBuilder, UnknownText
+from docnmt.core.corpus import ParallelCorpus, StructureBuilder, UnknownText
 from docnmt.core.data_options import parse_columns
 from docnmt.core.formality import note_formless
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.models.encoder_decoder import TranslationTask
 from docnmt.core.read_corpus import kind_of_line, note_separators, separator
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.core.search.glossary import Glossary, opened_glossary
 from docnmt.core.search.scheduler import source_lengths
-from docnmt.core.search.translate import SentenceResult, Translation, translate_corpus
-from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.core.search.translate import SentenceResult
 from docnmt.core.split_sentences import RunningText, of_documents, of_sentences, of_table, splitter, whole_lines
 from docnmt.options import same_path
 from docnmt.runtime.languages import one_line
@@ -185,129 +170,6 @@ class StdinText:
             yield next(results).text if text is None else text
 
 
-#: A search for the translations of a corpus's sentences, some of which are given.
-Search = Callable[[ParallelCorpus, Sequence[str | None]], Iterator[SentenceResult]]
-
-
-class ProtectedText:
-    """Sentences whose placeholders, addresses, tags and the like come through as in documents.
-
-    The model reads them as they are. A sentence whose translation does not have all of them is translated again,
-    between them, with all other translations of its document given. A sentence of nothing else stays as it is.
-
-    Args:
-        given: for each sentence its translation, or None. on: False: nothing is protected.
-
-    Attributes:
-        given: the same, with the sentences that stay as they are. fixed: what is protected of each sentence.
-        whole: the numbers of the sentences that stay as they are.
-    """
-
-    def __init__(
-        self, corpus: ParallelCorpus, given: Sequence[str | None] | None, task: TranslationTask, *, on: bool = True
-    ) -> None:
-        self._corpus, self._task = corpus, task
-        self._known = [None] * corpus.num_sentences if given is None else list(given)
-        self.given: Sequence[str | None] | None = given
-        self.fixed: list[list[tuple[int, int]]] | None = None
-        self.whole: frozenset[int] = frozenset()
-        self._parts: dict[int, SegmentPart] = {}
-        if not on:
-            return
-        self.fixed = [fixed_spans(text) for text in corpus.source_text]
-        self._parts = {
-            number: SegmentPart(Segment(text), 0, len(text), fixed=self.fixed[number], number=number)
-            for number, text in enumerate(corpus.source_text)
-            if self.fixed[number] and self._known[number] is None
-        }
-        self.whole = frozenset(n for n, part in self._parts.items() if not pieces_of(part))
-        if self.whole:
-            self.given = [self._parts[n].source if n in self.whole else text for n, text in enumerate(self._known)]
-
-    def changing(self) -> ParallelCorpus:
-        """Return what translations may lose of the sentences: their text without what is protected, if anything is."""
-        if not self._parts:
-            return self._corpus
-        texts = [
-            " ".join(" ".join(between(text, self._parts[n].fixed)).split()) if n in self._parts else text
-            for n, text in enumerate(self._corpus.source_text)
-        ]
-        return ParallelCorpus.from_lines([[text for text in texts if text]], self._task.source_tokenizer)
-
-    def unchanged(self, number: int) -> Translation:
-        """Return the translation of a sentence that stays as it is."""
-        return Translation.of_given(self._parts[number].source, self._task.target_tokenizer)
-
-    def kept(self, number: int, translation: Translation) -> bool:
-        """Return whether all that is protected of a sentence is in its translation."""
-        return number not in self._parts or accept(self._parts[number], translation.text)
-
-    def again(self, lost: Sequence[int], found: Mapping[int, Translation]) -> tuple[ParallelCorpus, list[str | None]]:
-        """Return the documents of sentences that lost something, with these in pieces and all others given.
-
-        Args:
-            found: the translations of all sentences of these documents that were not given.
-        """
-        offsets, known = self._corpus.document_offsets.tolist(), self._known
-        documents: list[list[str]] = []
-        given: list[str | None] = []
-        numbers: list[int] = []
-        wanted = frozenset(lost)
-        for document in sorted({bisect_right(offsets, number) - 1 for number in lost}):
-            documents.append([])
-            for number in range(offsets[document], offsets[document + 1]):
-                pieces = pieces_of(self._parts[number]) if number in wanted else [self._corpus.source_text[number]]
-                text = found[number].text if known[number] is None and number not in wanted else known[number]
-                documents[-1] += pieces
-                given += [text] * len(pieces)
-                numbers += [number] * len(pieces)
-        corpus = ParallelCorpus.from_lines(documents, self._task.source_tokenizer)
-        return replace(corpus, levels=self._corpus.levels[numbers]), given
-
-    def joined(self, number: int, pieces: Iterator[Translation]) -> Translation:
-        """Return the translation of a sentence from those of its pieces; its score is their mean."""
-        part = self._parts[number]
-        parts = list(islice(pieces, len(pieces_of(part))))
-        piece_by_piece(part, iter([each.text for each in parts]))
-        text = part.text or ""
-        tokens = tuple(self._task.target_tokenizer.pieces(self._task.target_tokenizer.encode([text])[0]))
-        sizes = [len(each.pieces) + 1 for each in parts]
-        score = sum(each.score * size for each, size in zip(parts, sizes, strict=True)) / sum(sizes)
-        limited = next((piece for piece in parts if piece.limited), parts[0])
-        return replace(limited, text=text, pieces=tokens, score=score, piece_scores=(0.0,) * len(tokens))
-
-    def results(self, found: Iterator[SentenceResult], search: Search) -> Iterator[SentenceResult]:
-        """Yield the results of a search for all sentences that were not given, in order.
-
-        From the first that lost something on they wait for the end, when this is searched again in pieces.
-        """
-        held: dict[int, Translation] = {}
-        lost: list[int] = []
-        ready = dict[int, Translation]()
-        for number in (n for n, text in enumerate(self._known) if text is None):
-            if number in self.whole:
-                best = self.unchanged(number)
-                result = SentenceResult(number, (best,))
-            else:
-                result = next(found)
-                best = result.nbest[0]
-                if not self.kept(number, best):
-                    lost.append(number)
-            if self._parts:
-                ready[number] = best
-            if lost:
-                held[number] = best
-            else:
-                yield result
-        if next(found, None) is not None:
-            raise ValueError("more translations than sentences")
-        if lost:
-            pieces = (result.nbest[0] for result in search(*self.again(lost, ready)))
-            joined = {number: self.joined(number, pieces) for number in lost}
-            for number, best in held.items():
-                yield SentenceResult(number, (joined.get(number, best),))
-
-
 def beside(content: bytes, path: Path, *, marks: bool) -> list[str]:
     """Read the lines of `--given`; with `marks`, both texts have `<d>` and `<p>` lines, as corpora do.
 
@@ -413,21 +275,20 @@ def translate_files(
         for path in filter(None, (source, target)):
             if same_path(config.explain, str(path)):
                 raise UsageError(f"--explain {config.explain}: is {path}, a document; give another name")
-    loaded = load_models(models)
-    loaded.check_formality(options.formality)
+    translating = Translating.open(models, memory, options, search)
+    task = translating.loaded.task
     for source, _ in jobs[1:]:  # a damaged file is reported before the first is translated
-        _document(source, loaded)
+        _document(source, task)
     pages: list[list[ExplainedSentence]] = []
-    unknown = UnknownText(loaded.task.source_tokenizer)
-    glossary, known = opened_glossary(options), open_memory(memory, loaded)
-    model = DocumentModel(loaded, known, models.context_window, options, search, glossary, out)
+    unknown = UnknownText(task.source_tokenizer)
+    model = DocumentModel(translating, out)
     for source, target in jobs:
         if config.explain is not None:
             pages.append([])
             model = replace(model, page=pages[-1])
-        document = _document(source, loaded)
+        document = _document(source, task)
         _tell_left(document, source)
-        unknown.add(source_text(document, loaded.task))
+        unknown.add(source_text(document, task))
         content = translate_document(document, model, rules=config.splitter, protect=config.protect)
         for note in document.notes:
             print(f"note: {source}: {note}", file=sys.stderr)
@@ -441,7 +302,7 @@ def translate_files(
     unknown.warn()
     model.limited.note()
     if config.explain is not None:
-        write_explained(config.explain, loaded, pages)
+        write_explained(config.explain, translating.loaded, pages)
 
 
 def _tell_left(document: DocumentFile, path: Path) -> None:
@@ -494,24 +355,12 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
     return list(zip(sources, targets, strict=True))
 
 
-def _document(path: Path, loaded: LoadedModels) -> DocumentFile:
+def _document(path: Path, task: TranslationTask) -> DocumentFile:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-    task = loaded.task
     return read(content, kind_of(path.name), name=str(path), source_lang=task.source_lang, target_lang=task.target_lang)
-
-
-class SegmentTranslator(TranslateSentences, Protocol):
-    """A translator of sentences, with its source and target language."""
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """The source and the target language."""
-
-    def align(self, pairs: Sequence[tuple[str, str]], /) -> Sequence[Sequence[Span]]:
-        """Return, for sentences and their translations, the characters where aligned subwords begin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -524,12 +373,7 @@ class DocumentModel:
         limited: counts translations that end at the length limit.
     """
 
-    loaded: LoadedModels
-    memory: TranslationMemory | None
-    context_window: int | None
-    options: GenerationConfig
-    search: SearchConfig
-    glossary: Glossary | None = None
+    translating: Translating
     out: TextIO | None = None
     page: list[ExplainedSentence] | None = None
     limited: Limited = field(default_factory=Limited)
@@ -537,55 +381,44 @@ class DocumentModel:
     @property
     def languages(self) -> tuple[str, str]:
         """The source and the target language."""
-        return self.loaded.task.languages
+        return self.translating.loaded.task.languages
 
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one, in order; given translations are read."""
-        task = self.loaded.task
         given = [sentence.given for sentence in sentences]
-        corpus = self.loaded.told(corpus_of(sentences, task), self.options.formality, given)
-        read: dict[str, Any] = {"given": given, "memory": self.memory, "context_window": self.context_window}
-        kept: list[SentenceResult] | None = [] if self.page == [] else None  # later calls only translate parts again
+        corpus = self.translating.told(corpus_of(sentences, self.translating.loaded.task), given)
+        wanted = self.page == []  # later calls only translate parts again
+        results: list[SentenceResult] = []
         with progress_of(corpus, self.out) as progress:
-            found = translate_corpus(
-                self.loaded.models, task, corpus, self.options, self.search, glossary=self.glossary,
-                fixed=[sentence.fixed for sentence in sentences], progress=progress, **read,
-            )  # fmt: skip
-            for result in self.limited.counted(found, lambda number: beginning(sentences[number].text)):
-                if kept is not None:
-                    kept.append(result)
+            fixed = [sentence.fixed for sentence in sentences]
+            searched = self.translating.results(corpus, given, fixed=fixed, progress=progress)
+            for result in self.limited.counted(searched, lambda number: beginning(sentences[number].text)):
+                if wanted:
+                    results.append(result)
                 yield result.text
-        if self.page is not None and kept is not None:
-            (document,) = explained(self.loaded, corpus, kept, **read)
+        if self.page is not None and wanted:
+            (document,) = self.translating.explained(corpus, results, given)
             self.page.extend(document)
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
-        """Return, for sentences and their translations, the characters where aligned subwords begin.
-
-        Each pair is read by itself, so that memory does not depend on the document.
-        """
-        return [*map(beginnings, aligned(read_pairs(self.loaded.models[0], self.loaded.task, pairs)))]
+        """Return, for sentences and their translations, the characters where aligned subwords begin."""
+        return [*map(beginnings, self.translating.aligned(pairs))]
 
 
 def corpus_of(sentences: Sequence[SegmentSentence], task: TranslationTask) -> ParallelCorpus:
     """Return the sentences of one document, with the levels that the task's models know."""
     corpus = ParallelCorpus.from_lines([[sentence.text for sentence in sentences]], task.source_tokenizer)
     known = getattr(task, "known_levels", 0)  # a plug-in's task may lack it
-    if known and sentences:
-        corpus = replace(corpus, levels=_structure(sentences, known).levels)
-    return corpus
-
-
-def _structure(sentences: Sequence[SegmentSentence], known: int) -> Structure:
-    """Return the `known` innermost levels above the sentences, each counted inside the one around it."""
-    builder = StructureBuilder()
+    if not known or not sentences:
+        return corpus
+    builder = StructureBuilder()  # of the `known` innermost levels
     for sentence in sentences:
         builder.sentence(sentence.units[-known:])
-    return builder.build()
+    return replace(corpus, levels=builder.build().levels)
 
 
 def translate_document(
-    document: DocumentFile, model: SegmentTranslator, *, rules: str = "auto", protect: bool = True
+    document: DocumentFile, model: DocumentModel, *, rules: str = "auto", protect: bool = True
 ) -> bytes:
     """Translate a document; return its content.
 
@@ -621,24 +454,12 @@ def translate_stream(
     check_explain(config.explain, overwrite=config.overwrite)
     if options.formality == "given" and config.given is None:
         raise UsageError("--formality given: no translations are given; give --given FILE, too")
-    loaded = load_models(models)
-    loaded.check_formality(options.formality)
+    translating = Translating.open(models, memory, options, search)
+    loaded = translating.loaded
     if config.given is not None:
         loaded.note_unread("--given", options.formality)
-    recalled = open_memory(memory, loaded)
-    read: dict[str, Any] = {"memory": recalled, "context_window": models.context_window}
     with stream_progress(out) as progress:
-        translating = _Translating(
-            loaded,
-            options,
-            search,
-            read,
-            out,
-            progress,
-            explain=config.explain is not None,
-            align=config.print_alignment,
-            protect=config.protect,
-        )
+        stream = _Stream(translating, config, out, progress)
         if config.input_format == "text" or config.given is not None:
             content = _content(source)
             running = config.input_format == "text"
@@ -647,19 +468,18 @@ def translate_stream(
                 text = read_document(content, given, config.splitter, loaded.task)
             else:
                 text = read_corpus(content, given, loaded.task)
-            translating.translate(text, ends=True)
+            stream.translate(text, ends=True)
         else:
-            whole = recalled is not None and recalled.foreign
-            _translate_arriving(source, config, translating, loaded.task, most=None if whole else TOGETHER)
-        translating.unknown.warn()
-        if translating.separated:
-            print(f"note: {note_separators(STDIN, *translating.separated)}", file=sys.stderr)
-        translating.limited.note()
+            _translate_arriving(source, config, stream)
+        stream.unknown.warn()
+        if stream.separated:
+            print(f"note: {note_separators(STDIN, *stream.separated)}", file=sys.stderr)
+        stream.limited.note()
     if config.explain is not None:
-        write_explained(config.explain, loaded, translating.pages)
+        write_explained(config.explain, loaded, stream.pages)
 
 
-class _Translating:
+class _Stream:
     """Translates the parts of a stream, one after the other.
 
     Attributes:
@@ -669,15 +489,11 @@ class _Translating:
     """
 
     def __init__(
-        self, loaded: LoadedModels, options: GenerationConfig, search: SearchConfig, read: dict[str, Any],
-        out: TextIO, progress: Progress | None, *, explain: bool, align: bool, protect: bool,
-    ) -> None:  # fmt: skip
-        self._loaded, self._options, self._search, self._read = loaded, options, search, read
-        self._out, self._progress, self._explain, self._align = out, progress, explain, align
-        self._protect = protect
-        self._glossary = opened_glossary(options)
+        self, translating: Translating, config: TranslateConfig, out: TextIO, progress: Progress | None
+    ) -> None:
+        self.translating, self._config, self._out, self._progress = translating, config, out, progress
         self._sentences = self._subwords = 0
-        self.unknown = UnknownText(loaded.task.source_tokenizer)
+        self.unknown = UnknownText(translating.loaded.task.source_tokenizer)
         self.limited = Limited()
         self.separated: tuple[int, str] | None = None
         self.pages: list[list[ExplainedSentence]] = []
@@ -688,88 +504,57 @@ class _Translating:
         Args:
             ends: True if it is the last. share: the share of the stream that has been read.
         """
-        loaded, read = self._loaded, {"given": text.given, **self._read}
-        protected = ProtectedText(text.corpus, text.given, loaded.task, on=self._protect)
+        translating, config, progress = self.translating, self._config, self._progress
+        protected = ProtectedText(text.corpus, text.given, translating.loaded.task, on=config.protect)
         self.unknown.add(protected.changing())
         for sentence in text.corpus.source_text:
             if sign := separator(sentence):
                 count, first = self.separated or (0, f"'{sign}' in '{sentence[:40]}'")
                 self.separated = count + 1, first
-        corpus = loaded.told(text.corpus, self._options.formality, text.given)
-        if self._options.formality == "given" and (note := note_formless(text.corpus, corpus)):
+        corpus = translating.told(text.corpus, text.given)
+        if translating.options.formality == "given" and (note := note_formless(text.corpus, corpus)):
             print(note, file=sys.stderr)
         self._subwords += int(source_lengths(corpus).sum())
-        if self._progress is not None:
-            self._progress.total = self._subwords if ends else None if share is None else int(self._subwords / share)
+        if progress is not None:
+            progress.total = self._subwords if ends else None if share is None else int(self._subwords / share)
+        searched = protected.results(
+            translating, corpus, before=self._sentences, progress=None if progress is None else progress.update
+        )
+        searched = self.limited.counted(searched, lambda number: beginning(corpus.source_text[number]))
         results: list[SentenceResult] = []
-
-        def kept(found: Iterator[SentenceResult]) -> Iterator[SentenceResult]:
-            for result in found:
-                if self._explain:
-                    results.append(result)
-                yield result
-
-        def again(pieces: ParallelCorpus, given: Sequence[str | None]) -> Iterator[SentenceResult]:
-            told = loaded.told(pieces, self._options.formality, given)
-            return self._searched(told, given, None)
-
-        found = self._searched(
-            corpus, protected.given, protected.fixed, None if self._progress is None else self._progress.update
-        )
-        found = self.limited.counted(
-            protected.results(found, again), lambda number: beginning(corpus.source_text[number])
-        )
-        for line in self._lines(text, kept(found)):
+        if config.explain is not None:
+            searched = _recorded(searched, results)
+        if config.print_alignment:
+            aligned = with_alignments(translating.aligned, text.corpus, searched)
+            lines = aligned_lines(chain.from_iterable(text.form.rows), text.corpus.source_text, aligned)
+        else:
+            lines = text.form.joined(text.written(searched))
+        for line in lines:
             print(line, file=self._out, flush=True)
         self._sentences += corpus.num_sentences
-        if self._explain:
-            self.pages += explained(loaded, corpus, results, **read)
-
-    def _searched(
-        self,
-        corpus: ParallelCorpus,
-        given: Sequence[str | None] | None,
-        fixed: Sequence[Sequence[tuple[int, int]]] | None,
-        progress: Callable[[int], object] | None = None,
-    ) -> Iterator[SentenceResult]:
-        """Return the results of a search for the sentences that are not given."""
-        return translate_corpus(
-            self._loaded.models,
-            self._loaded.task,
-            corpus,
-            self._options,
-            self._search,
-            given=given,
-            glossary=self._glossary,
-            fixed=fixed,
-            before=self._sentences,
-            progress=progress,
-            **self._read,
-        )
-
-    def _lines(self, text: StdinText, found: Iterator[SentenceResult]) -> Iterator[str]:
-        """Return the lines of a part of the stream, with their alignments if requested."""
-        if not self._align:
-            return text.form.joined(text.written(found))
-        aligned = with_alignments(self._loaded, text.corpus, found)
-        return aligned_lines(chain.from_iterable(text.form.rows), text.corpus.source_text, aligned)
+        if config.explain is not None:
+            self.pages += translating.explained(corpus, results, text.given)
 
 
-def _translate_arriving(
-    source: BinaryIO, config: TranslateConfig, translating: _Translating, task: TranslationTask, *, most: int | None
-) -> None:
-    """Translate documents as they arrive; `most` as in `Gathered`."""
+def _recorded(results: Iterator[SentenceResult], record: list[SentenceResult]) -> Iterator[SentenceResult]:
+    for result in results:
+        record.append(result)
+        yield result
+
+
+def _translate_arriving(source: BinaryIO, config: TranslateConfig, stream: _Stream) -> None:
+    """Translate documents as they arrive; with a memory of the next document, all at the end."""
+    task, memory = stream.translating.loaded.task, stream.translating.memory
 
     def translate(form: RunningText) -> None:
         corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
         nothing = [None] * corpus.num_sentences
         share = None if not arriving.size else arriving.read / arriving.size
-        translating.translate(StdinText(corpus, form, nothing, nothing), ends=arriving.ended, share=share)
+        stream.translate(StdinText(corpus, form, nothing, nothing), ends=arriving.ended, share=share)
 
-    gathered = Gathered(translate, most=most)
+    gathered = Gathered(translate, most=None if memory is not None and memory.foreign else TOGETHER)
     arriving = Arriving(source, name=STDIN, idle=gathered.idle)
-    lines = TextLines(_plain(arriving.blocks()), name=STDIN)
-    for part in _parts(lines, config, task):
+    for part in _parts(TextLines(_plain(arriving.blocks()), name=STDIN), config, task):
         gathered.add(part)
     gathered.flush()
 

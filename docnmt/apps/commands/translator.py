@@ -5,22 +5,18 @@ Texts, sentences or documents in; `Translation`s in the same shape out, the same
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import Parameter, signature
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, TypeVar, get_args, overload
-
-import numpy as np
-from typing_extensions import Unpack
+from typing import Any, TypeAlias, TypeVar, get_args, overload
 
 from docnmt.apps.commands.models import LoadedModels, open_memory, open_models
-from docnmt.apps.commands.translate import ProtectedText
+from docnmt.apps.commands.translating import Given, ProtectedText, Translating
 from docnmt.apps.explain.attention import AlignedPiece, Explanation, aligned, read
-from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.options import MemoryConfig, Precision, check_memory_window
 from docnmt.core.corpus import Document, ParallelCorpus, TokenArray
 from docnmt.core.formality import Formality
@@ -28,7 +24,7 @@ from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import sentence_score, token_log_probs
 from docnmt.core.search.glossary import Glossary
-from docnmt.core.search.translate import SentenceResult, Translation, translate_corpus
+from docnmt.core.search.translate import Translation
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.split_sentences import splitter as sentence_splitter
 from docnmt.core.tables import one_line, text_of
@@ -169,59 +165,71 @@ def _shown(sizes: Sequence[int]) -> str:
     return (", ".join(map(str, sizes[:5])) or "no") + (", …" if len(sizes) > 5 else "")
 
 
-# Texts in memory as loaded models read them: as a corpus, with what is read beside it.
-
-
-class ReadBeside(TypedDict, total=False):
-    """What is read beside the text; arguments of `translate_corpus` and of `explain_translations`."""
-
-    given: list[str | None] | None
-    memory: TranslationMemory | None
-    context_window: int | None
+# What is read before the documents (`context=`), as the service's forms have it.
 
 
 @dataclass(frozen=True)
-class ModelTexts:
-    """Texts in memory, and the models that read them. Models read only the sentences that have text."""
+class WithContext:
+    """Documents with the sentences that are read before them.
 
-    models: LoadedModels
+    Attributes:
+        asked: the documents, in the caller's shape. whole: the same with their contexts as first sentences.
+        known: for each sentence of `whole` its translation, or None; None in place of the list if none is given.
+    """
+
     asked: InMemory
+    whole: InMemory
+    known: list[str | None] | None
 
     @classmethod
-    def with_targets(cls, models: LoadedModels, sources: object, targets: object) -> tuple[ModelTexts, list[str]]:
-        """Return the sources, and a translation for each sentence.
+    def of(cls, asked: InMemory, given: object, context: object, split: Callable[[str], list[str]]) -> WithContext:
+        """Check `given` and `context`, and put the latter before the documents.
 
         Raises:
-            UserError: the shapes differ, or there is a translation of a sentence without text.
+            UserError: they do not fit the documents.
         """
-        asked = InMemory.of(sources, "sources")
-        texts = asked.partners(targets, "targets")
-        if None in texts:
-            raise UserError(f"targets: sentence {texts.index(None)} is None; expected a text")
-        return cls(models, asked), [text or "" for text in texts]
+        partners = asked.partners(given, "given")
+        if context is None:
+            return cls(asked, asked, None if given is None else partners)
+        contexts = _listed(context, "context") if asked.several else [context]
+        if len(contexts) != len(asked.documents):
+            raise UserError(f"context: expected one for each of {len(asked.documents)} documents, got {len(contexts)}")
+        documents: list[Document] = []
+        known: list[str | None] = []
+        begins = accumulate(asked.sizes, initial=0)
+        for document, begin, one in zip(asked.documents, begins, contexts, strict=False):
+            before, translations = _context(one, split)
+            units = (("",) * len(document.units[0]),) * len(before) if document.units else ()  # a unit of its own
+            documents.append(Document((*before, *document.sentences), (*units, *document.units)))
+            known += [*translations, *partners[begin : begin + len(document.sentences)]]
+        nothing = given is None and not any(known)
+        return cls(asked, InMemory(tuple(documents), asked.several), None if nothing else known)
 
-    def corpus(self, translations: Sequence[str] | None = None) -> ParallelCorpus:
-        """Return a corpus of the sentences that have text, with the translations of all sentences if given."""
-        corpus = ParallelCorpus.from_documents(self.asked.read, self.models.task.source_tokenizer)
-        if translations is None:
-            return corpus
-        tokenizer = self.models.task.target_tokenizer
-        tokens = tokenizer.encode([translations[n] for n in self.asked.kept])
-        return replace(corpus, target=TokenArray.from_lists(tokens, tokenizer.vocab_size))
+    def is_own(self) -> list[bool]:
+        """Return, for each sentence of `whole`, whether it is of the documents and not of their contexts."""
+        pairs = zip(self.asked.sizes, self.whole.sizes, strict=True)
+        return [n >= whole - own for own, whole in pairs for n in range(whole)]
 
-    def explanations(
-        self, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], **beside: Unpack[ReadBeside]
-    ) -> list[Explanation]:
-        """Return explanations of all sentences; those without text, or with given translations, are empty.
+    def own(self, values: Sequence[T]) -> list[T]:
+        """Return the values of the documents' own sentences, given those of all."""
+        return [value for value, own in zip(values, self.is_own(), strict=True) if own]
 
-        Args:
-            corpus: what `corpus` gives. pieces: subwords of the translation of each of its sentences.
-        """
-        asked = self.asked
-        numbers = np.array([asked.places[n] for n in asked.kept], dtype=np.int64)
-        found = explain_translations(self.models.models, self.models.task, corpus, pieces, numbers=numbers, **beside)
-        whole = dict(zip(asked.kept, found, strict=True))
-        return [whole.get(n) or Explanation(place, (), ()) for n, place in enumerate(asked.places)]
+
+def _context(context: object, split: Callable[[str], list[str]]) -> tuple[list[str], list[str | None]]:
+    """Return the sentences before one document, and for each its translation, or None."""
+    if context is None:
+        return [], []
+    if isinstance(context, str):
+        sentences = InMemory.of(context, "context", split).sentences
+        return sentences, [None] * len(sentences)
+    entries = [entry if isinstance(entry, tuple) else (entry, None) for entry in _listed(context, "context")]
+    if wrong := [place for place, entry in enumerate(entries) if len(entry) != 2 or not isinstance(entry[0], str)]:
+        raise UserError(f"context: sentence {wrong[0]}: expected a text, or a text and its translation")
+    before = InMemory.of([source for source, _ in entries], "context")
+    return before.sentences, before.partners([translation for _, translation in entries], "context")
+
+
+# Options of a call.
 
 
 def checked_window(models: LoadedModels, context_window: int | None) -> int | None:
@@ -281,9 +289,46 @@ def search_options(
 # Translation, scores, explanations and alignments of texts in memory, by loaded models.
 
 
-Results = Iterator[SentenceResult]
 #: The translation of a sentence without text.
 EMPTY = Translation("", (), 0.0, ())
+
+
+def corpus_of(asked: InMemory, models: LoadedModels, translations: Sequence[str] | None = None) -> ParallelCorpus:
+    """Return a corpus of the sentences that have text, with the translations of all sentences if given."""
+    corpus = ParallelCorpus.from_documents(asked.read, models.task.source_tokenizer)
+    if translations is None:
+        return corpus
+    tokenizer = models.task.target_tokenizer
+    tokens = tokenizer.encode([translations[n] for n in asked.kept])
+    return replace(corpus, target=TokenArray.from_lists(tokens, tokenizer.vocab_size))
+
+
+def explanations_of(
+    asked: InMemory, translating: Translating, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]],
+    given: Given = None,
+) -> list[Explanation]:  # fmt: skip
+    """Return explanations of all sentences; those without text, or with given translations, are empty.
+
+    Args:
+        corpus: what `corpus_of` gives. pieces: subwords of the translation of each of its sentences.
+    """
+    numbers = [asked.places[n] for n in asked.kept]
+    explanations = translating.explanations(corpus, pieces, given, numbers=numbers)
+    read = dict(zip(asked.kept, explanations, strict=True))
+    return [read.get(n) or Explanation(place, (), ()) for n, place in enumerate(asked.places)]
+
+
+def with_targets(sources: object, targets: object) -> tuple[InMemory, list[str]]:
+    """Return the sources, and a translation for each sentence.
+
+    Raises:
+        UserError: the shapes differ, or there is a translation of a sentence without text.
+    """
+    asked = InMemory.of(sources, "sources")
+    texts = asked.partners(targets, "targets")
+    if None in texts:
+        raise UserError(f"targets: sentence {texts.index(None)} is None; expected a text")
+    return asked, [text or "" for text in texts]
 
 
 class Translator:
@@ -317,6 +362,7 @@ class Translator:
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         formality: Formality | None = None,
+        context: object = None,
         context_window: int | None = None,
         splitter: str = "auto",
         protect: bool = True,
@@ -335,6 +381,7 @@ class Translator:
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         formality: Formality | None = None,
+        context: object = None,
         context_window: int | None = None,
         splitter: str = "auto",
         protect: bool = True,
@@ -352,6 +399,7 @@ class Translator:
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         formality: Formality | None = None,
+        context: object = None,
         context_window: int | None = None,
         splitter: str = "auto",
         protect: bool = True,
@@ -375,6 +423,9 @@ class Translator:
             glossary: target terms for source terms: a mapping, or a file (docnmt-translate `--glossary`).
             formality: the form of address of every sentence, `formal` or `informal`; or `given`: that of the last given
                 translation before it. For models that were trained to be told one (docnmt-train `--formality-share`).
+            context: what stands before the document: a text, or a list of sentences, each alone or in a pair with its
+                translation. It is read as the document's beginning, and not returned. For several documents a list
+                with one for each, or None. Sentences in `explanation` are numbered from the context's first.
             context_window: the most sentences of the document that are read before and after a sentence.
             splitter: the sentence splitter: `auto`, `rules` or `sentencex` (docnmt-translate `--splitter`).
             protect: placeholders, addresses, tags and the like come through as they are (docnmt-translate `--protect`).
@@ -388,36 +439,39 @@ class Translator:
         """
         models = self.between(source_lang, target_lang).models
         generation, search = search_options(beam, {"formality": formality, **options}, _translate_options())
-        asked = InMemory.of(documents, "documents", sentence_splitter(splitter, models.task.source_lang))
-        there = asked.partners(given, "given")
-        beside: ReadBeside = {
-            "given": None if given is None else [there[n] for n in asked.kept],
-            "memory": opened_memory(models, memory, context_window),
-            "context_window": checked_window(models, context_window),
-        }
-        if formality == "given" and given is None:
+        split = sentence_splitter(splitter, models.task.source_lang)
+        texts = WithContext.of(InMemory.of(documents, "documents", split), given, context, split)
+        asked, known = texts.whole, texts.known
+        if formality == "given" and known is None:
             raise UserError("formality: given: no translations are given; expected given=…, too")
-        texts = ModelTexts(models, asked)
-        corpus = models.told(texts.corpus(), formality, beside["given"])
-        terms = Glossary.of(glossary)
-        protected = ProtectedText(corpus, beside["given"], models.task, on=protect)
-
-        def searched(part: ParallelCorpus, known: Sequence[str | None] | None, *, whole: bool = False) -> Results:
-            read: ReadBeside = {**beside, "given": None if known is None else list(known)}
-            fixed = protected.fixed if whole else None
-            told = part if whole else models.told(part, formality, known)
-            return translate_corpus(
-                models.models, models.task, told, generation, search, glossary=terms, fixed=fixed, **read
-            )
-
-        results = protected.results(searched(corpus, protected.given, whole=True), searched)
+        translating = Translating(
+            models,
+            generation,
+            search,
+            checked_window(models, context_window),
+            opened_memory(models, memory, context_window),
+            Glossary.of(glossary),
+        )
+        corpus = corpus_of(asked, models)
+        of_corpus: Given = None if known is None else [known[n] for n in asked.kept]
+        if asked is not texts.asked and not models.reads_translations:  # nothing reads translations of the context
+            wanted = texts.is_own()
+            of_corpus = [
+                None if wanted[n] and text is None else text or ""
+                for n, text in zip(asked.kept, of_corpus or [None] * len(asked.kept), strict=True)
+            ]
+        told = translating.told(corpus, of_corpus)
+        results = ProtectedText(corpus, of_corpus, models.task, on=protect).results(translating, told)
         tokenizer = models.task.target_tokenizer
-        found = {n: Translation.of_given(text, tokenizer) for n, text in enumerate(there) if text is not None}
-        found |= {n: next(results).nbest[0] for n in asked.kept if there[n] is None}
+        translations = [EMPTY] * len(asked.sentences)
+        for place, n in enumerate(asked.kept):
+            text = None if of_corpus is None else of_corpus[place]
+            translations[n] = next(results).nbest[0] if text is None else Translation.of_given(text, tokenizer)
         if explain:
-            explanations = texts.explanations(corpus, [found[n].pieces for n in asked.kept], **beside)
-            found = {n: replace(found.get(n, EMPTY), explanation=each) for n, each in enumerate(explanations)}
-        return asked.shaped([found.get(n, EMPTY) for n in range(len(there))])
+            pieces = [translations[n].pieces for n in asked.kept]
+            explanations = explanations_of(asked, translating, told, pieces, of_corpus)
+            translations = [replace(t, explanation=e) for t, e in zip(translations, explanations, strict=True)]
+        return texts.asked.shaped(texts.own(translations))
 
     @overload
     def score(  # type: ignore[overload-overlap]  # a str is a sequence of str
@@ -472,18 +526,17 @@ class Translator:
         """
         models = self.between(source_lang, target_lang).models
         generation, search = search_options(1, {"lenpen": lenpen, "max_tokens": max_tokens})
-        texts, translations = ModelTexts.with_targets(models, sources, targets)
+        asked, translations = with_targets(sources, targets)
         log_probs = token_log_probs(
             models.models,
             models.task,
-            texts.corpus(translations),
+            corpus_of(asked, models, translations),
             max_tokens=generation.max_tokens,
             context_window=checked_window(models, context_window),
         )
-        kept = texts.asked.kept
         scores = [sentence_score(each, models.task, search.lenpen) for each in log_probs]
-        found = dict(zip(kept, scores, strict=True))
-        return texts.asked.shaped([found.get(n, 0.0) for n in range(len(translations))])
+        scored = dict(zip(asked.kept, scores, strict=True))
+        return asked.shaped([scored.get(n, 0.0) for n in range(len(translations))])
 
     @named_options
     def explain(
@@ -497,11 +550,12 @@ class Translator:
         Returns:
             `Explanation`s in that shape.
         """
-        texts, translations = ModelTexts.with_targets(self.models, sources, targets)
+        asked, translations = with_targets(sources, targets)
         tokenizer = self.models.task.target_tokenizer
-        tokens = tokenizer.encode([translations[n] for n in texts.asked.kept])
+        tokens = tokenizer.encode([translations[n] for n in asked.kept])
+        translating = Translating(self.models, *search_options(1, {}))
         pieces = [tokenizer.pieces(each) for each in tokens]
-        return texts.asked.shaped(texts.explanations(texts.corpus(), pieces))
+        return asked.shaped(explanations_of(asked, translating, corpus_of(asked, self.models), pieces))
 
     @named_options
     def align(
@@ -516,12 +570,12 @@ class Translator:
             For each sentence, in that shape, a list of `AlignedPiece`s: begin and end in the source and in the
             translation, in the order of the translation. It is empty for models without cross attention.
         """
-        texts, translations = ModelTexts.with_targets(self.models, sources, targets)
-        asked, corpus = texts.asked, texts.corpus(translations)
+        asked, translations = with_targets(sources, targets)
         lines = [[side[n] for n in asked.kept] for side in (asked.sentences, translations)]
-        pairs = read(self.models.models[0], self.models.task, corpus, *lines)
-        found = dict(zip(asked.kept, aligned(pairs), strict=True))
-        return asked.shaped([found.get(n, []) for n in range(len(translations))])
+        corpus = corpus_of(asked, self.models, translations)
+        pairs = aligned(read(self.models.models[0], self.models.task, corpus, *lines))
+        by_sentence = dict(zip(asked.kept, pairs, strict=True))
+        return asked.shaped([by_sentence.get(n, []) for n in range(len(translations))])
 
 
 def _translate_options() -> list[str]:

@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from docnmt.apps.commands.translate import ProtectedText
+from docnmt.apps.commands.translating import ProtectedText
 from docnmt.apps.documents.kinds import TYPES
 from docnmt.apps.pages import source_hash, template
 from docnmt.apps.serve import forms as deepl

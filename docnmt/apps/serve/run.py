@@ -22,11 +22,10 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from docnmt.apps.commands.models import load_models, open_memory
+from docnmt.apps.commands.translating import Translating
 from docnmt.apps.options import MemoryConfig, ModelsConfig, ServeConfig
 from docnmt.apps.serve.http import HEADERS, JsonResponse, Refused, client_of
 from docnmt.apps.serve.routes import build
-from docnmt.apps.serve.search import Models
 from docnmt.apps.serve.service import Service, share
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.runtime.progress import lasting
@@ -175,9 +174,7 @@ def _serve(
     proxies = networks(config.proxy)
     token = None if config.token_file is None else read_token(Path(config.token_file))
     bound = listen(config.host, config.port)
-    loaded = load_models(models)
-    loaded.check_formality(options.formality)
-    service = Service(Models(loaded, options, search, models.context_window, open_memory(memory, loaded)), config)
+    service = Service(Translating.open(models, memory, options, search), config)
     host, port = bound.getsockname()[:2]
     settings = uvicorn.Config(
         build(service, token=token),

@@ -15,16 +15,13 @@ import numpy as np
 import torch
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.commands.translating import Translating
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.formality import Formality
 from docnmt.core.models.encoder_decoder import TranslationTask
-from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.glossary import TermFinder, asked_terms
-from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Encoding, Ensemble, Job, Scheduler
-from docnmt.core.search.translate import Translation, job_of, translation
-from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.core.search.translate import Translation
 
 # Orders: requests on their way from the service to the search's thread, and the events that come back.
 
@@ -104,28 +101,13 @@ class Order:
 # The thread that owns the models: it takes requests at any time, and sends sentences as soon as they are ready.
 
 
-@dataclass(frozen=True, eq=False)
-class Models:
-    """The models, and the options of their search.
-
-    Attributes:
-        window: the value of `--context-window`. memory: the translation memory of `--memory`.
-    """
-
-    loaded: LoadedModels
-    options: GenerationConfig
-    search: SearchConfig
-    window: int | None = None
-    memory: TranslationMemory | None = None
-
-
 ResultT = TypeVar("ResultT")
 
 
 class Worker:
     """Starts the search's thread, and passes requests to it; `stop` ends the thread."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Translating) -> None:
         self._models = models
         self._terms = asked_terms(models.options, models.loaded.task.target_tokenizer)
         self._scheduler = Scheduler(Ensemble(models.loaded.models), models.options, models.search)
@@ -150,9 +132,8 @@ class Worker:
 
     def submit(self, order: Order) -> None:
         """Add a request. Any thread may call this, but no event loop, because it can block for a moment."""
-        order.corpus = self.loaded.told(
-            order.corpus, order.wishes.formality or self._models.options.formality, order.given
-        )
+        formality = order.wishes.formality or self._models.options.formality
+        order.corpus = self.loaded.told(order.corpus, formality, order.given)
         order.job = self._job(order)
         with self._changed:
             if self._ended:
@@ -167,7 +148,7 @@ class Worker:
             self._changed.notify()
 
     @property
-    def models(self) -> Models:
+    def models(self) -> Translating:
         """The models, and the options of their search."""
         return self._models
 
@@ -195,28 +176,19 @@ class Worker:
         self._thread.join()
 
     def _job(self, order: Order) -> Job:
-        models = self._models
-        task = order.wishes.task or models.loaded.task
-
-        def deliver(number: int, found: list[Hypothesis]) -> None:
+        def deliver(number: int, best: Translation) -> None:
             """Store and send the best translation of a sentence."""
-            if own_numbers[number] not in order.found:  # it is if the order was started again
-                own = int(own_numbers[number])
-                best = order.found[own] = translation(found[0], task.target_tokenizer)
-                order.tell((own, best))
+            if number not in order.found:  # it is if the order was started again
+                order.found[number] = best
+                order.tell((number, best))
 
-        job, own_numbers = job_of(
-            models.loaded.models,
-            task,
+        job = self._models.job(
             order.corpus,
-            models.options,
-            models.search,
-            finder=order.wishes.terms or self._terms,
-            given=order.given,
+            order.given,
+            deliver,
             fixed=order.fixed,
-            memory=models.memory,
-            window=models.window,
-            deliver=deliver,
+            task=order.wishes.task,
+            terms=order.wishes.terms or self._terms,
         )
         if order.kept is not None:
             job.kept = order.kept.of(order.corpus)
@@ -290,17 +262,9 @@ class Worker:
         """Send the explanation of each sentence; all other requests wait meanwhile."""
         if order.explain is None or not order.found or (order.job and order.job.left):
             return
-        models, corpus, task = self._models, order.corpus, order.wishes.task or self._models.loaded.task
-        pieces = [order.found[n].pieces if n in order.found else () for n in range(corpus.num_sentences)]
-        explanations = explain_translations(
-            models.loaded.models,
-            task,
-            corpus,
-            pieces,
-            numbers=np.asarray(order.explain),
-            given=order.given,
-            memory=models.memory,
-            context_window=models.window,
+        pieces = [order.found[n].pieces if n in order.found else () for n in range(order.corpus.num_sentences)]
+        explanations = self._models.explanations(
+            order.corpus, pieces, order.given, numbers=order.explain, task=order.wishes.task
         )
         for number, explanation in enumerate(explanations):
             if explanation is not None:

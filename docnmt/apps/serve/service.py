@@ -19,7 +19,8 @@ import anyio
 from starlette.requests import Request
 from starlette.types import Receive
 
-from docnmt.apps.commands.translate import ProtectedText, corpus_of, read_document
+from docnmt.apps.commands.translate import corpus_of, read_document
+from docnmt.apps.commands.translating import ProtectedText, Translating
 from docnmt.apps.documents.fragments import Fragments
 from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.sentences import SegmentSentence
@@ -38,7 +39,7 @@ from docnmt.apps.serve.file_processes import (
 )
 from docnmt.apps.serve.http import Metrics, Refused, read_body, too_many
 from docnmt.apps.serve.requests import CHARACTERS, AskedSentences, check_sizes
-from docnmt.apps.serve.search import NO_WISHES, Models, Order, RequestEvent, Wishes, Worker
+from docnmt.apps.serve.search import NO_WISHES, Order, RequestEvent, Wishes, Worker
 from docnmt.core.corpus import ParallelCorpus, UnknownText
 from docnmt.core.lines import half_character, is_blank
 from docnmt.core.models.encoder_decoder import TranslationTask
@@ -60,7 +61,7 @@ PATIENCE = 5.0
 class Service:
     """The worker, the limits of requests, and the number of active ones."""
 
-    def __init__(self, models: Models, config: ServeConfig) -> None:
+    def __init__(self, models: Translating, config: ServeConfig) -> None:
         self.config, self.task = config, models.loaded.task
         self.worker = Worker(models)
         self.metrics = Metrics(lambda: self.worker.slots)

@@ -1,0 +1,313 @@
+"""`Translating`: the one way from a corpus to translations, for commands, files, Python and the service.
+
+corpus → `told` (form of address) → `results`, or a `job` for a search that several share → `explained`, `aligned`.
+`ProtectedText` is the same with placeholders, addresses and the like, which come through as they are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice, pairwise
+
+import numpy as np
+
+from docnmt.apps.commands.models import LoadedModels, load_models, open_memory
+from docnmt.apps.documents.segments import Segment
+from docnmt.apps.documents.sentences import SegmentPart, accept, between, fixed_spans, piece_by_piece, pieces_of
+from docnmt.apps.explain.attention import AlignedPiece, Explanation, aligned, read_pairs
+from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.explain.page import ExplainedSentence
+from docnmt.apps.options import MemoryConfig, ModelsConfig
+from docnmt.core.corpus import ParallelCorpus
+from docnmt.core.models.encoder_decoder import TranslationTask
+from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.glossary import Glossary, TermFinder, opened_glossary
+from docnmt.core.search.rows import Hypothesis
+from docnmt.core.search.scheduler import Job
+from docnmt.core.search.translate import SentenceResult, Translation, job_of, translate_corpus, translation
+from docnmt.core.search.translation_memory import TranslationMemory
+
+#: For each sentence of a corpus its translation, or None if it is to be searched.
+Given = Sequence[str | None] | None
+#: For each sentence the parts of it in which no glossary's terms are looked for.
+Fixed = Sequence[Sequence[tuple[int, int]]] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Translating:
+    """Models, and everything else that their translations depend on.
+
+    Attributes:
+        window: the most sentences of a document that are read before and after a sentence (`--context-window`).
+        memory: sentences of other documents that are read before each document (`--memory`).
+        glossary: terms to keep to; None: those of `options`.
+    """
+
+    loaded: LoadedModels
+    options: GenerationConfig
+    search: SearchConfig
+    window: int | None = None
+    memory: TranslationMemory | None = None
+    glossary: Glossary | None = None
+
+    @classmethod
+    def open(
+        cls, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig, search: SearchConfig
+    ) -> Translating:
+        """Load what a command's options name.
+
+        Raises:
+            UserError: as `load_models`, `open_memory` and `opened_glossary` do. UsageError: the models were not trained
+                to be told a form of address.
+        """
+        loaded = load_models(models)
+        loaded.check_formality(options.formality)
+        recalled = open_memory(memory, loaded)
+        return cls(loaded, options, search, models.context_window, recalled, opened_glossary(options))
+
+    def told(self, corpus: ParallelCorpus, given: Given = None) -> ParallelCorpus:
+        """Return a corpus as the models are told to translate it (`--formality`); see `LoadedModels.told`."""
+        return self.loaded.told(corpus, self.options.formality, given)
+
+    def results(
+        self,
+        corpus: ParallelCorpus,
+        given: Given = None,
+        *,
+        fixed: Fixed = None,
+        before: int = 0,
+        progress: Callable[[int], object] | None = None,
+    ) -> Iterator[SentenceResult]:
+        """Yield the translations of what `told` gives, of each sentence that is not given, in order.
+
+        Arguments and errors are those of `translate_corpus`.
+        """
+        return translate_corpus(
+            self.loaded.models,
+            self.loaded.task,
+            corpus,
+            self.options,
+            self.search,
+            given=given,
+            memory=self.memory,
+            context_window=self.window,
+            glossary=self.glossary,
+            fixed=fixed,
+            before=before,
+            progress=progress,
+        )
+
+    def job(
+        self,
+        corpus: ParallelCorpus,
+        given: Given,
+        deliver: Callable[[int, Translation], object],
+        *,
+        fixed: Fixed = None,
+        task: TranslationTask | None = None,
+        terms: TermFinder | None = None,
+    ) -> Job:
+        """Return the job of what `told` gives, for a search that several requests share.
+
+        Args:
+            deliver: called with the number and the best translation of each sentence.
+            task: of other languages than the models' own. terms: of the request's glossary.
+        """
+        task = task or self.loaded.task
+
+        def best(number: int, hypotheses: list[Hypothesis]) -> None:
+            deliver(int(numbers[number]), translation(hypotheses[0], task.target_tokenizer))
+
+        job, numbers = job_of(
+            self.loaded.models,
+            task,
+            corpus,
+            self.options,
+            self.search,
+            finder=terms,
+            given=given,
+            fixed=fixed,
+            memory=self.memory,
+            window=self.window,
+            deliver=best,
+        )
+        return job
+
+    def explanations(
+        self,
+        corpus: ParallelCorpus,
+        pieces: Sequence[Sequence[str]],
+        given: Given = None,
+        *,
+        numbers: Sequence[int] | np.ndarray | None = None,
+        task: TranslationTask | None = None,
+    ) -> list[Explanation | None]:
+        """Return what was read for each translation, given by its pieces; None for given ones.
+
+        Args:
+            numbers: of each sentence in its document; None: the corpus has all sentences of its documents.
+            task: as in `job`.
+        """
+        offsets = corpus.document_offsets
+        if numbers is None:
+            numbers = np.arange(corpus.num_sentences) - np.repeat(offsets[:-1], np.diff(offsets))
+        return explain_translations(
+            self.loaded.models,
+            task or self.loaded.task,
+            corpus,
+            pieces,
+            numbers=np.asarray(numbers),
+            given=given,
+            memory=self.memory,
+            context_window=self.window,
+        )
+
+    def explained(
+        self, corpus: ParallelCorpus, results: Sequence[SentenceResult], given: Given = None
+    ) -> list[list[ExplainedSentence]]:
+        """Return the documents of a corpus, each sentence with its best translation and what was read for it."""
+        best = {result.number: result.nbest[0] for result in results}
+        tokenizer = self.loaded.task.target_tokenizer
+        translations = [
+            best[n] if n in best else Translation.of_given((given or ())[n] or "", tokenizer)
+            for n in range(corpus.num_sentences)
+        ]
+        explanations = self.explanations(corpus, [each.pieces for each in translations], given)
+        sentences = [
+            ExplainedSentence(source, replace(translation, explanation=explanation))
+            for source, translation, explanation in zip(corpus.source_text, translations, explanations, strict=True)
+        ]
+        return [sentences[begin:end] for begin, end in pairwise(corpus.document_offsets.tolist())]
+
+    def aligned(self, pairs: Sequence[tuple[str, str]]) -> list[list[AlignedPiece]]:
+        """Return, for sentences and their translations, which subwords belong together.
+
+        Each pair is read by itself, so that memory does not depend on the document.
+        """
+        return aligned(read_pairs(self.loaded.models[0], self.loaded.task, pairs))
+
+
+class ProtectedText:
+    """Sentences whose placeholders, addresses, tags and the like come through as in documents.
+
+    The model reads them as they are. A sentence whose translation does not have all of them is translated again,
+    between them, with all other translations of its document given. A sentence of nothing else stays as it is.
+
+    Args:
+        given: for each sentence its translation, or None. on: False: nothing is protected.
+
+    Attributes:
+        given: the same, with the sentences that stay as they are. fixed: what is protected of each sentence.
+        whole: the numbers of the sentences that stay as they are.
+    """
+
+    def __init__(self, corpus: ParallelCorpus, given: Given, task: TranslationTask, *, on: bool = True) -> None:
+        self._corpus, self._task = corpus, task
+        self._known = [None] * corpus.num_sentences if given is None else list(given)
+        self.given: Given = given
+        self.fixed: list[list[tuple[int, int]]] | None = None
+        self.whole: frozenset[int] = frozenset()
+        self._parts: dict[int, SegmentPart] = {}
+        if not on:
+            return
+        self.fixed = [fixed_spans(text) for text in corpus.source_text]
+        self._parts = {
+            number: SegmentPart(Segment(text), 0, len(text), fixed=self.fixed[number], number=number)
+            for number, text in enumerate(corpus.source_text)
+            if self.fixed[number] and self._known[number] is None
+        }
+        self.whole = frozenset(n for n, part in self._parts.items() if not pieces_of(part))
+        if self.whole:
+            self.given = [self._parts[n].source if n in self.whole else text for n, text in enumerate(self._known)]
+
+    def changing(self) -> ParallelCorpus:
+        """Return what translations may lose of the sentences: their text without what is protected, if anything is."""
+        if not self._parts:
+            return self._corpus
+        texts = [
+            " ".join(" ".join(between(text, self._parts[n].fixed)).split()) if n in self._parts else text
+            for n, text in enumerate(self._corpus.source_text)
+        ]
+        return ParallelCorpus.from_lines([[text for text in texts if text]], self._task.source_tokenizer)
+
+    def unchanged(self, number: int) -> Translation:
+        """Return the translation of a sentence that stays as it is."""
+        return Translation.of_given(self._parts[number].source, self._task.target_tokenizer)
+
+    def kept(self, number: int, translation: Translation) -> bool:
+        """Return whether all that is protected of a sentence is in its translation."""
+        return number not in self._parts or accept(self._parts[number], translation.text)
+
+    def again(self, lost: Sequence[int], found: Mapping[int, Translation]) -> tuple[ParallelCorpus, list[str | None]]:
+        """Return the documents of sentences that lost something, with these in pieces and all others given.
+
+        Args:
+            found: the translations of all sentences of these documents that were not given.
+        """
+        offsets, known = self._corpus.document_offsets.tolist(), self._known
+        documents: list[list[str]] = []
+        given: list[str | None] = []
+        numbers: list[int] = []
+        wanted = frozenset(lost)
+        for document in sorted({bisect_right(offsets, number) - 1 for number in lost}):
+            documents.append([])
+            for number in range(offsets[document], offsets[document + 1]):
+                pieces = pieces_of(self._parts[number]) if number in wanted else [self._corpus.source_text[number]]
+                text = found[number].text if known[number] is None and number not in wanted else known[number]
+                documents[-1] += pieces
+                given += [text] * len(pieces)
+                numbers += [number] * len(pieces)
+        corpus = ParallelCorpus.from_lines(documents, self._task.source_tokenizer)
+        return replace(corpus, levels=self._corpus.levels[numbers]), given
+
+    def joined(self, number: int, pieces: Iterator[Translation]) -> Translation:
+        """Return the translation of a sentence from those of its pieces; its score is their mean."""
+        part = self._parts[number]
+        parts = list(islice(pieces, len(pieces_of(part))))
+        piece_by_piece(part, iter([each.text for each in parts]))
+        text = part.text or ""
+        tokens = tuple(self._task.target_tokenizer.pieces(self._task.target_tokenizer.encode([text])[0]))
+        sizes = [len(each.pieces) + 1 for each in parts]
+        score = sum(each.score * size for each, size in zip(parts, sizes, strict=True)) / sum(sizes)
+        limited = next((piece for piece in parts if piece.limited), parts[0])
+        return replace(limited, text=text, pieces=tokens, score=score, piece_scores=(0.0,) * len(tokens))
+
+    def results(
+        self,
+        translating: Translating,
+        corpus: ParallelCorpus,
+        *,
+        before: int = 0,
+        progress: Callable[[int], object] | None = None,
+    ) -> Iterator[SentenceResult]:
+        """Yield the translations of all sentences that were not given, in order; `corpus` is what `told` gives of them.
+
+        From the first that lost something on they wait for the end, when this is searched again in pieces.
+        """
+        search = partial(translating.results, before=before)
+        searched = search(corpus, self.given, fixed=self.fixed, progress=progress)
+        waiting: dict[int, Translation] = {}
+        ready: dict[int, Translation] = {}
+        lost: list[int] = []
+        for number in (n for n, text in enumerate(self._known) if text is None):
+            result = SentenceResult(number, (self.unchanged(number),)) if number in self.whole else next(searched)
+            best = result.nbest[0]
+            if number not in self.whole and not self.kept(number, best):
+                lost.append(number)
+            if self._parts:
+                ready[number] = best
+            if lost:
+                waiting[number] = best
+            else:
+                yield result
+        if next(searched, None) is not None:
+            raise ValueError("more translations than sentences")
+        if lost:
+            again, given = self.again(lost, ready)
+            pieces = (result.nbest[0] for result in search(translating.told(again, given), given))
+            mended = {number: self.joined(number, pieces) for number in lost}
+            for number, best in waiting.items():
+                yield SentenceResult(number, (mended.get(number, best),))
