@@ -10,7 +10,7 @@ from typing import Literal
 
 from docnmt.core.data_options import parse_columns
 from docnmt.core.scoring.config import COLUMNS_HELP, SAMPLES, SEED
-from docnmt.options import Except, Needs, Open, option
+from docnmt.options import Needs, Open, option
 from docnmt.runtime.system import UsageError
 
 # The options of docnmt-align. This file imports no torch.
@@ -277,7 +277,7 @@ class TranslateConfig:
         "auto",
         "what splits lines into sentences: docnmt's rules, made for English and German; the package sentencex "
         "(docnmt[documents]), mended by these rules; auto: sentencex for all other languages",
-        needs=Needs("input_format", Except(("corpus",))),
+        needs=Needs("input_format", without=("corpus",)),
     )
     protect: bool = option(
         True,

@@ -13,12 +13,12 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol
 
-from docnmt.options import Section, Setting, build, convert, flag, read_yaml, underscored
+from docnmt.options import Section, Setting, build, flag, option, read_yaml, settings, underscored
 from docnmt.registry import Registry, import_plugins, place_in_plugin
 from docnmt.runtime import launch
 from docnmt.runtime.launch import apart, mute, place
@@ -97,10 +97,10 @@ class Given:
             raise UsageError(f"--config {common['config']}: user-dir is for the command line only: --user-dir DIR")
         ours = {underscored(key): self.file.pop(key) for key in list(self.file) if underscored(key) in _IN_FILES}
         self.user_dir: str | None = common.get("user_dir")
-        switches = {name: convert(value, bool) for name, value in ours.items()}
-        if wrong := [name for name, value in switches.items() if value is None]:
-            expected = f"expected true or false, got {ours[wrong[0]]!r}"
-            raise UsageError(f"--config {self.config}: {flag(wrong[0])}: {expected}")
+        try:
+            switches = {each.name: each.convert(ours[each.name]) for each in settings(_Switches) if each.name in ours}
+        except ValueError as error:
+            raise UsageError(f"--config {self.config}: {error}") from None
         self.debug = bool(common.get("debug", switches.get("debug")))
         self.skip_checksums = bool(common.get("skip_checksums", switches.get("skip_checksums")))
         self.typed: dict[str, Any] = {}
@@ -150,6 +150,14 @@ class Given:
 #: The common options, by the names of their values, and those that are also allowed in a `--config` file.
 _COMMON = ("help", "config", "user_dir", "skip_checksums", "debug")
 _IN_FILES = ("debug", "skip_checksums")
+
+
+@dataclass(frozen=True)
+class _Switches:
+    """The common options that may also stand in a `--config` file."""
+
+    debug: bool = option(False, "show the traceback of an error")
+    skip_checksums: bool = option(False, "do not compare data folders and checkpoints with their checksums")
 
 
 def is_option(word: str) -> bool:
@@ -242,11 +250,11 @@ class Choice:
         """The options of every part."""
         return [Section(name, self.registry.config(name)) for name in self.registry.names()]
 
-    def explain(self, name: str) -> str:
-        """Return an explanation for an option that the chosen part lacks: which others have it."""
+    def lacks(self, name: str) -> str:
+        """Return when an option that other parts have has no effect, and which these are; "" if no part has it."""
         names = {name, name.removeprefix("no_")}
-        found = ", ".join(s.name for s in self.sections if names & {setting.name for setting in s.settings})
-        return f": has no effect with {flag(self.option)} {self.chosen}; it belongs to {found}" if found else ""
+        owners = ", ".join(s.name for s in self.sections if names & {setting.name for setting in s.settings})
+        return f"with {flag(self.option)} {self.chosen}; it belongs to {owners}" if owners else ""
 
 
 class Main(Protocol):
@@ -273,14 +281,14 @@ class Command:
         sections: Sequence[Section],
         *,
         choices: Sequence[Choice] = (),
-        explain: Callable[[str], str] | None = None,
+        elsewhere: Callable[[str], str] = lambda name: "",
         epilog: str = "",
     ) -> dict[str, Any]:
         """Return the configuration of every section, by section name; if `--help` was given, print it and exit instead.
 
         Args:
             choices: the parts that were chosen by name, so that options of others can be explained.
-            explain: may return more on an unknown option (with a leading space or punctuation).
+            elsewhere: returns when an option of this command has no effect ("with --contrastive"), or "".
             epilog: the end of the help.
 
         Raises:
@@ -293,36 +301,28 @@ class Command:
             given.parse([*sections, *(section for choice in choices for section in choice.sections)])
         known = {setting.name: setting.flag for section in sections for setting in section.settings}
 
-        def _reason(word: str) -> str:
-            name = underscored(word.partition("=")[0])
+        def unknown(word: str, what: str) -> str:
+            """The problem of an option without a meaning here: another part's, or of no part."""
+            name = underscored(word.partition("=")[0].strip("'"))
+            if when := elsewhere(name) or next(filter(None, (choice.lacks(name) for choice in choices)), ""):
+                return f"{word}: has no effect {when}"
             close = difflib.get_close_matches(name, known, n=1) if len(name) > 2 else []
-            meant = f"; did you mean {known[close[0]]}?" if close else ""
-            of_others = (choice.explain(name) for choice in choices)
-            said = (explain(name) if explain else "", *of_others, meant)
-            return next(filter(None, said), "")
+            return f"unknown {what} {word}" + (f"; did you mean {known[close[0]]}?" if close else "")
 
-        problems = self._unknown(given, known, _reason)
+        words = [word for word in given.rest if is_option(word)]
+        words += [flag(name) for name in given.typed if name not in known]
+        problems = [unknown(word, "option") for word in words]
+        if given.rest and not problems:
+            problems = [f"unexpected argument '{given.rest[0]}'; see {self.prog} --help"]
         typed = {name: value for name, value in given.typed.items() if name in known}
         try:
-            resolved = build(sections, given.file, typed, _reason)
+            resolved = build(sections, given.file, typed, lambda key: unknown(key, "key"))
         except UsageError as error:
             named = [problem.replace("--config: ", f"--config {given.config}: ", 1) for problem in error.problems]
             raise UsageError(problems + named) from None
         if problems:
             raise UsageError(problems)
         return resolved
-
-    def _unknown(self, given: Given, known: Collection[str], reason: Callable[[str], str]) -> list[str]:
-        """Return problems of words on the command line that have no meaning there."""
-        unknown = [word for word in given.rest if is_option(word)]
-        unknown += [flag(name) for name in given.typed if name not in known]
-        problems = []
-        for word in unknown:
-            why = reason(word)
-            problems.append(f"{word}{why}" if why.startswith(": has no effect") else f"unknown option {word}{why}")
-        if given.rest and not problems:
-            problems = [f"unexpected argument '{given.rest[0]}'; see {self.prog} --help"]
-        return problems
 
     def main(self, body: Callable[[Given], None]) -> Main:
         """Decorate the body of a command: return a function of its words that returns the exit status."""

@@ -19,13 +19,13 @@ def parse(
     own: type,
     *more: Section,
     memory: bool = True,
-    explain: Callable[[str], str] | None = None,
+    elsewhere: Callable[[str], str] = lambda name: "",
 ) -> dict[str, Any]:
     """Return the sections `command` (options of class `own`), `models`, `memory`, `generation`, `search`, and `more`.
 
     Args:
         memory: False for commands without a translation memory, which lack its section.
-        explain: see `Command.resolve`.
+        elsewhere: see `Command.resolve`.
 
     Raises:
         UsageError: with every problem found.
@@ -44,7 +44,7 @@ def parse(
         *more,
     ]
     choices = [Choice("generator", chosen, GENERATORS)]
-    config = command.resolve(given, sections, choices=choices, explain=explain)
+    config = command.resolve(given, sections, choices=choices, elsewhere=elsewhere)
     if memory:
         check_memory_window(config["memory"].memory, config["models"].context_window)
     return config

@@ -102,7 +102,7 @@ def _show(report: Report, as_json: bool) -> None:
 def _translations(given: Given) -> None:
     """Score translations."""
     others = _belongs([*CONTRASTIVE, *GENERATIVE, *SEARCH], "without --contrastive FILE or --generative FILE")
-    config = COMMAND.resolve(given, TRANSLATION, explain=others)
+    config = COMMAND.resolve(given, TRANSLATION, elsewhere=others)
     from docnmt.core.scoring.report import score_translation
 
     _show(score_translation(config["translation"], config["report"]), config["translation"].json)
@@ -111,7 +111,7 @@ def _translations(given: Given) -> None:
 def _contrastive(given: Given) -> None:
     """Test a model's choices."""
     others = _belongs([*TRANSLATION, *GENERATIVE, *SEARCH], "with --contrastive")
-    config = COMMAND.resolve(given, CONTRASTIVE, explain=others)
+    config = COMMAND.resolve(given, CONTRASTIVE, elsewhere=others)
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
     documents = _documents(asked, models, path)
     from docnmt.apps.commands.scoring import scorer
@@ -132,7 +132,7 @@ def _contrastive(given: Given) -> None:
 def _answers(given: Given) -> None:
     """Search given translations for expected words."""
     others = _belongs([*TRANSLATION, *QUESTIONS, *SEARCH], "with --generative and --sys")
-    config = COMMAND.resolve(given, GENERATIVE, explain=others)
+    config = COMMAND.resolve(given, GENERATIVE, elsewhere=others)
     from docnmt.core.scoring.discourse import GenerativeReport, read_answers, read_questions
 
     answers = config["answers"]
@@ -146,7 +146,7 @@ def _generative(given: Given) -> None:
     """Search a model's translations for expected words."""
     others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
     asking = (Section("questions", QuestionsConfig), ANSWERING)
-    config = parse(COMMAND, given, GenerativeConfig, *asking, memory=False, explain=others)
+    config = parse(COMMAND, given, GenerativeConfig, *asking, memory=False, elsewhere=others)
     check_one_translation(config)
     asked, models, path = config["questions"], config["models"], Path(config["command"].generative)
     documents = _documents(asked, models, path)
@@ -193,9 +193,9 @@ def _note_hopeless(questions: Sequence[Question]) -> None:
 
 
 def _belongs(sections: Sequence[Section], when: str) -> Callable[[str], str]:
-    """Return an explanation for options of other kinds of scoring."""
+    """Return a function that says when an option of another kind of scoring has no effect."""
     names = {setting.name for section in sections for setting in settings(section.config)}
-    return lambda name: f": has no effect {when}" if name in names else ""
+    return lambda name: when if name in names else ""
 
 
 if __name__ == "__main__":

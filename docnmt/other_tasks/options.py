@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from docnmt.core.models.config import NOTHING_TO_FUSE, position_problems
-from docnmt.options import Except, Needs, Open, option, same_file
+from docnmt.options import Needs, Open, flag, option, same_path
 from docnmt.registry import FUSIONS, POSITIONS
 
 # The options of text classification: task, preprocessing, classifier, `docnmt-classify`. No torch here.
+
+
+def _same_file(config: object, read: str, written: str) -> list[str]:
+    """Return a message if the file to read is also the file to write."""
+    path = getattr(config, written)
+    same = same_path(getattr(config, read), path)
+    return [f"{flag(written)} {path}: is the file that is read; give another name"] if same else []
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class FusionClassifierConfig:
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names, basic=True)
     position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names, basic=True)
     norm_after_fusion: bool = option(
-        False, "a layer norm on the fused embeddings", needs=Needs("position", Except(NOTHING_TO_FUSE))
+        False, "a layer norm on the fused embeddings", needs=Needs("position", without=tuple(NOTHING_TO_FUSE))
     )
     scale_embeddings: bool = option(True, "multiply embeddings by the square root of their width")
     embedding_std: float = option(
@@ -139,7 +146,7 @@ class ClassifyConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        return same_file(self, "input", "results")
+        return _same_file(self, "input", "results")
 
 
 # The options of sentence vectors: task `nli`, preprocessing, sentence encoders, `docnmt-embed`. No torch here.
@@ -260,7 +267,7 @@ class EmbedConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        return same_file(self, "input", "output")
+        return _same_file(self, "input", "output")
 
 
 # The options of `docnmt-senteval`. This file imports no torch.

@@ -537,7 +537,7 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         ["translate", "--path", "run", "--max-tokens", "99999999999999999999"],
         b"",
         2,
-        "--max-tokens: must be at most 9,223,372,036,854,775,807",
+        "--max-tokens: expected a whole number of 64 bits",
     ),
     "lone return": (["translate", "--path", "run"], b"a\rb\n", 1, "stdin:1: byte 2"),
 }

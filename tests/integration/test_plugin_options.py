@@ -130,7 +130,7 @@ def test_options_reach_what_is_built(arch: str, tmp_path: Path, capsys: pytest.C
     assert "--period was 3 and is now 4" in capsys.readouterr().err
     shutil.rmtree(run)
     assert train([*words, "--period", "0"]) == 2
-    assert "--period: must be at least 1, got 0" in capsys.readouterr().err
+    assert "--period: expected a whole number, at least 1, got '0'" in capsys.readouterr().err
 
 
 def test_options_of_a_family_that_is_not_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

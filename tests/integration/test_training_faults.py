@@ -227,11 +227,14 @@ def test_what_is_loaded_is_read_under_the_lock(
         ("--arch toy --save-dir S --min-lr 0.5", "--min-lr needs --lr-scheduler"),
         ("--arch toy --save-dir S --device quantum", "--device quantum: cannot be used here"),
         ("--arch toy --save-dir S --criterion toi", "--criterion: no criterion named 'toi'"),
-        ("--arch toy --save-dir S --max-update 1.5", "--max-update: expected a whole number, got '1.5'"),
-        ("--arch toy --save-dir S --seed 99999999999999999999", "--seed: must be at most 9,223,372,036,854,775,807"),
+        ("--arch toy --save-dir S --max-update 1.5", "--max-update: expected a whole number, at least 0, got '1.5'"),
+        (
+            "--arch toy --save-dir S --seed 99999999999999999999",
+            "--seed: expected a whole number of 64 bits, at least 0, got '99999999999999999999'",
+        ),
         ("--arch toy --save-dir S --remove-bpe", "unknown option --remove-bpe"),
         ("--arch toy --save-dir S --optimizer adam", "unknown option --optimizer"),
-        ("--arch toy --save-dir S --lr nan", "--lr: expected a number, got 'nan'"),
+        ("--arch toy --save-dir S --lr nan", "--lr: expected a number, above 0, got 'nan'"),
         ("--arch toy --save-dir S leftover", "unexpected argument 'leftover'"),
     ],
 )

@@ -151,7 +151,11 @@ def test_a_plugin_that_failed_may_be_mended_and_registers_again(tmp_path: Path) 
     [
         ("transfomer", {}, "--arch mine: no model named 'transfomer'; did you mean 'transformer'"),
         ("transformer", None, "--arch mine: expected a function that returns its settings by name: TypeError"),
-        ("transformer", {"encoder_layers": "six"}, "expected a whole number, got 'six' (set by the architecture)"),
+        (
+            "transformer",
+            {"encoder_layers": "six"},
+            "--encoder-layers: expected a whole number, from 1 to 1,000, got 'six' (set by the architecture)",
+        ),
     ],
 )
 def test_architectures_that_are_wrong_are_named(model: str, settings: object, message: str) -> None:
@@ -171,7 +175,7 @@ def test_problems_are_a_list(found: object) -> None:
             return found
 
     with pytest.raises(TypeError, match=r"Config\.problems: expected a list of sentences, got"):
-        build([Section("mine", Config)], {}, {}, lambda name: "")
+        build([Section("mine", Config)], {}, {})
 
 
 def test_tests_beside_a_plugin_are_not_imported(tmp_path: Path) -> None:

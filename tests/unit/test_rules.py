@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import pytest
 
 from docnmt.cli.command import Command
-from docnmt.options import Except, Needs, Open, Section, contradictions, option, settings
+from docnmt.options import Needs, Open, Section, contradictions, option, settings
 from docnmt.registry import ALL
 
 
@@ -24,7 +24,7 @@ class Oven:
     timer: int | None = option(None, "minutes", between=(1, None), excludes=("probe",))
     probe: str | None = option(None, "that ends it", needs="heat")
     light: bool = option(False, "on", needs=("timer", "probe"))
-    speed: int = option(2, "of the fan", needs=[Needs("mode", Except(("off",)), typed=True), Needs("fan", typed=True)])
+    speed: int = option(2, "of the fan", needs=[Needs("mode", without=("off",), typed=True), Needs("fan", typed=True)])
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ CASES: list[tuple[str, list[str], str]] = [
     ("embed", ["--path", "m", "--input", "a", "--output", "./a", "--overwrite"], "--output ./a: is the file that is r"),
     ("classify", ["--path", "m", "a", "--overwrite"], "--overwrite needs --results"),
     ("classify", ["--path", "m", "a.tsv", "--labelled", "--results", "a.tsv"], "--results a.tsv: is the file that is"),
-    ("translate", ["--path", "m", "--lenpen", "inf"], "--lenpen: expected a number, got 'inf'"),
+    ("translate", ["--path", "m", "--lenpen", "inf"], "--lenpen: expected a number, from 0 to 10, got 'inf'"),
 ]
 
 

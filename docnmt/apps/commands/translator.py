@@ -282,7 +282,7 @@ def search_options(
     known = {setting.name for section in sections for setting in section.settings} - {"nbest", "glossary"}
     if unknown := options.keys() - known:
         raise unknown_options(unknown, known | {*others})
-    resolved = build(sections, {}, {"beam": beam, **options}, lambda key: "")
+    resolved = build(sections, {}, {"beam": beam, **options})
     return resolved["generation"], resolved["search"]
 
 

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from docnmt.core.units import PositionCount, ReadingPlan
-from docnmt.options import Except, Needs, NoOptions, Open, option, own_problems, settings
+from docnmt.options import Needs, NoOptions, Open, option, own_problems, settings
 from docnmt.registry import FUSIONS, MERGES, MODELS, POSITIONS, Registry
 from docnmt.runtime.system import UsageError
 
 # Rules for combining positions and fusions. No torch here: configuration classes need them while options are read.
 
 
-#: The fusions that read the positions' encoding.
-_READ_POSITIONS = Except(("none", "gate_content"))
-#: The condition for options of positions, besides their family.
-READ_POSITIONS = Needs("position_fusion", _READ_POSITIONS, typed=True)
+#: The condition for options of positions, besides their family: a fusion that reads their encoding.
+READ_POSITIONS = Needs("position_fusion", without=("none", "gate_content"), typed=True)
 #: The families that have nothing to fuse, each with the reason.
 NOTHING_TO_FUSE = {
     "rope": "rotary positions turn queries and keys inside attention; use rope_input, or another family",
@@ -259,7 +257,7 @@ class JoinedConfig(StructuredConfig):
 class ConcatConfig(JoinedConfig):
     """Options of the concatenation of a few sentences (Tiedemann and Scherrer 2017)."""
 
-    also_needs: ClassVar[dict[str, Needs]] = {"source_breaks": Needs("source_context", Except((0,)), typed=True)}
+    also_needs: ClassVar[dict[str, Needs]] = {"source_breaks": Needs("source_context", without=(0,), typed=True)}
 
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
     source_context: int = option(
@@ -455,7 +453,7 @@ class CondTransformerConfig(HierTransformerConfig):
     always_own_sentence: bool = option(
         False,
         "a word's own sentence (a target word's: the one it translates) is always among those it keeps",
-        needs=Needs("top_t", Except((1,))),
+        needs=Needs("top_t", without=(1,)),
     )
 
     def notes(self) -> list[str]:

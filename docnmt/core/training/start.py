@@ -52,7 +52,7 @@ from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.fusion import Concat
 from docnmt.modules.layers import DocumentPart, Layer
 from docnmt.modules.linear_layers import TrainedLinear, multiplies_bfloat16, replace_linear
-from docnmt.options import collected, flag, settings, to_dict
+from docnmt.options import flag, settings, to_dict
 from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import pick_device, trains_linear, tune
@@ -370,7 +370,7 @@ def settings_that_differ(old: object, new: object) -> list[str]:
 
     Configurations name in `free` the options that do not change the meaning of weights; dropout never does.
     """
-    free = collected(type(old), "free")
+    free = {name for part in type(old).__mro__ for name in vars(part).get("free", ())}
     every = [setting.name for setting in settings(type(old))]
     names = [name for name in every if name not in free and not name.endswith("dropout")]
     # `new` may lack an option that a position family of `old` has of its own
