@@ -25,7 +25,7 @@ from docnmt.core.search.config import (
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.core.search.scheduler import Ensemble, groups
+from docnmt.core.search.scheduler import Ensemble, whole_units
 from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import EOS
 from docnmt.modules.linear_layers import (
@@ -216,7 +216,7 @@ def test_nothing_in_nothing_out() -> None:
 def test_groups_hold_whole_units_and_fit(lengths: list[int], cuts: list[set[int]], most: int) -> None:
     sentences = len(lengths)
     starts = [np.array(sorted({0, *(c for c in cut if c < sentences)} if sentences else []), int) for cut in cuts]
-    found = list(groups(starts, np.array(lengths, dtype=np.int64), most))
+    found = list(whole_units(starts, np.array(lengths, dtype=np.int64), most))
     assert [0, *(last for _, last in found)][: len(found)] == [first for first, _ in found]
     assert (found[-1][1] if found else 0) == sentences
     common = set.intersection(*(set(s.tolist()) for s in starts)) | {sentences}

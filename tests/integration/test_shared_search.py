@@ -73,8 +73,8 @@ def served(
             shared.step()
             assert sum(slot.wanted for slot in shared._generator.slots) == shared.slots <= options.batch_size
             steps += 1
-    assert not shared._groups
-    assert shared._state is None  # it would hold the last encoding until the next request
+    assert not shared._encodings
+    assert not shared._states  # it would hold the last encoding until the next request
     return shared
 
 

@@ -93,7 +93,7 @@ def test_a_shared_search_waits_for_what_is_read(system: str, max_tokens: int) ->
     with torch.inference_mode():
         while shared.jobs:
             shared.step()
-    assert not shared._groups
+    assert not shared._encodings
     assert_same({n: (each.text, each.score) for n, each in found.items()}, best(translate(system, 1)))
 
 

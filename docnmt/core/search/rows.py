@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -74,7 +74,7 @@ class Slot:
         wanted: False for a copy whose result is not used (see `Scheduler`).
         given: tokens, with the end, of the sentences that are not searched, by their place in the unit, in order.
         terms: target terms that its sentences must have, if a glossary demands any.
-        group: the name of its group, in a search that several jobs share.
+        encoding: what it is written from; for the scheduler.
         stream: the number of its random stream, for sampling; None: `number`.
         tag: the token that each of its sentences begins with; -1: none is prescribed.
     """
@@ -85,7 +85,7 @@ class Slot:
     wanted: bool = True
     given: Mapping[int, tuple[int, ...]] = field(default_factory=dict, hash=False)
     terms: Terms | None = field(default=None, hash=False)
-    group: int = 0
+    encoding: Any = field(default=None, compare=False, repr=False)
     stream: int | None = None
     tag: int = -1
 
