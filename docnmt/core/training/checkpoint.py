@@ -1,10 +1,17 @@
-"""A checkpoint: written, read, loaded as a model, averaged."""
+"""A checkpoint, written, read, loaded as a model, averaged: ONE safetensors file with all that using or continuing a
+model needs.
+
+Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` and `ema.*` (only if training can
+continue), and the task's own (`tokenizer.*`). Its metadata has two keys: `docnmt`, a JSON object described by
+`CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (type, shape, bytes).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import (
@@ -46,25 +53,14 @@ from docnmt.runtime.system import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-
-# Checkpoints: ONE safetensors file with everything that using or continuing a model needs.
-#
-# Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only if training can continue), and
-# the
-# task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by
-# `CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (type, shape, bytes). Nothing is
-# ever unpickled.
-
-
 #: Version of this layout; a reader refuses any other.
 FORMAT = 1
 
 
 class CheckpointHeader(OpenObject):
     """The header of a checkpoint: names of the registered parts, `config` by section and name, the task's state,
-    progress, the hash of the data, threads and device of the training process. `config_version` is the version
-    (`docnmt.registry`) of the names of options and tensors. `plugins`
-    has the checksums of the plug-in files that were imported. `start` is the model of `--finetune-from-model`."""
+    progress, the hash of the data (`fingerprint`), the training process, `plugins`: checksums of the plug-in files that
+    were imported, `start`: the model of `--finetune-from-model`."""
 
     format: int
     docnmt: str
@@ -125,26 +121,19 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write a checkpoint completely or not at all.
-
-    Raises:
-        UserError: the system refused (disk full, no permission); an earlier file at `path` is untouched.
-    """
-    versions = {"format": FORMAT, "config_version": CONFIG_VERSION, "docnmt": __version__, "checksums": KIND}
+    """Write a checkpoint completely or not at all."""
+    versions = {"format": FORMAT, "config_version": CONFIG_VERSION, "docnmt": __version__}
     text = json.dumps({**header, **versions}, ensure_ascii=False).encode("utf-8", "replace").decode()  # odd paths
-    stored = {name: _storable(tensor) for name, tensor in tensors.items()}
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    for name, tensor in stored.items():
+        if tensor.untyped_storage().nbytes() != tensor.nbytes:  # a part of another's memory, which would be stored, too
+            stored[name] = tensor.clone()
     with replacing(path) as temporary:
         try:
             safetensors.torch.save_file(stored, temporary, metadata={"docnmt": text, KIND: checksums_of(text, stored)})
         except safetensors.SafetensorError as error:
             # the system's message in `Error while serializing: I/O error: … (os error 28)`
             raise OSError(None, str(error).rpartition(": ")[2].partition(" (os error")[0]) from error
-
-
-def _storable(tensor: Tensor) -> Tensor:
-    """Return a contiguous CPU tensor that shares its memory with no other."""
-    tensor = tensor.detach().cpu().contiguous()
-    return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
 
 
 def checksums_of(text: str, tensors: Mapping[str, Tensor]) -> str:
@@ -160,15 +149,13 @@ def _content(tensor: Tensor) -> tuple[str, torch.Size, np.ndarray]:
 
 def read_header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
     """Read and check the header of a checkpoint; return it with the shape of every tensor, without reading tensors."""
-    with _opened(path) as file:
-        header, checksums = _checked(path, file)
+    with _opened(path) as (file, header, checksums):
         return header, {name: tuple(file.get_slice(name).get_shape()) for name in checksums}
 
 
 def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
     """Read a checkpoint and compare every tensor with its checksum; without `optimizer`, its tensors are not read."""
-    with _opened(path) as file:
-        header, checksums = _checked(path, file)
+    with _opened(path) as (file, header, checksums):
         names = [name for name in checksums if optimizer or not name.startswith("optimizer.")]
         tensors = {name: file.get_tensor(name) for name in names}
     for name, tensor in tensors.items():
@@ -176,33 +163,30 @@ def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
     return Checkpoint(path, header, tensors)
 
 
-def _opened(path: Path) -> safetensors.safe_open:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[safetensors.safe_open, dict[str, Any], dict[str, str]]]:
+    """Open a file and check its header; give it with the checksums of all tensors."""
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint")
     try:
-        return safetensors.safe_open(path, framework="pt", device="cpu")
+        opened = safetensors.safe_open(path, framework="pt", device="cpu")
     except (safetensors.SafetensorError, OSError) as error:
         raise UserError(f"{path}: is not a whole safetensors file: {error}; use another checkpoint") from error
-
-
-def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the header and the checksums of all tensors."""
-    metadata = file.metadata() or {}
-    if "docnmt" not in metadata:
-        raise UserError(f"{path}: is a safetensors file, but not written by docnmt")
-    header = parse_json(metadata["docnmt"], f"{path}: its header")
-    if not isinstance(header, dict):
-        raise UserError(f"{path}: its header names no format version")
-    for name, version in (("format", FORMAT), ("config_version", CONFIG_VERSION)):
-        if header.get(name) != version:
-            raise UserError(
-                f"{path}: its {name} is {header.get(name)} (written by docnmt {header.get('docnmt')}); "
-                f"docnmt {__version__} reads {version}: train it again"
-            )
-    names = list(file.keys())
-    checksums = stored_checksums(path, metadata, names)
-    checked(header, CheckpointHeader, f"{path}: its header")
-    return header, {name: checksums[name] for name in names}
+    with opened as file:
+        metadata, names = file.metadata() or {}, list(file.keys())
+        if "docnmt" not in metadata:
+            raise UserError(f"{path}: is a safetensors file, but not written by docnmt")
+        header = parse_json(metadata["docnmt"], f"{path}: its header")
+        for name, version in (("format", FORMAT), ("config_version", CONFIG_VERSION)):
+            if not isinstance(header, dict) or header.get(name) != version:
+                stored, writer = (header.get(name), header.get("docnmt")) if isinstance(header, dict) else (None, None)
+                raise UserError(
+                    f"{path}: its {name} is {stored} (written by docnmt {writer}); docnmt {__version__} reads "
+                    f"{version}: train it again"
+                )
+        checksums = stored_checksums(path, metadata, names)
+        checked(header, CheckpointHeader, f"{path}: its header")
+        yield file, header, {name: checksums[name] for name in names}
 
 
 def unique_state(model: nn.Module) -> dict[str, Tensor]:
@@ -271,11 +255,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, checkpoint: Checkpoint) -> None:
-    """Restore the optimizer's moments.
-
-    Raises:
-        UserError: a moment has no parameter or another shape, or a parameter lacks one; it names file and tensor.
-    """
+    """Restore the optimizer's moments."""
     parameters = dict(model.named_parameters())
     moments: dict[str, dict[str, Tensor]] = {}
     for full, tensor in checkpoint.group("optimizer").items():
@@ -283,36 +263,123 @@ def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, checkpoin
         if name not in parameters or (tensor.dim() and tensor.shape != parameters[name].shape):
             raise UserError(f"{checkpoint.path}: tensor 'optimizer.{full}' does not fit the model; it cannot continue")
         moments.setdefault(name, {})[key] = tensor
-    expected = {key for held in moments.values() for key in held}
-    for name, held in moments.items():
-        if held.keys() != expected:
-            missing = sorted(expected - held.keys())[0]
+    expected = {key for state in moments.values() for key in state}
+    for name, state in moments.items():
+        if state.keys() != expected:
+            missing = sorted(expected - state.keys())[0]
             raise UserError(f"{checkpoint.path}: tensor 'optimizer.{missing}.{name}' is missing; it cannot continue")
-    state = optimizer.state_dict()
-    order = [p for group in optimizer.param_groups for p in group["params"]]
-    names = {id(parameter): name for name, parameter in parameters.items()}
-    state["state"] = {i: moments[names[id(p)]] for i, p in enumerate(order) if names[id(p)] in moments}
-    optimizer.load_state_dict(state)
+    order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    name_of = {id(parameter): name for name, parameter in parameters.items()}
+    states = {n: moments[name_of[id(p)]] for n, p in enumerate(order) if name_of[id(p)] in moments}
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
+
+
+# Loading of a trained model, ready to use, from a checkpoint alone.
+
+
+#: Options that determine the number of layers, or their width; options of plug-ins are not known.
+_LAYERS = ("encoder_layers", "decoder_layers", "conv_layers")
+_WIDTHS = ("embed_dim", "ffn_dim", "hidden_dim", "output_dim", "classifier_dim")
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model in evaluation mode with its task, configuration, checkpoint header and record."""
+
+    model: nn.Module
+    task: Task
+    model_config: DataclassInstance
+    arch: str
+    header: dict[str, Any]
+    record: ModelRecord
+
+
+def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> LoadedModel:
+    """Load the model of a checkpoint file, or the best one of a `--save-dir`."""
+    checkpoint = load_checkpoint(find_checkpoint(path), optimizer=False)
+    header = checkpoint.header
+    _check_known(checkpoint, TASKS, header["task"])
+    task_config: object = stored_config(checkpoint, "task", TASKS.config(header["task"]))
+    state = TaskState(header["task_state"], checkpoint.task_tensors)
+    try:
+        task = TASKS.get(header["task"]).restore(task_config, state)
+    except Exception as error:  # whatever a task, maybe a plug-in's, raises for a state that it did not write
+        raise UserError(f"{checkpoint.path}: the task's state in it is damaged: {error!r}") from error
+    _check_known(checkpoint, MODELS, header["model"])
+    say_changed_plugins(checkpoint)
+    config = stored_model_config(checkpoint)
+    _check_believable(checkpoint, config)
+    try:
+        model = task.build_model(MODELS.get(header["model"]), config)
+    except UserError:
+        raise
+    except Exception as error:  # whatever a model, maybe a plug-in's, raises for unexpected options
+        raise UserError(f"{checkpoint.path}: no model can be built from its configuration: {error}") from error
+    load_state(model, checkpoint.group("model"), checkpoint.path)
+    return LoadedModel(model.to(device).eval(), task, config, header["arch"], header, checkpoint.record())
+
+
+def _check_believable(checkpoint: Checkpoint, config: DataclassInstance) -> None:
+    """Refuse options with more layers than the file has tensors, or with a width that no tensor has: building such a
+    model would exhaust the machine's memory, or take hours, before its weights are found missing."""
+    shapes = [tensor.shape for tensor in checkpoint.group("model").values() if tensor.numel()]
+    widest = max((size for shape in shapes for size in shape), default=0)
+    for name, value in to_dict(config).items():
+        most = len(shapes) if name in _LAYERS else widest
+        if name in _LAYERS + _WIDTHS and isinstance(value, int) and value > most:
+            raise UserError(f"{checkpoint.path}: {flag(name)} is {value} in its header, and its tensors have {most}")
+
+
+def stored_model_config(checkpoint: Checkpoint) -> DataclassInstance:
+    """Return the configuration of a checkpoint's model."""
+    values = checkpoint.header["config"].get("model", {})
+    for option, registry in (*PARTS.items(), ("merge", MERGES)):
+        if isinstance(part := values.get(option), str) and part != "none":
+            _check_known(checkpoint, registry, part)
+    kind = model_config(checkpoint.header["model"], values)
+    return cast("DataclassInstance", stored_config(checkpoint, "model", kind))
+
+
+def stored_config(checkpoint: Checkpoint, section: str, config: type[C]) -> C:
+    """Return a section of a checkpoint's configuration as a `config`; options added since have their defaults."""
+    stored = checkpoint.header["config"].get(section, {})
+    where = f"{checkpoint.path}: configuration of the {section}"
+    return from_dict(config, stored, where=where)
+
+
+def _check_known(checkpoint: Checkpoint, registry: Registry[Any], name: str) -> None:
+    if name not in registry:
+        raise UserError(
+            f"{checkpoint.path}: was made with the {registry.kind} '{name}', which is not built in; "
+            "give the --user-dir of the plug-in that has it (docnmt.import_plugins in Python)"
+        )
+
+
+def say_changed_plugins(checkpoint: Checkpoint) -> None:
+    """Warn if a plug-in has changed since it made the checkpoint."""
+    now = imported()
+    stored = checkpoint.header.get("plugins") or {}
+    if changed := [name for name, content in stored.items() if now.get(name, content) != content]:
+        print(
+            f"warning: {checkpoint.path}: was made by another state of {', '.join(changed)}; the results may be others",
+            file=sys.stderr,
+        )
 
 
 # Averaging of checkpoints: one model whose weights are the mean of several checkpoints of a run.
 
 
 def last_checkpoints(save_dir: Path, count: int) -> list[Path]:
-    """Return the `count` newest checkpoints that `--keep-last` kept in a run's folder, oldest first.
-
-    Raises:
-        UserError: the folder has fewer.
-    """
+    """Return the `count` newest checkpoints that `--keep-last` kept in a run's folder, oldest first."""
     if not save_dir.is_dir():
         raise UserError(f"--save-dir {save_dir}: no such folder")
-    kept = list(RunFolder(save_dir).numbered().values())
-    if len(kept) < count:
+    paths = list(RunFolder(save_dir).numbered().values())
+    if len(paths) < count:
         raise UserError(
-            f"--save-dir {save_dir}: holds {len(kept)} numbered checkpoints, --last asks for {count}; "
+            f"--save-dir {save_dir}: holds {len(paths)} numbered checkpoints, --last asks for {count}; "
             f"train with --keep-last {count}"
         )
-    return kept[-count:]
+    return paths[-count:]
 
 
 def average_checkpoints(inputs: Sequence[Path], output: Path) -> None:
@@ -320,9 +387,6 @@ def average_checkpoints(inputs: Sequence[Path], output: Path) -> None:
 
     Non-floating tensors (counters) and the task's are the last input's. The result has no
     optimizer: it is for use, not for further training.
-
-    Raises:
-        UserError: an input is damaged, or is of another architecture, configuration or vocabulary than the first.
     """
     first = last = load_checkpoint(inputs[0], optimizer=False)
     sums: dict[str, Tensor] = {}
@@ -350,137 +414,14 @@ def _check_alike(first: Checkpoint, other: Checkpoint) -> None:
                 f"{other.path}: its {what} is '{other.header[what]}', that of {first.path} is '{first.header[what]}'; "
                 "only checkpoints of one architecture and one data folder can be averaged"
             )
-    model, others = (each.header["config"].get("model", {}) for each in (first, other))
-    for name in (model.keys() & others.keys()) - {name for name in model if name.endswith("dropout")}:
-        if model[name] != others[name]:
+    options, others = first.header["config"].get("model", {}), other.header["config"].get("model", {})
+    for name in options.keys() & others.keys():
+        if options[name] != others[name] and not name.endswith("dropout"):
             raise UserError(
-                f"{other.path}: {flag(name)} is {others[name]}, in {first.path} it is {model[name]}; weights of "
+                f"{other.path}: {flag(name)} is {others[name]}, in {first.path} it is {options[name]}; weights of "
                 "different models have no mean"
             )
     if first.header["task_state"] != other.header["task_state"]:
         raise UserError(f"{other.path}: its vocabulary differs from that of {first.path}")
-    shapes, others = ({name: t.shape for name, t in c.group("model").items()} for c in (first, other))
-    different = sorted(name for name in shapes.keys() | others.keys() if shapes.get(name) != others.get(name))
-    if different:
-        raise UserError(f"{other.path}: tensor 'model.{different[0]}' is not as in {first.path}")
-
-
-# Loading of a trained model, ready to use, from a checkpoint alone.
-
-
-#: Options that determine the number of layers, or their width; options of plug-ins are not known.
-_LAYERS = ("encoder_layers", "decoder_layers", "conv_layers")
-_WIDTHS = ("embed_dim", "ffn_dim", "hidden_dim", "output_dim", "classifier_dim")
-
-
-@dataclass(frozen=True, eq=False)
-class LoadedModel:
-    """A model in evaluation mode with its task, configuration, checkpoint header and record."""
-
-    model: nn.Module
-    task: Task
-    model_config: DataclassInstance
-    arch: str
-    header: dict[str, Any]
-    record: ModelRecord
-
-
-def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> LoadedModel:
-    """Load the model of a checkpoint file, or the best one of a `--save-dir`.
-
-    Raises:
-        UserError: it does not exist, is damaged, or needs a plug-in that is not loaded; the message names file and
-            tensor.
-    """
-    checkpoint = load_checkpoint(find_checkpoint(path), optimizer=False)
-    task = restore_task(checkpoint)
-    model, model_config = restore_model(checkpoint, task)
-    arch, header = checkpoint.header["arch"], checkpoint.header
-    return LoadedModel(model.to(device).eval(), task, model_config, arch, header, checkpoint.record())
-
-
-def restore_task(checkpoint: Checkpoint) -> Task:
-    """Restore the task of a checkpoint, without its data folder.
-
-    Raises:
-        UserError: the task is unknown, or its state in the checkpoint is damaged.
-    """
-    name: str = checkpoint.header["task"]
-    _check_known(checkpoint, TASKS, name)
-    config: object = stored_config(checkpoint, "task", TASKS.config(name))
-    try:
-        return TASKS.get(name).restore(config, TaskState(checkpoint.header["task_state"], checkpoint.task_tensors))
-    except Exception as error:  # whatever a task, maybe a plug-in's, raises for a state that it did not write
-        raise UserError(f"{checkpoint.path}: the task's state in it is damaged: {error!r}") from error
-
-
-def restore_model(checkpoint: Checkpoint, task: Task) -> tuple[nn.Module, DataclassInstance]:
-    """Return the model of a checkpoint with its weights, on the CPU, and its configuration."""
-    name: str = checkpoint.header["model"]
-    _check_known(checkpoint, MODELS, name)
-    say_changed_plugins(checkpoint)
-    config = stored_model_config(checkpoint)
-    _check_believable(checkpoint, config)
-    try:
-        model = task.build_model(MODELS.get(name), config)
-    except UserError:
-        raise
-    except Exception as error:  # whatever a model, maybe a plug-in's, raises for unexpected options
-        raise UserError(f"{checkpoint.path}: no model can be built from its configuration: {error}") from error
-    load_state(model, checkpoint.group("model"), checkpoint.path)
-    return model, config
-
-
-def _check_believable(checkpoint: Checkpoint, config: DataclassInstance) -> None:
-    """Refuse options with more layers than the file has tensors, or with a width that no tensor has: building such a
-    model would exhaust the machine's memory, or take hours, before its weights are found missing."""
-    shapes = [tensor.shape for tensor in checkpoint.group("model").values() if tensor.numel()]
-    widest = max((size for shape in shapes for size in shape), default=0)
-    for name, value in to_dict(config).items():
-        most = len(shapes) if name in _LAYERS else widest
-        if name in _LAYERS + _WIDTHS and isinstance(value, int) and value > most:
-            raise UserError(f"{checkpoint.path}: {flag(name)} is {value} in its header, and its tensors have {most}")
-
-
-def stored_model_config(checkpoint: Checkpoint) -> DataclassInstance:
-    """Return the configuration of a checkpoint's model.
-
-    Raises:
-        UserError: see `stored_config`; or a part of the model is from a plug-in that is not loaded.
-    """
-    values = checkpoint.header["config"].get("model", {})
-    for option, registry in (*PARTS.items(), ("merge", MERGES)):
-        if isinstance(part := values.get(option), str) and part != "none":
-            _check_known(checkpoint, registry, part)
-    kind = model_config(checkpoint.header["model"], values)
-    return cast("DataclassInstance", stored_config(checkpoint, "model", kind))
-
-
-def stored_config(checkpoint: Checkpoint, section: str, config: type[C]) -> C:
-    """Return a section of a checkpoint's configuration as a `config`; options added since have their defaults.
-
-    Raises:
-        UsageError: it has options that this version does not know, or invalid values; the message names all.
-    """
-    stored = checkpoint.header["config"].get(section, {})
-    where = f"{checkpoint.path}: configuration of the {section}"
-    return from_dict(config, stored, where=where)
-
-
-def _check_known(checkpoint: Checkpoint, registry: Registry[Any], name: str) -> None:
-    if name not in registry:
-        raise UserError(
-            f"{checkpoint.path}: was made with the {registry.kind} '{name}', which is not built in; "
-            "give the --user-dir of the plug-in that has it (docnmt.import_plugins in Python)"
-        )
-
-
-def say_changed_plugins(checkpoint: Checkpoint) -> None:
-    """Warn if a plug-in has changed since it made the checkpoint."""
-    now = imported()
-    stored = checkpoint.header.get("plugins") or {}
-    if changed := [name for name, content in stored.items() if now.get(name, content) != content]:
-        print(
-            f"warning: {checkpoint.path}: was made by another state of {', '.join(changed)}; the results may be others",
-            file=sys.stderr,
-        )
+    if problems := state_problems(first.group("model"), other.group("model")):
+        raise UserError(f"{other.path}: is not as {first.path}: {problems[0]}")

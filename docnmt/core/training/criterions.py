@@ -1,4 +1,4 @@
-"""The losses."""
+"""The losses: features (T, d) of a model and labels (T,) → summed loss, sample size, sums to log."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from torch.utils.checkpoint import checkpoint
 from docnmt.core.batch import IGNORE
 from docnmt.core.formality import AddressRule, Form
 from docnmt.core.training.config import CrossEntropyConfig, FormChoiceConfig, LabelSmoothedCrossEntropyConfig
-from docnmt.functional.loss import CopiedFeatures, chunked_cross_entropy, counted_labels
+from docnmt.functional.loss import Copied, CopiedFeatures, chunked_cross_entropy, counted_labels
 from docnmt.runtime.system import UserError
-
-# The interface of criteria that training uses.
 
 
 class Criterion(Protocol):
@@ -41,37 +39,8 @@ class Criterion(Protocol):
         """
 
 
-# Cross-entropy of the next token, computed without a tokens × vocabulary tensor.
-
-
-#: Number of labels whose vocabulary scores are in memory at once; the backward pass recomputes them.
+#: Number of labels whose vocabulary scores are in memory at once in R-Drop; the backward pass recomputes them.
 CHUNK = 1024
-
-
-#: What a model reads: batches of its own kind.
-ReadT = TypeVar("ReadT", contravariant=True)
-BatchT = TypeVar("BatchT", bound="TokenBatch")
-
-
-class TokenModel(Protocol[ReadT]):
-    """A model that predicts tokens: features (T, d) of a batch, and the layer that maps them to scores."""
-
-    output: nn.Linear
-    training: bool
-
-    def __call__(self, batch: ReadT) -> Tensor | CopiedFeatures: ...
-
-
-class TokenBatch(Protocol):
-    """A batch with labels (T,)."""
-
-    @property
-    def labels(self) -> Tensor:
-        """Token ids (T,), int64; `IGNORE` where nothing is predicted."""
-
-    @property
-    def num_tokens(self) -> Any:  # Any: a tensor where only the device knows it, as in a CUDA graph
-        """The number of labels that count."""
 
 
 class LabelSmoothedCrossEntropy:
@@ -96,40 +65,28 @@ class LabelSmoothedCrossEntropy:
         """Build the criterion with the values of its options."""
         return cls(label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
-    def __call__(self, model: TokenModel[BatchT], batch: BatchT) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
+    def __call__(self, model: Any, batch: Any) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
         """Return the summed loss, the number of labels it counts, and sums to log, which may be on the device."""
-        if self.r_drop and model.training:
-            return self._of_two_passes(model, batch)
-        loss, nll = self._cross_entropy(model, model(batch), batch)  # features (T, d)
-        return loss, batch.num_tokens, {"nll": nll.detach()}
-
-    def _of_two_passes(
-        self, model: TokenModel[BatchT], batch: BatchT
-    ) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
-        output = model.output
+        if not self.r_drop or not model.training:
+            loss, nll = self._cross_entropy(model, model(batch), batch)
+            return loss, batch.num_tokens, {"nll": nll.detach()}
         passes = (model(batch), model(batch))
-        losses, nlls = zip(*(self._cross_entropy(model, each, batch) for each in passes), strict=True)
+        losses, nlls = zip(*(self._cross_entropy(model, predicted, batch) for predicted in passes), strict=True)
         loss, nll = losses[0] + losses[1], nlls[0] + nlls[1]
-        one, other = (each if isinstance(each, Tensor) else each.features for each in passes)
+        one, other = (_parts(predicted)[0] for predicted in passes)
         counted = counted_labels(batch.labels, IGNORE, batch.num_tokens)
-        divergence = symmetric_divergence(one, other, counted, output.weight, output.bias)
+        divergence = symmetric_divergence(one, other, counted, model.output.weight, model.output.bias)
         sums = {"nll": nll.detach() / 2, "divergence": divergence.detach()}
         return (loss + self.r_drop * divergence) / 2, batch.num_tokens, sums
 
-    def _cross_entropy(
-        self, model: TokenModel[BatchT], predicted: Tensor | CopiedFeatures, batch: BatchT
-    ) -> tuple[Tensor, Tensor]:
-        output, smoothing = model.output, self.label_smoothing
-        if isinstance(predicted, Tensor):
-            features, copied = predicted, None
-        else:
-            features, copied = predicted.features, predicted.copied
+    def _cross_entropy(self, model: Any, predicted: Tensor | CopiedFeatures, batch: Any) -> tuple[Tensor, Tensor]:
+        features, copied = _parts(predicted)
         return chunked_cross_entropy(
             features,
-            output.weight,
+            model.output.weight,
             batch.labels,
-            bias=output.bias,
-            label_smoothing=smoothing,
+            bias=model.output.bias,
+            label_smoothing=self.label_smoothing,
             copied=copied,
             count=batch.num_tokens,
         )
@@ -144,6 +101,11 @@ class CrossEntropy(LabelSmoothedCrossEntropy):
     def build(cls, config: object, task: object) -> CrossEntropy:
         """Build the criterion, which has no options."""
         return cls(label_smoothing=0.0)
+
+
+def _parts(predicted: Tensor | CopiedFeatures) -> tuple[Tensor, Copied | None]:
+    """Return the features (T, d), and what is copied."""
+    return (predicted, None) if isinstance(predicted, Tensor) else (predicted.features, predicted.copied)
 
 
 def symmetric_divergence(first: Tensor, second: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -164,9 +126,6 @@ def _of_chunk(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
     precise = torch.promote_types(first.dtype, torch.float32)
     one, other = (F.log_softmax(F.linear(x, weight, bias).to(precise), dim=-1) for x in (first, second))  # (C, V)
     return ((one.exp() - other.exp()) * (one - other)).sum() / 2
-
-
-# Cross-entropy, and the choice between the forms of address.
 
 
 #: The forms of address, in the order of their scores.
@@ -190,69 +149,49 @@ class FormChoice(LabelSmoothedCrossEntropy):
     def __init__(self, forms: Tensor, *, form_choice: float, label_smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__(label_smoothing=label_smoothing, r_drop=r_drop)
         self.forms, self.form_choice = forms, form_choice
-        self.words = [(forms == place).nonzero()[:, 0] for place in range(len(FORMS))]  # (n,) and (m,)
+        self.words = [(forms == form).nonzero()[:, 0] for form in range(len(FORMS))]  # (n,) and (m,)
 
     @classmethod
     def build(cls, config: FormChoiceConfig, task: Any) -> FormChoice:  # type: ignore[override]  # the own options
-        """Build the criterion for a task's target language.
-
-        Raises:
-            UserError: the task does not translate, the language has no rule, or the vocabulary has no word of a form.
-        """
+        """Build the criterion for a task's target language."""
         language = getattr(task, "target_lang", None)
         if language is None:
             raise UserError("--criterion form_choice: is for translation; leave it out")
         rule, pieces = AddressRule(language), task.target_tokenizer.vocabulary()
-        found = [rule.form(f"a {piece[1:]}'") if piece[:1] == "▁" else None for piece in pieces]  # t is a piece of t'
+        forms = [rule.form(f"a {piece[1:]}'") if piece[:1] == "▁" else None for piece in pieces]  # t is a piece of t'
         for form in FORMS:
-            if form not in found:
+            if form not in forms:
                 raise UserError(f"--criterion form_choice: the vocabulary has no {form} word of address; leave it out")
         return cls(
-            torch.tensor([IGNORE if form is None else FORMS.index(form) for form in found]),
+            torch.tensor([IGNORE if form is None else FORMS.index(form) for form in forms]),
             form_choice=config.form_choice,
             label_smoothing=config.label_smoothing,
             r_drop=config.r_drop,
         )
 
-    def _cross_entropy(
-        self, model: TokenModel[BatchT], predicted: Tensor | CopiedFeatures, batch: BatchT
-    ) -> tuple[Tensor, Tensor]:
+    def _cross_entropy(self, model: Any, predicted: Tensor | CopiedFeatures, batch: Any) -> tuple[Tensor, Tensor]:
         loss, nll = super()._cross_entropy(model, predicted, batch)
         if model.training:
-            features = predicted if isinstance(predicted, Tensor) else predicted.features
-            loss = loss + self.form_choice * self._choices(model, features, batch.labels)
+            loss = loss + self.form_choice * self._choices(model.output, _parts(predicted)[0], batch.labels)
         return loss, nll
 
-    def _choices(self, model: TokenModel[BatchT], features: Tensor, labels: Tensor) -> Tensor:
+    def _choices(self, output: nn.Linear, features: Tensor, labels: Tensor) -> Tensor:
         """Return −log p of the right form, summed over the labels (T,) that are words of address.
 
         The scores are computed for all labels: the words are few, and choosing labels would make a GPU's host wait.
         """
-        self.forms, self.words = self.forms.to(labels.device), [each.to(labels.device) for each in self.words]
-        entries, bias = torch.cat(self.words), model.output.bias
-        logits = F.linear(features, model.output.weight[entries], None if bias is None else bias[entries])  # (T, n + m)
+        self.forms, self.words = self.forms.to(labels.device), [words.to(labels.device) for words in self.words]
+        entries, bias = torch.cat(self.words), output.bias
+        logits = F.linear(features, output.weight[entries], None if bias is None else bias[entries])  # (T, n + m)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        parts = logits.split([len(each) for each in self.words], dim=1)
-        scores = torch.stack([each.logsumexp(dim=1) for each in parts], dim=1)  # (T, 2)
+        parts = logits.split([len(words) for words in self.words], dim=1)
+        scores = torch.stack([part.logsumexp(dim=1) for part in parts], dim=1)  # (T, 2)
         right = self.forms[labels.clamp(min=0)].masked_fill(labels == IGNORE, IGNORE)  # (T,)
         return F.cross_entropy(scores, right, ignore_index=IGNORE, reduction="sum")
 
 
-# Cross-entropy of a text's label.
-
-
-class PackedTexts(Protocol):
-    """Texts packed in one row."""
-
-    @property
-    def tokens(self) -> Tensor:
-        """Tokens (T,), int64."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Return the texts on another device."""
-
-
-TextT = TypeVar("TextT", bound=PackedTexts)
+#: Texts packed in one row, which have `tokens` (T,), int64, and `to`.
+TextT = TypeVar("TextT", bound=Any)
 
 
 @dataclass(frozen=True, eq=False)

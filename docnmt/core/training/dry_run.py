@@ -1,4 +1,4 @@
-"""What a run will need, and what a checkpoint is: memory probe, rehearsal, descriptions, model card."""
+"""What a run will need (`--dry-run`), and what a checkpoint is (`docnmt-inspect`): descriptions and a model card."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,15 +17,13 @@ from docnmt.core.models.config import chosen_parts, model_config
 from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.checkpoint import read_header
+from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.core.training.run import Run, TrainingState
 from docnmt.core.training.trainer import format_values, open_epoch
 from docnmt.core.training.update import largest_batches, peak_memory, probe
 from docnmt.options import flag, settings, to_dict
 from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Architecture, Registry
 from docnmt.runtime.progress import Progress, format_seconds, how_many, waiting
-
-# A rehearsal: a few updates, as training would make them, to estimate a run's memory and time.
-
 
 #: The additional memory of a process after many updates: freed memory between blocks still in use, too small for
 #: the next batch. 0 to 10 % were measured (docs/results/scale.md).
@@ -36,13 +33,36 @@ FRAGMENTATION = 0.05
 _TRIED, _TRIED_IN_BFLOAT16 = 6, 24
 
 
-@dataclass(frozen=True)
-class Rehearsal:
-    """The expected memory and time of a training.
+def describe_run(run: Run) -> str:
+    """Return the text of `--dry-run`: options, parameters, the current epoch's batches, and their memory and time."""
+    epoch = open_epoch(run)
+    sizes, plan = epoch.data.sizes, epoch.plan
+    tokens = np.array([sizes[units].sum() for units in plan])
+    updates = math.ceil(len(plan) / run.batches_an_update)
+    over = int((sizes > run.training.max_tokens).sum())
+    largest = [f"{sizes[units].sum():,} tokens in {len(units)} units" for units in largest_batches(sizes, plan)]
+    probe(run, epoch.data, plan)
+    expected = rehearse(run, epoch.data, plan)
+    where = "GPU" if run.device.type == "cuda" else "process"
+    most, tried = (f"{size / 2**20:,.0f} MiB" for size in (expected.predicted, expected.measured))
+    shapes = {name: tuple(parameter.shape) for name, parameter in run.model.named_parameters()}
+    return "\n".join([
+        *options_table({name: to_dict(values) for name, values in run.config.items()}), "",
+        *parameter_table(shapes), "",
+        f"batches: {len(plan):,} of {tokens.min():,} to {tokens.max():,} tokens (median {np.median(tokens):,.0f}) "
+        f"from {len(sizes):,} units, {updates:,} updates an epoch",
+        f"units above --max-tokens, each a batch of its own: {over:,}",
+        f"largest batch: {'; largest unit in: '.join(largest)}",
+        f"memory: about {most} at the most ({where}; {tried} in the updates that were tried)",
+        f"time: about {format_seconds(expected.seconds)} an epoch on this machine as busy as it is now, without "
+        "validation",
+        f"start: update {run.state.update:,}, epoch {run.state.epoch}, batch {run.state.batches:,}",
+    ])  # fmt: skip
 
-    Attributes:
-        measured: bytes, the most so far. predicted: bytes in a whole training. seconds: per epoch, without validation.
-    """
+
+class Rehearsal(NamedTuple):
+    """The expected memory and time of a training: bytes, the most so far; bytes in a whole training; seconds an epoch,
+    without validation."""
 
     measured: int
     predicted: int
@@ -54,90 +74,39 @@ def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
 
     The model is changed: use this only for a run that never begins. Memory must suffice (`probe`).
     """
+
+    def _update(batches: Sequence[np.ndarray]) -> None:
+        for units in batches:
+            torch.autograd.backward(run.loss(data, units)[0])
+        run.optimizer.step()
+        run.optimizer.zero_grad(set_to_none=True)
+
     tokens = np.array([int(data.sizes[units].sum()) for units in plan])
-    tried = _TRIED_IN_BFLOAT16 if run.training.bf16 and run.device.type == "cpu" else _TRIED
-    some = [plan[i] for i in tokens.argsort()[np.linspace(0, len(plan) - 1, min(tried, len(plan))).astype(int)]]
-    sizes = [int(data.sizes[units].sum()) for units in some]
+    number = _TRIED_IN_BFLOAT16 if run.training.bf16 and run.device.type == "cpu" else _TRIED
+    tried = tokens.argsort()[np.linspace(0, len(plan) - 1, min(number, len(plan))).astype(int)]
     run.model.train()
     begun = time.perf_counter()
-    with Progress(sum(sizes), f"trying {how_many(len(some), 'update')}", unit="tok") as bar:
-        for units, size in zip(some, sizes, strict=True):
-            _update(run, data, [units])
-            bar.update(size)
+    with Progress(int(tokens[tried].sum()), f"trying {how_many(len(tried), 'update')}", unit="tok") as bar:
+        for batch in tried:
+            _update([plan[batch]])
+            bar.update(int(tokens[batch]))
     if run.device.type == "cuda":
         torch.cuda.synchronize(run.device)
-    taken = time.perf_counter() - begun
-    seconds = float(taken * tokens.sum() / sum(sizes))
+    seconds = (time.perf_counter() - begun) * float(tokens.sum() / tokens[tried].sum())
     with waiting("measuring the memory of the largest updates"):
         for units in largest_batches(data.sizes, plan):
-            _update(run, data, [units] * min(run.training.update_freq, 2))  # the second adds to the first's gradient
+            _update([units] * min(run.training.update_freq, 2))  # the second adds to the first's gradient
         if not run.training.disable_validation:
-            _validate(run)
+            valid = run.task.dataset("valid", run.model, seed=run.training.seed)
+            plan = run.plan(valid, shuffle=False)
+            run.model.eval()
+            with torch.no_grad():
+                for units in largest_batches(valid.sizes, plan) if plan else ():
+                    run.loss(valid, units)
+            run.model.train()
     measured = peak_memory(run.device)
     grows = run.device.type != "cuda"  # on a GPU, only the memory of tensors is counted
     return Rehearsal(measured, round(measured * (1 + FRAGMENTATION * grows)), seconds)
-
-
-def _update(run: Run, data: Dataset, batches: Sequence[np.ndarray]) -> None:
-    for units in batches:
-        torch.autograd.backward(run.loss(data, units)[0])
-    run.optimizer.step()
-    run.optimizer.zero_grad(set_to_none=True)
-
-
-@torch.no_grad()
-def _validate(run: Run) -> None:
-    data = run.task.dataset("valid", run.model, seed=run.training.seed)
-    plan = run.plan(data, shuffle=False)
-    run.model.eval()
-    for units in largest_batches(data.sizes, plan) if plan else ():
-        run.loss(data, units)
-    run.model.train()
-
-
-# Descriptions of a checkpoint, and of a run before it starts.
-
-
-def describe_checkpoint(path: Path) -> str:
-    """Describe a checkpoint: architecture, parameters by module, configuration, progress, vocabulary size and scores.
-
-    Raises:
-        UserError: the file is not a checkpoint that this version reads.
-    """
-    header, shapes = read_header(path)
-    progress = TrainingState.from_json(header["progress"], where=str(path))
-    best = progress.best
-    model = {name.removeprefix("model."): shape for name, shape in shapes.items() if name.startswith("model.")}
-    moments = sum(name.startswith("optimizer.") for name in shapes)
-    written = f"format {header['format']}, docnmt {header['docnmt']}, {path.stat().st_size / 1e6:.1f} MB"
-    facts: dict[str, Any] = {
-        "checkpoint": f"{path} ({written})",
-        "arch": f"{header['arch']} (model {header['model']})",
-        "task": "; ".join([header["task"], *_task_facts(header["task_state"])]),
-        "criterion": header["criterion"],
-        "progress": f"update {progress.update}, epoch {progress.epoch}",
-        "best": f"{best[1]:.4g} at update {best[0]:,.0f}" if best else "not validated",
-        "scores": format_values(header["scores"]) or "none",
-        "data": f"fingerprint {header['fingerprint']}",
-        "optimizer": f"{moments} tensors: training can continue" if moments else "none: to use, not to continue",
-    }
-    if "averaged" in header:
-        facts["averaged"] = ", ".join(header["averaged"])
-    if "start" in header:
-        facts["start"] = str(msgspec.convert(header["start"], ModelRecord))
-    lines = [f"{name:<12}{value}" for name, value in facts.items()]
-    return "\n".join([*lines, "", *parameter_table(model), "", *options_table(header["config"])])
-
-
-def _task_facts(state: Mapping[str, Any]) -> list[str]:
-    """Describe a task's state in short: `languages en, de`, `vocabulary of 8,000`."""
-    facts = []
-    for name, value in state.items():
-        if isinstance(value, list) and len(value) > 4:
-            facts.append(f"{name.replace('_', ' ')} of {len(value):,}")
-        else:
-            facts.append(f"{name.replace('_', ' ')} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    return facts
 
 
 def parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
@@ -161,31 +130,36 @@ def options_table(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def describe_run(run: Run) -> str:
-    """Return the text of `--dry-run`: options, parameters, the current epoch's batches, and their memory and time."""
-    epoch = open_epoch(run)
-    sizes, plan = epoch.data.sizes, epoch.plan
-    tokens = np.array([sizes[units].sum() for units in plan])
-    updates = math.ceil(len(plan) / run.batches_an_update)
-    over = int((sizes > run.training.max_tokens).sum())
-    largest = [f"{sizes[units].sum():,} tokens in {len(units)} units" for units in largest_batches(sizes, plan)]
-    probe(run, epoch.data, plan)
-    expected = rehearse(run, epoch.data, plan)
-    where = "GPU" if run.device.type == "cuda" else "process"
-    most, tried = (f"{size / 2**20:,.0f} MiB" for size in (expected.predicted, expected.measured))
-    speed = f"about {format_seconds(expected.seconds)} an epoch on this machine as busy as it is now"
-    shapes = {name: tuple(parameter.shape) for name, parameter in run.model.named_parameters()}
-    return "\n".join([
-        *options_table({name: to_dict(values) for name, values in run.config.items()}), "",
-        *parameter_table(shapes), "",
-        f"batches: {len(plan):,} of {tokens.min():,} to {tokens.max():,} tokens (median {np.median(tokens):,.0f}) "
-        f"from {len(sizes):,} units, {updates:,} updates an epoch",
-        f"units above --max-tokens, each a batch of its own: {over:,}",
-        f"largest batch: {'; largest unit in: '.join(largest)}",
-        f"memory: about {most} at the most ({where}; {tried} in the updates that were tried)",
-        f"time: {speed}, without validation",
-        f"start: update {run.state.update:,}, epoch {run.state.epoch}, batch {run.state.batches:,}",
-    ])  # fmt: skip
+def describe_checkpoint(path: Path) -> str:
+    """Describe a checkpoint: architecture, parameters by module, configuration, progress, vocabulary size, scores."""
+    header, shapes = read_header(path)
+    progress = TrainingState.from_json(header["progress"], where=str(path))
+    best = progress.best
+    model = {name.removeprefix("model."): shape for name, shape in shapes.items() if name.startswith("model.")}
+    moments = sum(name.startswith("optimizer.") for name in shapes)
+    written = f"format {header['format']}, docnmt {header['docnmt']}, {path.stat().st_size / 1e6:.1f} MB"
+    task = [header["task"]]
+    for name, value in header["task_state"].items():  # `languages en, de`, `vocabulary of 8,000`
+        values = value if isinstance(value, list) else [value]
+        content = f"of {len(values):,}" if len(values) > 4 else ", ".join(map(str, values))
+        task.append(f"{name.replace('_', ' ')} {content}")
+    facts: dict[str, Any] = {
+        "checkpoint": f"{path} ({written})",
+        "arch": f"{header['arch']} (model {header['model']})",
+        "task": "; ".join(task),
+        "criterion": header["criterion"],
+        "progress": f"update {progress.update}, epoch {progress.epoch}",
+        "best": f"{best[1]:.4g} at update {best[0]:,.0f}" if best else "not validated",
+        "scores": format_values(header["scores"]) or "none",
+        "data": f"fingerprint {header['fingerprint']}",
+        "optimizer": f"{moments} tensors: training can continue" if moments else "none: to use, not to continue",
+    }
+    if "averaged" in header:
+        facts["averaged"] = ", ".join(header["averaged"])
+    if "start" in header:
+        facts["start"] = str(msgspec.convert(header["start"], ModelRecord))
+    lines = [f"{name:<12}{value}" for name, value in facts.items()]
+    return "\n".join([*lines, "", *parameter_table(model), "", *options_table(header["config"])])
 
 
 # Model cards in Markdown (Mitchell et al. 2019): what a recipient of a checkpoint has to know.
@@ -197,9 +171,6 @@ def model_card(path: Path, name: str | None = None) -> str:
 
     Args:
         name: of the model on a hub, from which others load it; None: that of the checkpoint's folder.
-
-    Raises:
-        UserError: the file is not a checkpoint that this version reads.
     """
     header, shapes = read_header(path)
     progress = TrainingState.from_json(header["progress"], where=str(path))
@@ -217,7 +188,7 @@ def model_card(path: Path, name: str | None = None) -> str:
         "data": f"fingerprint `{header['fingerprint'] or 'unknown'}` (TODO: name the corpora)",
     }
     scores = [f"| {metric} | {value:.4g} |" for metric, value in header["scores"].items()]
-    front = ["---", *(["language:", *(f"- {each}" for each in languages)] if languages else [])]
+    front = ["---", *(["language:", *(f"- {language}" for language in languages)] if languages else [])]
     return "\n".join([
         *front, "license: TODO", "library_name: docnmt", "---", "",
         f"# {name}", "",
@@ -247,7 +218,7 @@ def _separate(state: Mapping[str, Any]) -> str:
 def _model_defaults(architecture: Architecture, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the default of each option of a model with these values under `--arch` alone."""
     config, preset = model_config(architecture.model, values), dict(architecture.overrides())
-    defaults = {each.name: each.default for each in settings(config)} | preset
+    defaults = {setting.name: setting.default for setting in settings(config)} | preset
     if "position" in values:  # the default fusion depends on it
         parts = chosen_parts(config, {**preset, "position": values["position"]})
         defaults["position_fusion"] = parts["position_fusion"]
@@ -256,13 +227,11 @@ def _model_defaults(architecture: Architecture, values: Mapping[str, Any]) -> di
 
 def _command(header: Mapping[str, Any]) -> str:
     """Return the command that trained the model, without options that have their default."""
-    from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
-
     classes: dict[str, type] = {"run": RunConfig, "training": TrainingConfig, "optimization": OptimizationConfig}
     config = header["config"]
     chosen: dict[str, Registry[Any]] = {"task": TASKS, "criterion": CRITERIA}
     classes |= {name: parts.config(header[name]) for name, parts in chosen.items() if header[name] in parts}
-    defaults = {name: {each.name: each.default for each in settings(part)} for name, part in classes.items()}
+    defaults = {name: {option.name: option.default for option in settings(part)} for name, part in classes.items()}
     if header["arch"] in ARCHITECTURES:
         defaults["model"] = _model_defaults(ARCHITECTURES.get(header["arch"]), config["model"])
     words = ["docnmt-train", str(config["run"].get("data", "DATA")), f"--arch={header['arch']}"]

@@ -1,4 +1,9 @@
-"""Updates as CUDA graphs, on batches filled up to fixed shapes."""
+"""Updates as CUDA graphs, on batches filled up to one of a few shapes.
+
+batch → `Shape`, `fill` → one copy to memory that stays where it is → the passes of the shape, one graph → losses and
+norm to the host → clipping and the optimizer's step, one graph for all shapes. So weights never change by a gradient
+that is not finite. A shape is computed launch by launch at its first batch and recorded at its second: to the same bits.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +28,7 @@ from docnmt.core.models.architectures import (
 from docnmt.core.models.encoder_decoder import Stack
 from docnmt.core.tasks.task import Batch
 from docnmt.core.training.criterions import CrossEntropy, LabelSmoothedCrossEntropy
-from docnmt.core.training.run import say
+from docnmt.core.training.run import Run, say
 from docnmt.core.training.update import norm_of
 from docnmt.functional import kernels
 from docnmt.layout import BoundedLayout
@@ -33,13 +37,6 @@ from docnmt.modules.positions import MultiLevel
 from docnmt.runtime import device as graphs
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import Inbox, Recorder, Repeated, Uncapturable, power_of_two, seeds_from
-
-if TYPE_CHECKING:
-    from docnmt.core.training.run import Run
-
-
-# Batches filled up to one of a few shapes, so that what a GPU does for one of them serves for others, too.
-
 
 #: Shapes of rows in a batch of `--max-tokens`: filling costs half of a step, a thirty-second, on average.
 STEPS = 16
@@ -129,7 +126,7 @@ def filled_batch(arrays: list[Tensor], shape: Shape) -> FilledBatch:
     """The batch of arrays on a device. What layers derive of its layout is computed anew for each call."""
     *texts, documents, labels, number = arrays
     source, target = (
-        _text(of, documents, rows, shape) for of, rows in ((texts[:3], shape.source), (texts[3:], shape.target))
+        _text(text, documents, rows, shape) for text, rows in ((texts[:3], shape.source), (texts[3:], shape.target))
     )
     return FilledBatch(source, target, labels, number)
 
@@ -140,17 +137,6 @@ def _text(arrays: list[Tensor], documents: Tensor, rows: int, shape: Shape) -> P
     text = PackedText(tokens, layout, positions)
     text.__dict__["highest"] = (shape.reach,) * positions.shape[1]
     return text
-
-
-# Updates as CUDA graphs: all that a batch of a shape launches is recorded once and launched together.
-#
-# Batches are filled up to one of a few shapes. What changes from one to the next, seeds included, arrives in memory
-# that
-# stays where it is, in one copy. The passes of a shape are one graph; clipping and the optimizer's step are another,
-# for
-# all shapes. Between both the host reads losses and norm, as without graphs, so weights never change by a gradient
-# that
-# is not finite. A shape is computed launch by launch at its first batch and recorded at its second: to the same bits.
 
 
 #: Shapes that are kept, those used last. All graphs share the memory of what they compute on the way. It is theirs, so
@@ -180,10 +166,8 @@ def graphed(run: Run, *, wished: bool) -> GraphedUpdates | None:
 def has_run(model: type[nn.Module], config: object) -> bool:
     """Whether a card has computed updates of such models as graphs: other models are tested on a CPU only."""
     usual = {"target_context": "none", "merge": None, "always_own_sentence": False, "attention": "softmax"}
-    in_places = getattr(config, "position", None) in ("sinusoidal", "multi_level")
-    return (
-        model in _HAVE_RUN and in_places and all(getattr(config, name, value) == value for name, value in usual.items())
-    )
+    as_usual = all(getattr(config, name, value) == value for name, value in usual.items())
+    return model in _HAVE_RUN and as_usual and getattr(config, "position", None) in ("sinusoidal", "multi_level")
 
 
 def hindrance(run: Run) -> str:
@@ -284,7 +268,7 @@ class GraphedUpdates:
         except torch.cuda.OutOfMemoryError as error:
             raise Uncapturable("there is no memory for them beside a batch; a smaller --max-tokens has it") from error
         sums = [loss, *(logs[name] for name in self._run.criterion.metrics), norm_of(self._gradients)]
-        self._sums.copy_(torch.stack([each.detach().double() for each in sums if isinstance(each, Tensor)]))
+        self._sums.copy_(torch.stack([value.detach().double() for value in sums if isinstance(value, Tensor)]))
 
     def _change_weights(self) -> None:
         factor, *rates = self._numbers.parts[0].unbind()

@@ -47,11 +47,7 @@ if TYPE_CHECKING:
 
 
 def train(run: Run) -> str:
-    """Train until a limit is reached and return it. Everything is saved on return, and when a signal ends training.
-
-    Raises:
-        Terminated, KeyboardInterrupt: after SIGTERM, SIGHUP or Ctrl-C, when checkpoint_last is written.
-    """
+    """Train until a limit is reached and return it. Everything is saved on return, and when a signal ends training."""
     state, training = run.state, run.training
     log = run.folder.log if ranks.rank() == 0 else None
     with Interrupts() as interrupts, Journal(log, update=state.update, run=run) as journal:
