@@ -70,7 +70,8 @@ def test_both_passes_of_r_drop_choose() -> None:
     torch.manual_seed(1)
     model = Features(dropout=0.5)
     torch.manual_seed(2)
-    choices = sum(FormChoice.build(FormChoiceConfig(), task())._choices(model, model(BATCH), LABELS) for _ in range(2))
+    criterion = FormChoice.build(FormChoiceConfig(), task())
+    choices = sum(criterion._choices(model.output, model(BATCH), LABELS) for _ in range(2))
     plain = loss(LabelSmoothedCrossEntropyConfig(r_drop=1.0), LabelSmoothedCrossEntropy)
     torch.testing.assert_close(loss(FormChoiceConfig(form_choice=3.0, r_drop=1.0), FormChoice), plain + 1.5 * choices)
 

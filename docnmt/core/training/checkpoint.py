@@ -176,7 +176,7 @@ def _opened(path: Path) -> Iterator[tuple[safetensors.safe_open, dict[str, Any],
         metadata, names = file.metadata() or {}, list(file.keys())
         if "docnmt" not in metadata:
             raise UserError(f"{path}: is a safetensors file, but not written by docnmt")
-        header = parse_json(metadata["docnmt"], f"{path}: its header")
+        header: Any = parse_json(metadata["docnmt"], f"{path}: its header")
         for name, version in (("format", FORMAT), ("config_version", CONFIG_VERSION)):
             if not isinstance(header, dict) or header.get(name) != version:
                 stored, writer = (header.get(name), header.get("docnmt")) if isinstance(header, dict) else (None, None)

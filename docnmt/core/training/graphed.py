@@ -2,7 +2,7 @@
 
 batch → `Shape`, `fill` → one copy to memory that stays where it is → the passes of the shape, one graph → losses and
 norm to the host → clipping and the optimizer's step, one graph for all shapes. So weights never change by a gradient
-that is not finite. A shape is computed launch by launch at its first batch and recorded at its second: to the same bits.
+that is not finite. A shape is computed launch by launch at its first batch, and recorded at its second.
 """
 
 from __future__ import annotations
