@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
-class CheckpointHeader(OpenObject):
+class _CheckpointHeader(OpenObject):
     """The header of a checkpoint: names of the registered parts, `config` by section and name, the task's state,
     progress, the hash of the data (`fingerprint`), the training process, `plugins`: checksums of the plug-in files that
     were imported, `start`: the model of `--finetune-from-model`."""
@@ -185,7 +185,7 @@ def _opened(path: Path) -> Iterator[tuple[safetensors.safe_open, dict[str, Any],
                     f"{version}: train it again"
                 )
         checksums = stored_checksums(path, metadata, names)
-        checked(header, CheckpointHeader, f"{path}: its header")
+        checked(header, _CheckpointHeader, f"{path}: its header")
         yield file, header, {name: checksums[name] for name in names}
 
 
@@ -206,7 +206,7 @@ def unique_state(model: nn.Module) -> dict[str, Tensor]:
 def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Copy `tensors` into a model, after checking all of them against it."""
     state = unique_state(model)
-    if problems := state_problems(state, tensors) or not_finite(tensors):
+    if problems := state_problems(state, tensors) or _not_finite(tensors):
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         raise UserError(f"{path}: cannot be used: {'; '.join(sorted(problems)[:3])}{more}")
     with torch.no_grad():
@@ -234,7 +234,7 @@ def state_problems(
     return problems
 
 
-def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
+def _not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
     """Return a message for each of the model's tensors that has NaN or infinite numbers."""
     sums = ((name, tensor) for name, tensor in tensors.items() if tensor.is_floating_point())
     suspicious = ((name, tensor) for name, tensor in sums if not torch.isfinite(tensor.sum()))  # or too large a sum
@@ -394,7 +394,7 @@ def average_checkpoints(inputs: Sequence[Path], output: Path) -> None:
     for path in inputs:
         last = load_checkpoint(path, optimizer=False)
         _check_alike(first, last)
-        if problems := not_finite(last.group("model")):
+        if problems := _not_finite(last.group("model")):
             raise UserError(f"{path}: {problems[0]}; leave it out")
         averaged.append(f"{path.name} (update {last.header['progress'].get('update')})")
         for name, tensor in last.group("model").items():

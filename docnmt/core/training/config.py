@@ -1,4 +1,4 @@
-"""Options of a run, of optimisation and of the criteria."""
+"""Options of a run, of optimisation and of the criteria; without torch, as the command line reads them, too."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.options import Needs, Open, option
-
-# The options of the criteria. This file imports no torch: the command line reads it, too.
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,6 @@ class FormChoiceConfig(LabelSmoothedCrossEntropyConfig):
     )
 
 
-# The options of the optimizer and of the learning rate. This file imports no torch: the command line reads it, too.
-
-
 @dataclass(frozen=True)
 class OptimizationConfig:
     """Options of AdamW and a schedule. No schedule depends on a limit, so prolonging a run does not change its past."""
@@ -69,20 +64,14 @@ class OptimizationConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        found = []
+        messages = []
         if len(self.adam_betas) != 2:
-            found.append(f"--adam-betas: expected two numbers, got {' '.join(map(str, self.adam_betas))}")
+            messages.append(f"--adam-betas: expected two numbers, got {' '.join(map(str, self.adam_betas))}")
         if (self.min_lr or 0) > self.lr:
-            found.append(f"--min-lr {self.min_lr} is above --lr {self.lr}")
+            messages.append(f"--min-lr {self.min_lr} is above --lr {self.lr}")
         if self.lr_scheduler == "cosine" and self.lr_period_updates is None:
-            found.append("--lr-scheduler cosine needs --lr-period-updates, the length of its fall")
-        return found
-
-
-# The options of training. This file imports no torch: the command line reads it, too.
-#
-# `TrainingConfig` has the options that may not change when a run is continued; `RunConfig` has limits, folders
-# and logging, which may.
+            messages.append("--lr-scheduler cosine needs --lr-period-updates, the length of its fall")
+        return messages
 
 
 #: The names of the sections of `docnmt-train`: in `--help`, in config.yaml and in a checkpoint's header.

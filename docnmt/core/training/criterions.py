@@ -75,7 +75,7 @@ class LabelSmoothedCrossEntropy:
         loss, nll = losses[0] + losses[1], nlls[0] + nlls[1]
         one, other = (_parts(predicted)[0] for predicted in passes)
         counted = counted_labels(batch.labels, IGNORE, batch.num_tokens)
-        divergence = symmetric_divergence(one, other, counted, model.output.weight, model.output.bias)
+        divergence = _symmetric_divergence(one, other, counted, model.output.weight, model.output.bias)
         sums = {"nll": nll.detach() / 2, "divergence": divergence.detach()}
         return (loss + self.r_drop * divergence) / 2, batch.num_tokens, sums
 
@@ -108,7 +108,7 @@ def _parts(predicted: Tensor | CopiedFeatures) -> tuple[Tensor, Copied | None]:
     return (predicted, None) if isinstance(predicted, Tensor) else (predicted.features, predicted.copied)
 
 
-def symmetric_divergence(first: Tensor, second: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _symmetric_divergence(first: Tensor, second: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Compute R-Drop's divergence (Liang et al. 2021): Σ ½(KL(P₁‖P₂) + KL(P₂‖P₁)) over labels that count, in nats.
 
     Args:

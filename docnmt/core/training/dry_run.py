@@ -27,7 +27,7 @@ from docnmt.runtime.progress import Progress, format_seconds, how_many, waiting
 
 #: The additional memory of a process after many updates: freed memory between blocks still in use, too small for
 #: the next batch. 0 to 10 % were measured (docs/results/scale.md).
-FRAGMENTATION = 0.05
+_FRAGMENTATION = 0.05
 #: Number of batches tried. On a CPU oneDNN caches preparations for each new shape of bfloat16 products, up to a
 #: limit (`docnmt.runtime.device.PREPARED_OF_NEW`), so that memory grows over some dozen updates.
 _TRIED, _TRIED_IN_BFLOAT16 = 6, 24
@@ -47,8 +47,8 @@ def describe_run(run: Run) -> str:
     most, tried = (f"{size / 2**20:,.0f} MiB" for size in (expected.predicted, expected.measured))
     shapes = {name: tuple(parameter.shape) for name, parameter in run.model.named_parameters()}
     return "\n".join([
-        *options_table({name: to_dict(values) for name, values in run.config.items()}), "",
-        *parameter_table(shapes), "",
+        *_options_table({name: to_dict(values) for name, values in run.config.items()}), "",
+        *_parameter_table(shapes), "",
         f"batches: {len(plan):,} of {tokens.min():,} to {tokens.max():,} tokens (median {np.median(tokens):,.0f}) "
         f"from {len(sizes):,} units, {updates:,} updates an epoch",
         f"units above --max-tokens, each a batch of its own: {over:,}",
@@ -106,10 +106,10 @@ def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
             run.model.train()
     measured = peak_memory(run.device)
     grows = run.device.type != "cuda"  # on a GPU, only the memory of tensors is counted
-    return Rehearsal(measured, round(measured * (1 + FRAGMENTATION * grows)), seconds)
+    return Rehearsal(measured, round(measured * (1 + _FRAGMENTATION * grows)), seconds)
 
 
-def parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+def _parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
     """Return lines with the number of parameters by module (two levels deep) and in total."""
     counts: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -121,7 +121,7 @@ def parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
     return [f"parameters: {sum(counts.values()):,}", *rows]
 
 
-def options_table(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _options_table(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return lines with all options by section."""
     lines = []
     for section, values in config.items():
@@ -159,7 +159,7 @@ def describe_checkpoint(path: Path) -> str:
     if "start" in header:
         facts["start"] = str(msgspec.convert(header["start"], ModelRecord))
     lines = [f"{name:<12}{value}" for name, value in facts.items()]
-    return "\n".join([*lines, "", *parameter_table(model), "", *options_table(header["config"])])
+    return "\n".join([*lines, "", *_parameter_table(model), "", *_options_table(header["config"])])
 
 
 # Model cards in Markdown (Mitchell et al. 2019): what a recipient of a checkpoint has to know.

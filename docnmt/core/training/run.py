@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from docnmt.core.training.graphed import FilledBatch, GraphedUpdates
 
 #: [update, score]
-Scored = Annotated[list[float], Meta(min_length=2, max_length=2)]
+_Scored = Annotated[list[float], Meta(min_length=2, max_length=2)]
 
 
 def say(text: str) -> None:
@@ -77,8 +77,8 @@ class TrainingState:
     batches: Count = 0
     validated: Count = 0
     concluded: Count = 0
-    history: list[Scored] = field(default_factory=list)
-    best: Scored | None = None
+    history: list[_Scored] = field(default_factory=list)
+    best: _Scored | None = None
     interval: dict[str, float] = field(default_factory=dict)
     whole_epoch: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
@@ -227,7 +227,7 @@ class Run:
         trained = self.model, self.sharded
         model = self.task.build_model(MODELS.get(ARCHITECTURES.get(self.training.arch).model), self.config["model"])
         with torch.no_grad():
-            tensors = {name: whole(tensor) for name, tensor in unique_state(self.model).items()}
+            tensors = {name: _whole(tensor) for name, tensor in unique_state(self.model).items()}
             load_state(model, tensors, self.folder.last)
         tell_update(model, self.state.update)
         self.model, self.sharded = model.to(self.device), None
@@ -244,7 +244,7 @@ class Run:
             tensors |= {} if self.mean is None else {f"ema.{name}": mean for name, mean in self.mean.means.items()}
         if self.sharded is not None:  # gathered one by one to the CPU of the first rank; others keep nothing
             for name, tensor in tensors.items():
-                full = whole(tensor).detach()
+                full = _whole(tensor).detach()
                 tensors[name] = full.cpu() if ranks.rank() == 0 else torch.empty(0)
         if ranks.rank():
             return
@@ -301,7 +301,7 @@ def averages(sums: dict[str, float]) -> dict[str, float]:
 
 
 #: Seconds before a warning is possible, and the share of the possible time below which it is given.
-SHARE_PATIENCE, SHARE = 60.0, 0.5
+_SHARE_PATIENCE, _SHARE = 60.0, 0.5
 
 
 @dataclass
@@ -316,7 +316,7 @@ class ProcessorTime:
         """Return the warning that is due now, or an empty string."""
         wall, processor = time.monotonic() - self.wall, time.process_time() - self.processor
         possible = min(threads, processors()) * wall
-        if self.said or wall < SHARE_PATIENCE or processor >= SHARE * possible:
+        if self.said or wall < _SHARE_PATIENCE or processor >= _SHARE * possible:
             return ""
         self.said = True
         fewer = max(1, round(processor / wall))
@@ -362,7 +362,7 @@ def build_optimizer(
 
 
 #: Of `plateau`: the factor, and how many validations without a new best it lets pass.
-SHRINK, PATIENCE = 0.5, 1
+_SHRINK, _PATIENCE = 0.5, 1
 
 
 def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[float] = ()) -> float:
@@ -385,7 +385,7 @@ def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[floa
         fallen = min((update - warmup) / (config.lr_period_updates or 1), 1.0)
         return floor + (config.lr - floor) * 0.5 * (1 + math.cos(math.pi * fallen))
     if config.lr_scheduler == "plateau":
-        return max(config.lr * SHRINK ** stalls(scores, PATIENCE), floor)
+        return max(config.lr * _SHRINK ** stalls(scores, _PATIENCE), floor)
     return config.lr
 
 
@@ -436,11 +436,9 @@ class MeanWeights:
             self.means[name].copy_(weights)
 
 
-# The weights of linear layers in bfloat16, all cast at once: autocast casts each by a launch of its own, twice.
-
-
 class HalfWeights:
-    """What autocast makes of the weights and biases of linear layers, and the same gradients, in a few launches.
+    """What autocast makes of the weights and biases of linear layers, and the same gradients, in a few launches;
+    autocast casts each by a launch of its own, twice.
 
     Parameters that several modules share stay as they are: an output layer's weights are embeddings, too. So do those
     of modules that a plug-in brings, which may switch autocast off.
@@ -535,7 +533,7 @@ class ShardedLoss(nn.Module):
         return squares.sqrt()[0]
 
 
-def whole(tensor: Tensor) -> Tensor:
+def _whole(tensor: Tensor) -> Tensor:
     """Gather a tensor of which each rank may have a part; all ranks must call this in the same order."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 

@@ -73,7 +73,7 @@ def train_command(config: dict[str, Any]) -> None:
         ranks.share(_open)
         ranks.share(lambda: runs.append(prepare(config, folder)))
         run = runs[0]
-        agree_across_ranks(run)
+        _agree_across_ranks(run)
         if is_finished(run):
             done = f"{folder.path}: training is finished already (update {run.state.update:,})"
             say(f"{done}; raise its limit to go on")
@@ -82,7 +82,7 @@ def train_command(config: dict[str, Any]) -> None:
             if run.limits.overwrite:
                 folder.clear()
             folder.write_config(config)
-        introduce(run, str(runtime))
+        _introduce(run, str(runtime))
         try:
             reason = train(run)
         except (Terminated, KeyboardInterrupt):
@@ -91,14 +91,14 @@ def train_command(config: dict[str, Any]) -> None:
         say(f"stopped: {reason}; {folder.last}" + (f", {folder.best}" if run.state.best else ""))
 
 
-def introduce(run: Run, runtime: str) -> None:
+def _introduce(run: Run, runtime: str) -> None:
     """Print the model, the device and the folder."""
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     begin = f"continuing at update {run.state.update:,}" if run.saved is not None else "new"
     many = f" in each of {ranks.world()} processes" if ranks.world() > 1 else ""
     say(runtime)
     say(f"{run.training.arch}: {parameters:,} parameters on {run.device}{many}; {run.folder.path}: {begin}")
-    for note in notes(run.config):
+    for note in _notes(run.config):
         say(note)
     if ranks.world() != run.started_with:
         say(
@@ -111,11 +111,11 @@ def introduce(run: Run, runtime: str) -> None:
 
 def dry_run(config: dict[str, Any]) -> str:
     """Describe a run without writing anything."""
-    head = "\n".join([str(tune(new_shapes=True)), *notes(config)])
+    head = "\n".join([str(tune(new_shapes=True)), *_notes(config)])
     return f"{head}\n\n{describe_run(prepare(config))}"
 
 
-def notes(config: dict[str, Any]) -> list[str]:
+def _notes(config: dict[str, Any]) -> list[str]:
     """Return notes of the model's configuration, and on limits that are probably mistakes."""
     texts = list(getattr(config["model"], "notes", list)())
     limits, training, warmup = config["run"], config["training"], config["optimization"].warmup_updates
@@ -140,7 +140,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     """
     limits: RunConfig = config["run"]
     training: TrainingConfig = config["training"]
-    check_options(config)
+    _check_options(config)
     folder = folder or RunFolder(Path(limits.save_dir))
     device = pick_device(limits.device)
     if training.bf16 and device.type == "cpu" and not limits.force_bf16 and not multiplies_bfloat16():
@@ -151,7 +151,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     checkpoint: Checkpoint | None = None
     if not limits.overwrite and folder.last.exists():
         checkpoint = load_checkpoint(folder.last)
-        check_same(config, checkpoint)
+        _check_same(config, checkpoint)
         say_changed_plugins(checkpoint)
     elif not limits.overwrite:
         folder.check_new()
@@ -175,16 +175,16 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     if trains_linear() and device.type == "cpu" and not training.bf16:
         replace_linear(model, TrainedLinear)
     sharded = ShardedLoss(model, criterion, device) if limits.shard and ranks.world() > 1 else None
-    optimizer = build_optimizer(config["optimization"], model, learning_rate_scales(model, training))
+    optimizer = build_optimizer(config["optimization"], model, _learning_rate_scales(model, training))
     run = Run(config, folder, task, model, criterion, optimizer, device, TrainingState(), start=start, sharded=sharded)
     if training.ema is not None:
         run.mean = MeanWeights(model, training.ema)
     if checkpoint is not None:
-        restore(run, checkpoint)
+        _restore(run, checkpoint)
     return run
 
 
-def restore(run: Run, checkpoint: Checkpoint) -> None:
+def _restore(run: Run, checkpoint: Checkpoint) -> None:
     """Restore optimizer, mean weights and progress from the checkpoint."""
     run.state = TrainingState.from_json(checkpoint.header["progress"], where=str(checkpoint.path))
     run.scores, run.saved = checkpoint.header["scores"], run.state.update
@@ -208,7 +208,7 @@ def restore(run: Run, checkpoint: Checkpoint) -> None:
             )
 
 
-def agree_across_ranks(run: Run) -> None:
+def _agree_across_ranks(run: Run) -> None:
     """Check, once all ranks have prepared, that they have the same options and state, with bitwise equal weights.
 
     What one rank decides by its own options or progress, such as when to validate, the others then decide, too.
@@ -228,7 +228,7 @@ def agree_across_ranks(run: Run) -> None:
 # Parts and options that do not go together, or differ from those of the run to continue.
 
 
-def check_options(config: Mapping[str, Any]) -> None:
+def _check_options(config: Mapping[str, Any]) -> None:
     """Refuse options that do not go together, before anything is loaded."""
     training, made_for = config["training"], getattr(config["model"], "default_task", None)
     if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
@@ -274,7 +274,7 @@ def check(config: Mapping[str, Any], task: Task, model: nn.Module, criterion: Cr
         )
 
 
-def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
+def _check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
     """Refuse to continue a run with other options, and name all of them; those of the section `run` may change."""
     problems = []
     for name in SECTIONS[1:]:  # the first is `run`
@@ -298,7 +298,7 @@ def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
 
 
 #: The model that others can start from.
-SENTENCE_MODEL = "transformer"
+_SENTENCE_MODEL = "transformer"
 
 
 def start_from(model: nn.Module, model_config: object, task: Task, training: TrainingConfig) -> ModelRecord:
@@ -308,25 +308,25 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
     """
     assert training.finetune_from_model is not None
     checkpoint = load_checkpoint(find_checkpoint(training.finetune_from_model), optimizer=False)
-    check_task(checkpoint, task, training)
+    _check_task(checkpoint, task, training)
     kind, other_kind = ARCHITECTURES.get(training.arch).model, checkpoint.header["model"]
     new_parts: set[str] = set()
     stored = stored_model_config(checkpoint)
     if other_kind == kind:
         problems = settings_that_differ(stored, model_config)
     elif (
-        other_kind == SENTENCE_MODEL
+        other_kind == _SENTENCE_MODEL
         and isinstance(model, EncoderDecoder)
         and isinstance(stored, TransformerConfig)
         and isinstance(model_config, TransformerConfig)
     ):
         fusions = {name: module for name, module in model.named_modules() if isinstance(module, Concat)}
         new_parts = own_parameters(model) | {f"{name}.{key}" for name in fusions for key in fusions[name].state_dict()}
-        problems = start_problems(stored, model_config)
+        problems = _start_problems(stored, model_config)
     else:
         raise UserError(
             f"--finetune-from-model {checkpoint.path}: is a '{other_kind}'; a '{kind}' starts from a "
-            f"'{SENTENCE_MODEL}' (if it translates) or from its own kind"
+            f"'{_SENTENCE_MODEL}' (if it translates) or from its own kind"
         )
     state, tensors = unique_state(model), checkpoint.group("model")
     problems = problems or state_problems(state, tensors, optional=new_parts)
@@ -340,7 +340,7 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
     return checkpoint.record()
 
 
-def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:
+def _check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:
     """Refuse a checkpoint of another task, vocabulary or language: in it token ids have another meaning."""
     if checkpoint.header["task"] != training.task:
         raise UserError(
@@ -378,7 +378,7 @@ def settings_that_differ(old: object, new: object) -> list[str]:
     return [f"{flag(name)} is {there} there and {here} here" for name, (there, here) in pairs.items() if there != here]
 
 
-def start_problems(sentence: TransformerConfig, document: TransformerConfig) -> list[str]:
+def _start_problems(sentence: TransformerConfig, document: TransformerConfig) -> list[str]:
     """Return the reasons why a document model of this configuration cannot start from a sentence model."""
     wanted = replace(sentence, relative_horizon=document.relative_horizon)
     levels = document if isinstance(document, LevelOptions) and document.position == "multi_level" else None
@@ -430,7 +430,7 @@ def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
             module.start_as_addition()
 
 
-def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
+def _learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
     """Return `--finetune-lr-scale` for every parameter that a sentence model also has, if it is given, and 0 for those
     of `--finetune-freeze`."""
     names, scale = [name for name, _ in model.named_parameters()], training.finetune_lr_scale

@@ -50,12 +50,12 @@ def train(run: Run) -> str:
     """Train until a limit is reached and return it. Everything is saved on return, and when a signal ends training."""
     state, training = run.state, run.training
     log = run.folder.log if ranks.rank() == 0 else None
-    with Interrupts() as interrupts, Journal(log, update=state.update, run=run) as journal:
+    with _Interrupts() as interrupts, Journal(log, update=state.update, run=run) as journal:
         epoch = open_epoch(run, interrupts.share)
         interrupts.share(lambda: probe(run, epoch.data, epoch.plan), alone=run.sharded is None)
-        if state.update and validation_is_due(run):  # a signal had stopped it
-            validate_and_save(run, journal, interrupts, say)
-        while not (reason := stop_reason(run)):
+        if state.update and _validation_is_due(run):  # a signal had stopped it
+            _validate_and_save(run, journal, interrupts, say)
+        while not (reason := _stop_reason(run)):
             if epoch.number != state.epoch:
                 epoch = open_epoch(run)
             with epoch.progress(run) as bar:
@@ -69,22 +69,22 @@ def train(run: Run) -> str:
                     loss = sums["loss"] / max(sums["size"], 1)
                     bar.update(epoch.tokens(batches), note=f"update {state.update:,}, loss {loss:.3f}")
                     if state.update % run.limits.log_interval == 0:
-                        log_interval(run, journal, rate)
+                        _log_interval(run, journal, rate)
                     if state.batches == len(epoch.plan):
-                        bar.update(0, note=finish_epoch(run, journal))
+                        bar.update(0, note=_finish_epoch(run, journal))
                     if update.stopped:
-                        save_last(run)
+                        _save_last(run)
                         raise ranks.stop(update.stopped)
-                    if validation_is_due(run):
-                        validate_and_save(run, journal, interrupts, bar.print)
+                    if _validation_is_due(run):
+                        _validate_and_save(run, journal, interrupts, bar.print)
                     elif update.overdue or state.update % (run.limits.save_interval_updates or math.inf) == 0:
-                        save(run)
-                    if stop_reason(run):
+                        _save(run)
+                    if _stop_reason(run):
                         break
         if not training.disable_validation and state.update not in (0, state.validated, state.concluded):
-            validate_and_save(run, journal, interrupts, say, scheduled=False)
+            _validate_and_save(run, journal, interrupts, say, scheduled=False)
         elif run.saved != state.update:
-            save(run)
+            _save(run)
     return reason
 
 
@@ -137,36 +137,36 @@ def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks
     return epochs[0]
 
 
-def stop_reason(run: Run) -> str:
+def _stop_reason(run: Run) -> str:
     """Return the limit that has been reached, or an empty string."""
     state, limits, metric = run.state, run.limits, run.training.best_checkpoint_metric
     if limits.max_update is not None and state.update >= limits.max_update:
         return f"--max-update {limits.max_update} is reached"
     if limits.max_epoch is not None and state.epoch > limits.max_epoch:
         return f"--max-epoch {limits.max_epoch} is reached"
-    scores = oriented_history(run)
-    waited = len(scores) - 1 - scores.index(max(scores)) if scores else 0
-    if limits.patience is not None and waited >= limits.patience:
-        return f"--patience {limits.patience}: {waited} validations without a better {metric}"
+    if limits.patience is not None and (scores := _oriented_history(run)):
+        waited = len(scores) - 1 - scores.index(max(scores))
+        if waited >= limits.patience:
+            return f"--patience {limits.patience}: {waited} validations without a better {metric}"
     return ""
 
 
 def is_finished(run: Run) -> bool:
     """Return True if a limit is reached and nothing is left to do."""
     judged = run.training.disable_validation or run.state.update in (run.state.validated, run.state.concluded)
-    return bool(stop_reason(run)) and judged and run.saved == run.state.update
+    return bool(_stop_reason(run)) and judged and run.saved == run.state.update
 
 
 def set_learning_rate(run: Run) -> float:
     """Set and return the rate of the next update; groups of parameters may use a part of it."""
     plateau = run.optimization.lr_scheduler == "plateau"
-    rate = learning_rate(run.optimization, run.state.update + 1, oriented_history(run) if plateau else ())
+    rate = learning_rate(run.optimization, run.state.update + 1, _oriented_history(run) if plateau else ())
     for parameters in run.optimizer.param_groups:
         parameters["lr"] = rate * parameters["scale"]
     return rate
 
 
-def log_interval(run: Run, journal: Journal, rate: float) -> None:
+def _log_interval(run: Run, journal: Journal, rate: float) -> None:
     """Log the averages since the last line of the log."""
     state = run.state
     values = {"epoch": state.epoch, **averages(state.interval), "lr": rate, "wall": state.seconds}
@@ -176,7 +176,7 @@ def log_interval(run: Run, journal: Journal, rate: float) -> None:
         say(warning)
 
 
-def finish_epoch(run: Run, journal: Journal) -> str:
+def _finish_epoch(run: Run, journal: Journal) -> str:
     """Log the epoch's averages, begin the next epoch, and return the averages in words."""
     state = run.state
     values = averages(state.whole_epoch)
@@ -190,7 +190,7 @@ def finish_epoch(run: Run, journal: Journal) -> str:
 # Validation: scores, log lines, patience, and the checkpoints that follow from them.
 
 
-def validate(run: Run) -> dict[str, float]:
+def _validate(run: Run) -> dict[str, float]:
     """Compute loss, perplexity, the criterion's metrics and, if requested, the task's, on the validation split.
 
     The model is put into evaluation mode and back.
@@ -198,20 +198,20 @@ def validate(run: Run) -> dict[str, float]:
     training = run.training
     with run.mean_weights(), run.whole_model():
         run.model.eval()
-        scores = mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed), "loss")
+        scores = _mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed), "loss")
         if training.asks_metrics(run.task.metrics):
             scores |= run.task.evaluate(run.model, "valid", {"max_tokens": training.max_tokens})
         if run.limits.context_worth and "nll" in scores and isinstance(run.task, ContextTask):
             others = run.task.other_contexts("valid", run.model)
             scores |= {
-                f"nll_{name}": mean_scores(run, data, f"context: {name}")["nll"] for name, data in others.items()
+                f"nll_{name}": _mean_scores(run, data, f"context: {name}")["nll"] for name, data in others.items()
             }
         run.model.train()
     agreed: dict[str, float] = ranks.exchange(scores)[0]
     return agreed
 
 
-def mean_scores(run: Run, data: Dataset, label: str) -> dict[str, float]:
+def _mean_scores(run: Run, data: Dataset, label: str) -> dict[str, float]:
     """Compute loss, perplexity and the criterion's metrics on a validation split; `label` is for the progress bar."""
     plan = run.plan(data, shuffle=False)
     sizes = [int(data.sizes[units].sum()) for units in plan]
@@ -234,7 +234,7 @@ def mean_scores(run: Run, data: Dataset, label: str) -> dict[str, float]:
     return averages(sums)
 
 
-def validation_is_due(run: Run) -> bool:
+def _validation_is_due(run: Run) -> bool:
     """Return True if the schedule demands a validation at this update that has not been run."""
     state, training = run.state, run.training
     if training.disable_validation or state.validated == state.update:
@@ -244,7 +244,7 @@ def validation_is_due(run: Run) -> bool:
     return epoch_ended or (every is not None and state.update % every == 0)
 
 
-def oriented_history(run: Run) -> list[float]:
+def _oriented_history(run: Run) -> list[float]:
     """Return the metric's values in all scheduled validations, such that higher is better."""
     return [_oriented(run.training.best_checkpoint_metric, score) for _, score in run.state.history]
 
@@ -254,8 +254,8 @@ def _oriented(metric: str, score: float) -> float:
     return -math.inf if math.isnan(score) else -score if lower_is_better(metric) else score
 
 
-def validate_and_save(
-    run: Run, journal: Journal, interrupts: Interrupts, say: Callable[[str], None], *, scheduled: bool = True
+def _validate_and_save(
+    run: Run, journal: Journal, interrupts: _Interrupts, say: Callable[[str], None], *, scheduled: bool = True
 ) -> None:
     """Validate, log, and save: checkpoint_last always, checkpoint_best if it is a new best, and those to keep.
 
@@ -265,12 +265,12 @@ def validate_and_save(
     state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
     try:
         with interrupts.at_once():
-            scores = run.scores = validate(run)
+            scores = run.scores = _validate(run)
             if run.limits.tensorboard_logdir is not None and isinstance(run.task, SampleTask):
                 with run.mean_weights(), run.whole_model():
                     journal.show(state.update, run.task.samples(run.model, "valid"))
     except (Terminated, KeyboardInterrupt):
-        save_last(run)
+        _save_last(run)
         raise
     state.seconds += time.perf_counter() - started
     if scheduled:
@@ -290,11 +290,11 @@ def validate_and_save(
         names = {"true": "nll", "foreign": "nll_foreign", "none": "nll_none"}
         known = ", ".join(f"{name} {scores[key]:.4f}" for name, key in names.items() if key in scores)
         say(f"context is worth {scores['nll_none'] - scores['nll']:.4f} nats a subword ({known})")
-    keep(run)
-    save_last(run)
+    _keep(run)
+    _save_last(run)
 
 
-def keep(run: Run) -> None:
+def _keep(run: Run) -> None:
     """Write the checkpoint that `--keep-last` demands, and delete those that it no longer does."""
     folder, number = run.folder, run.limits.keep_last
     if not number:
@@ -305,14 +305,14 @@ def keep(run: Run) -> None:
         path.unlink()
 
 
-def save(run: Run) -> None:
+def _save(run: Run) -> None:
     """Write checkpoint_last and, if there is no validation, the checkpoints of `--keep-last`."""
     if run.training.disable_validation:
-        keep(run)
-    save_last(run)
+        _keep(run)
+    _save_last(run)
 
 
-def save_last(run: Run) -> None:
+def _save_last(run: Run) -> None:
     """Write checkpoint_last."""
     run.save(run.folder.last, optimizer=True)
     run.saved, run.saved_at = run.state.update, time.monotonic()
@@ -332,7 +332,7 @@ _RAISES: dict[int, type[BaseException]] = {
 _ECHO = 10.0
 
 
-class Interrupts:
+class _Interrupts:
     """Inside the context, the first signal is only noted and `check` raises it; a second of its kind raises at once.
 
     With several ranks, each shares its own signal (`name`) with the others, and all raise the same.
@@ -343,7 +343,7 @@ class Interrupts:
         self._at_once, self._noted = False, 0.0
         self._old: dict[int, object] = {}
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> _Interrupts:
         if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
             heard = [n for n in _RAISES if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]  # nohup
             self._old = {number: signal.signal(number, self._handle) for number in heard}

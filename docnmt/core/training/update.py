@@ -30,10 +30,10 @@ from docnmt.runtime.progress import waiting
 from docnmt.runtime.system import UserError
 
 #: The sums of a batch, which may still be on the device.
-Sums: TypeAlias = "Mapping[str, float | Tensor]"
+_Sums: TypeAlias = "Mapping[str, float | Tensor]"
 #: What a rank reports: the sums of each batch by its place in the update, the parameters without a gradient
 #: (None: it had no batch, or is alone), its seconds, a signal that has arrived, whether its checkpoint is overdue.
-Report: TypeAlias = "tuple[list[tuple[int, Sums]], list[int] | None, float, str, bool]"
+_Report: TypeAlias = "tuple[list[tuple[int, _Sums]], list[int] | None, float, str, bool]"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def take_step(
     """Update the weights, and their running mean, by the gradient of some batches (see `gradient`)."""
     tell_update(run.model, run.state.update)
     update = gradient(run, data, batches, signal, following)
-    check_finite(run, "the gradient's norm", update.norm, data, np.concatenate(batches))
+    _check_finite(run, "the gradient's norm", update.norm, data, np.concatenate(batches))
     change_weights(run, update.sums["size"], update.norm)
     if run.mean is not None:
         run.mean.advance(run.state.update + 1)
@@ -77,54 +77,54 @@ def gradient(
         signal: the signal that has arrived at this rank, or an empty string.
         following: the batch after these, which the host collates while a card computes.
     """
-    buffers = Buffers(run.counters, len(batches))
-    shares = ranks.deal([int(data.sizes[units].sum()) for units in batches], ranks.world())
+    world, buffers = ranks.world(), _Buffers(run.counters, len(batches))
+    shares = ranks.deal([int(data.sizes[units].sum()) for units in batches], world)
     mine = shares[ranks.rank()]
 
-    def _compute() -> Report:
+    def _compute() -> _Report:
         started = time.perf_counter()
-        logs: list[tuple[int, Sums]] = []
+        logs: list[tuple[int, _Sums]] = []
         for place in mine:
             buffers.restore()
             seed_everything(run.training.seed, run.state.update + 1, place)
-            logs.append((place, forward_backward(run, data, batches[place])))
+            logs.append((place, _forward_backward(run, data, batches[place])))
             buffers.add()
         if run.sharded is not None:  # all ranks gather the layers equally often
             for _ in range(max(map(len, shares)) - len(mine)):
                 torch.autograd.backward(0 * run.loss(data, batches[0])[0])
         lacking = None
-        if ranks.world() > 1 and mine:
-            logs = [(place, sums) for place, sums in zip(mine, read_sums(run, data, batches, logs)[0], strict=True)]
+        if world > 1 and mine:
+            logs = [(place, sums) for place, sums in zip(mine, _read_sums(run, data, batches, logs)[0], strict=True)]
             lacking = [n for n, parameter in enumerate(run.model.parameters()) if parameter.grad is None]
         return logs, lacking, time.perf_counter() - started, signal, run.overdue
 
     reports = ranks.share(_compute, alone=run.sharded is None)
     if run.sharded is not None:
         run.sharded.sum_undivided()
-    elif ranks.world() > 1:
-        sum_gradients(run.model, [lacking for _, lacking, *_ in reports if lacking is not None])
+    elif world > 1:
+        _sum_gradients(run.model, [lacking for _, lacking, *_ in reports if lacking is not None])
     buffers.advance()
     logs = sorted((log for report in reports for log in report[0]), key=itemgetter(0))  # the order of a single process
     if run.sharded is not None:
         launched = run.sharded.gradient_norm()
     else:
-        launched = norm_of(gradients(run)) if run.graphs is None else run.graphs.norm
-    if following is not None and ranks.world() == 1:
+        launched = norm_of(_gradients(run)) if run.graphs is None else run.graphs.norm
+    if following is not None and world == 1:
         with naming_batch(f"update {run.state.update + 2}", data, following):
             run.prepare(data, following)
-    sums_of_batches, norm = read_sums(run, data, batches, logs, launched)
+    sums_of_batches, norm = _read_sums(run, data, batches, logs, launched)
     total: dict[str, float] = {}
     for sums in sums_of_batches:
         for name, value in sums.items():
             total[name] = total.get(name, 0.0) + value
-    if ranks.world() > 1:
+    if world > 1:
         busy = [seconds for _, _, seconds, *_ in reports]
         total |= {"busy": sum(busy) / len(busy), "slowest": max(busy)}
     stopped = next((signal for *_, signal, _ in reports if signal), "")
     return Update(total, norm / max(total["size"], 1), stopped, reports[0][-1])
 
 
-def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:
+def _forward_backward(run: Run, data: Dataset, units: np.ndarray) -> _Sums:
     """Add the gradient of a batch's summed loss; return the sums to log."""
     with naming_batch(f"update {run.state.update + 1}", data, units):
         if run.graphs is not None and (sums := run.graphs.forward_backward(run.batch(data, units))) is not None:
@@ -134,18 +134,22 @@ def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:
     return {"loss": loss.detach(), **logs}
 
 
-def read_sums(
-    run: Run, data: Dataset, batches: Sequence[np.ndarray], logs: Sequence[tuple[int, Sums]], norm: float | Tensor = 0.0
+def _read_sums(
+    run: Run,
+    data: Dataset,
+    batches: Sequence[np.ndarray],
+    logs: Sequence[tuple[int, _Sums]],
+    norm: float | Tensor = 0.0,
 ) -> tuple[list[dict[str, float]], float]:
     """Read the sums of each batch and the gradient's norm as numbers, all at once."""
     values = iter(to_host([*(value for _, sums in logs for value in sums.values()), norm]))
     numbers = [{name: next(values) for name in sums} for _, sums in logs]
     for (place, _), sums in zip(logs, numbers, strict=True):
-        check_finite(run, "the loss", sums["loss"], data, batches[place])
+        _check_finite(run, "the loss", sums["loss"], data, batches[place])
     return numbers, next(values)
 
 
-def sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
+def _sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
     """Sum each gradient over the ranks; a rank without one counts as zeros.
 
     Args:
@@ -165,7 +169,7 @@ def norm_of(tensors: list[Tensor]) -> Tensor:
     return norm
 
 
-def gradients(run: Run) -> list[Tensor]:
+def _gradients(run: Run) -> list[Tensor]:
     """Return the gradients of all parameters that have one."""
     return [parameter.grad for parameter in run.model.parameters() if parameter.grad is not None]
 
@@ -177,15 +181,15 @@ def change_weights(run: Run, size: float, norm: float) -> None:
     if run.graphs is not None and run.graphs.step(factor):
         return
     if run.sharded is None:
-        torch._foreach_mul_(gradients(run), factor)
+        torch._foreach_mul_(_gradients(run), factor)
     else:
-        for gradient in gradients(run):  # they are of two kinds, which one call cannot mix
+        for gradient in _gradients(run):  # they are of two kinds, which one call cannot mix
             gradient.mul_(factor)
     run.optimizer.step()
     run.optimizer.zero_grad(set_to_none=True)
 
 
-class Buffers:
+class _Buffers:
     """Keeps a model's buffers (running means, counters) independent of the order of an update's batches.
 
     Every batch of an update sees them as they were before; afterwards a mean is the mean over the batches, and a
@@ -210,7 +214,8 @@ class Buffers:
 
     def advance(self) -> None:
         """Set the buffers after the last batch of all ranks."""
-        ranks.sum_over_ranks(self.sums)
+        if self.buffers:
+            ranks.sum_over_ranks(self.sums)
         for buffer, before, total in zip(self.buffers, self.before, self.sums, strict=True):
             if buffer.dtype.is_floating_point:
                 buffer.copy_(total / self.batches)
@@ -218,7 +223,7 @@ class Buffers:
                 buffer.copy_(total - (self.batches - 1) * before)
 
 
-def check_finite(run: Run, what: str, value: float, data: Dataset, units: np.ndarray) -> None:
+def _check_finite(run: Run, what: str, value: float, data: Dataset, units: np.ndarray) -> None:
     """Refuse a number that is not finite before the weights are changed, and name the batch."""
     if not math.isfinite(value):
         raise UserError(
@@ -238,7 +243,7 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     """Return True if an error says that the GPU or the machine has no memory left."""
     return isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
@@ -249,7 +254,7 @@ def naming_batch(when: str, data: Dataset, units: np.ndarray) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
         raise UserError(
             f"{when}: out of memory with {int(data.sizes[units].sum()):,} tokens in {len(units)} units, "
@@ -276,7 +281,7 @@ def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> None:
         trained = [parameter for parameter in run.model.parameters() if parameter.requires_grad]
         reserved = [torch.empty_like(parameter) for parameter in trained for _ in range(moments)]
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
         raise UserError(f"the optimizer does not fit into the memory of {run.device}; a smaller --arch does") from error
     before = [(buffer, buffer.clone()) for buffer in run.model.buffers()]
@@ -297,7 +302,7 @@ def _fits(run: Run, data: Dataset, units: np.ndarray) -> bool:
     try:
         torch.autograd.backward(run.loss(data, units)[0])
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
         return False
     finally:
