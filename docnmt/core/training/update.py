@@ -14,8 +14,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -31,9 +32,22 @@ from docnmt.runtime.system import UserError
 
 #: The sums of a batch, which may still be on the device.
 _Sums: TypeAlias = "Mapping[str, float | Tensor]"
-#: What a rank reports: the sums of each batch by its place in the update, the parameters without a gradient
-#: (None: it had no batch, or is alone), its seconds, a signal that has arrived, whether its checkpoint is overdue.
-_Report: TypeAlias = "tuple[list[tuple[int, _Sums]], list[int] | None, float, str, bool]"
+
+
+class _Report(NamedTuple):
+    """What a rank tells the others of an update, as JSON if there are others.
+
+    Attributes:
+        logs: the sums of its batches, by their place in the update. seconds: that they took.
+        lacking: its parameters without a gradient; None: it had no batch, or is alone.
+        signal: the name of one that has arrived, or an empty string. overdue: True if its checkpoint is too old.
+    """
+
+    logs: list[tuple[int, _Sums]]
+    lacking: list[int] | None
+    seconds: float
+    signal: str
+    overdue: bool
 
 
 @dataclass(frozen=True)
@@ -43,7 +57,7 @@ class Update:
     Attributes:
         sums: of all batches, to log. norm: of the gradient, divided by the sample size and not yet clipped.
         stopped: the name of a signal that has arrived at a rank, or an empty string.
-        overdue: True if the last checkpoint is too old by the first rank's clock; those of others differ.
+        overdue: True if the last checkpoint is too old by the first rank's clock; other clocks differ.
     """
 
     sums: dict[str, float]
@@ -96,15 +110,15 @@ def gradient(
         if world > 1 and mine:
             logs = [(place, sums) for place, sums in zip(mine, _read_sums(run, data, batches, logs)[0], strict=True)]
             lacking = [n for n, parameter in enumerate(run.model.parameters()) if parameter.grad is None]
-        return logs, lacking, time.perf_counter() - started, signal, run.overdue
+        return _Report(logs, lacking, time.perf_counter() - started, signal, run.overdue)
 
-    reports = ranks.share(_compute, alone=run.sharded is None)
+    reports = [_Report(*report) for report in ranks.share(_compute, alone=run.sharded is None)]
     if run.sharded is not None:
         run.sharded.sum_undivided()
     elif world > 1:
-        _sum_gradients(run.model, [lacking for _, lacking, *_ in reports if lacking is not None])
+        _sum_gradients(run.model, [report.lacking for report in reports if report.lacking is not None])
     buffers.advance()
-    logs = sorted((log for report in reports for log in report[0]), key=itemgetter(0))  # the order of a single process
+    logs = sorted(chain.from_iterable(report.logs for report in reports), key=itemgetter(0))  # as of one process
     if run.sharded is not None:
         launched = run.sharded.gradient_norm()
     else:
@@ -118,10 +132,10 @@ def gradient(
         for name, value in sums.items():
             total[name] = total.get(name, 0.0) + value
     if world > 1:
-        busy = [seconds for _, _, seconds, *_ in reports]
+        busy = [report.seconds for report in reports]
         total |= {"busy": sum(busy) / len(busy), "slowest": max(busy)}
-    stopped = next((signal for *_, signal, _ in reports if signal), "")
-    return Update(total, norm / max(total["size"], 1), stopped, reports[0][-1])
+    stopped = next((report.signal for report in reports if report.signal), "")
+    return Update(total, norm / max(total["size"], 1), stopped, reports[0].overdue)
 
 
 def _forward_backward(run: Run, data: Dataset, units: np.ndarray) -> _Sums:
