@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import sys
 from collections.abc import Sequence
 
-#: Every command, with what it does.
-COMMANDS = {
-    "preprocess": "turn text into a folder of arrays",
-    "train": "train a model",
-    "generate": "translate a split of a data folder and score it",
-    "translate": "translate files, or standard input",
-    "score": "score translations, or a model on contrastive test sets",
-    "compare": "train and score systems with several seeds",
-    "report": "compare systems on one HTML page",
-    "average": "average checkpoints",
-    "inspect": "describe or verify a checkpoint or a data folder",
-    "align": "pair the sentences of a document and its translation",
-    "convert": "convert models from and to other toolkits",
-    "classify": "label texts",
-    "embed": "encode sentences as vectors",
-    "senteval": "evaluate sentence vectors",
-    "serve": "translate over HTTP",
-    "completion": "print completions for a shell",
-}
+from docnmt.options import nearest
+from docnmt.runtime.system import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help"):
-        commands = "\n".join(f"  {name:<10}  {what}" for name, what in COMMANDS.items())
+    from docnmt.cli.commands import COMMANDS
+
+    name, *words = (sys.argv[1:] if argv is None else list(argv)) or [""]
+    if name in ("", "-h", "--help"):
+        commands = "\n".join(f"  {name:<10}  {command.summary}" for name, command in COMMANDS.items())
         print(f"usage: docnmt COMMAND [OPTION ...]\n\n{commands}\n\ndocnmt COMMAND --help shows a command's options.")
-        return 0 if words else 2
-    if words[0] == "--version":
-        words = ["inspect", "--version"]
-    name, *rest = words
+        return 0 if name else 2
+    if name == "--version":
+        print(f"docnmt {__version__}")
+        return 0
     if name not in COMMANDS:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
-        meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
+        meant = nearest(name, COMMANDS).rstrip() or f"there are {', '.join(COMMANDS)}"
         print(f"docnmt: error: no command '{name}'; {meant}", file=sys.stderr)
         return 2
-    status: int = importlib.import_module(f"docnmt.cli.{name}").main(rest)
-    return status
+    return COMMANDS[name](words)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""A command: words → options → body → exit status; and its --help."""
+"""A command: words → options → body → exit status; and its --help.
+
+words ─ Given (the words and the --config file, each read once) ─ Command.config ─ {section: dataclass} ─ body
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import difflib
-import functools
 import io
 import os
 import re
@@ -16,10 +18,10 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, Literal, NoReturn
 
 from docnmt.options import Section, Setting, build, flag, option, read_yaml, settings, underscored
-from docnmt.registry import Registry, import_plugins, place_in_plugin
+from docnmt.registry import GENERATORS, Registry, import_plugins, place_in_plugin
 from docnmt.runtime import launch
 from docnmt.runtime.launch import apart, mute, place
 from docnmt.runtime.progress import lasting
@@ -35,20 +37,20 @@ from docnmt.runtime.system import (
 
 # The input of a command: the words typed and the `--config` file, each read once.
 
+#: The commands that read much: they may leave out the comparison with checksums.
+READING = ("docnmt-train", "docnmt-generate")
+#: The common options, by the names of their values.
+_COMMON = ("help", "config", "user_dir", "skip_checksums", "debug")
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are `UsageError`s; options that are not given leave no value."""
 
     def __init__(self, prog: str, *, usage: str | None = None, description: str | None = None) -> None:
         super().__init__(
-            prog,
-            usage,
-            description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            add_help=False,
-            allow_abbrev=False,
-            argument_default=argparse.SUPPRESS,
-        )
+            prog, usage, description, formatter_class=argparse.RawDescriptionHelpFormatter,
+            add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS,
+        )  # fmt: skip
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and ending the process."""
@@ -65,6 +67,14 @@ class SeveralValues(argparse.Action):
         if hasattr(namespace, self.dest):
             print(f"note: {option} is there twice, and only its last values are used", file=sys.stderr)
         setattr(namespace, self.dest, values)
+
+
+@dataclass(frozen=True)
+class _Switches:
+    """The common options that may also stand in a `--config` file."""
+
+    debug: bool = option(False, "show the traceback of an error")
+    skip_checksums: bool = option(False, "do not compare data folders and checkpoints with their checksums")
 
 
 class Given:
@@ -92,17 +102,19 @@ class Given:
         common = vars(parser.parse_known_args(self.words)[0])
         self.help: Literal["basic", "all"] | None = common.get("help")
         self.config: str | None = common.get("config")
-        self.file = read_yaml(Path(common["config"])) if "config" in common else {}
-        if "user_dir" in map(underscored, self.file):  # it runs code, so it must be visible on the command line
-            raise UsageError(f"--config {common['config']}: user-dir is for the command line only: --user-dir DIR")
-        ours = {underscored(key): self.file.pop(key) for key in list(self.file) if underscored(key) in _IN_FILES}
         self.user_dir: str | None = common.get("user_dir")
-        try:
-            switches = {each.name: each.convert(ours[each.name]) for each in settings(_Switches) if each.name in ours}
-        except ValueError as error:
-            raise UsageError(f"--config {self.config}: {error}") from None
-        self.debug = bool(common.get("debug", switches.get("debug")))
-        self.skip_checksums = bool(common.get("skip_checksums", switches.get("skip_checksums")))
+        self.file = read_yaml(Path(self.config)) if self.config is not None else {}
+        if "user_dir" in map(underscored, self.file):  # it runs code, so it must be visible on the command line
+            raise UsageError(f"--config {self.config}: user-dir is for the command line only: --user-dir DIR")
+        switches: dict[str, bool] = {}
+        for setting in settings(_Switches) if prog in READING else settings(_Switches)[:1]:
+            for key in [key for key in self.file if underscored(key) == setting.name]:
+                try:
+                    switches[setting.name] = bool(setting.convert(self.file.pop(key)))
+                except ValueError as error:
+                    raise UsageError(f"--config {self.config}: {error}") from None
+        self.debug: bool = common.get("debug", switches.get("debug", False))
+        self.skip_checksums: bool = common.get("skip_checksums", switches.get("skip_checksums", False))
         self.typed: dict[str, Any] = {}
         self.rest: list[str] = []
         self.parsed = False
@@ -118,20 +130,20 @@ class Given:
         the words around it would become neighbours, and a word behind it another value of the option in front of it.
         Positional words may stand anywhere between options; behind `--` all words are positional.
         """
-        settings = {setting.name: setting for section in reversed(sections) for setting in section.settings}
-        parser = self._parser([name for name in self.typed if name not in settings])
+        by_name = {setting.name: setting for section in reversed(sections) for setting in section.settings}
+        parser = self._parser([name for name in self.typed if name not in by_name])
         add_common(parser)
         add_options(parser, sections, described=False)
         end = self.words.index("--") if "--" in self.words else len(self.words)
         known, rest = parser.parse_known_args(self.words[:end])
         self.typed |= {name: value for name, value in vars(known).items() if name not in _COMMON}
-        places = [word for word in rest if not is_option(word)] + self.words[end + 1 :]
-        for setting in settings.values():
-            if setting.option.positional and places:
-                taken = len(places) if setting.several else 1
-                self.typed[setting.name] = places if setting.several else places[0]
-                places = places[taken:]
-        self.rest = [*filter(is_option, rest), *places]
+        positional = [word for word in rest if not is_option(word)] + self.words[end + 1 :]
+        for setting in by_name.values():
+            if setting.option.positional and positional:
+                taken = len(positional) if setting.several else 1
+                self.typed[setting.name] = positional if setting.several else positional[0]
+                positional = positional[taken:]
+        self.rest = [*filter(is_option, rest), *positional]
         self.parsed = True
 
     def _parser(self, names: Iterable[str]) -> Parser:
@@ -147,19 +159,6 @@ class Given:
         return self.typed.get(name, in_file.get(name))
 
 
-#: The common options, by the names of their values, and those that are also allowed in a `--config` file.
-_COMMON = ("help", "config", "user_dir", "skip_checksums", "debug")
-_IN_FILES = ("debug", "skip_checksums")
-
-
-@dataclass(frozen=True)
-class _Switches:
-    """The common options that may also stand in a `--config` file."""
-
-    debug: bool = option(False, "show the traceback of an error")
-    skip_checksums: bool = option(False, "do not compare data folders and checkpoints with their checksums")
-
-
 def is_option(word: str) -> bool:
     """Return whether a word can only be an option: `-` is a name of a file, -1 a value."""
     return word.startswith("-") and word != "-" and not word[1:2].isdigit()
@@ -173,10 +172,9 @@ def add_common(parser: Parser) -> argparse._ArgumentGroup:
     common.add_argument("--version", action="version", version=f"docnmt {__version__}", help="show the version")
     common.add_argument("--config", metavar="FILE.yaml", help="options by name; typed ones win")
     common.add_argument("--user-dir", metavar="DIR", help="import plug-ins from this folder first")
-    common.add_argument(
-        "--skip-checksums", action="store_true", help="do not compare data folders and checkpoints with their checksums"
-    )
-    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    debug, skip_checksums = settings(_Switches)
+    for setting in (skip_checksums, debug) if parser.prog in READING else (debug,):
+        common.add_argument(setting.flag, action="store_true", help=setting.option.help)
     return common
 
 
@@ -230,11 +228,33 @@ def _add_option(group: argparse._ArgumentGroup, setting: Setting, help: str | No
         group.add_argument(*names, dest=setting.name, metavar=metavar, help=help)
 
 
-# The base of all commands: options from dataclasses, `--help`, and the exit status.
-
+# A command: its options from dataclasses, `--help`, and the exit status.
 
 #: The commands that divide their work among the processes of a job; for any other, the first process does it all.
 SHARING = ("docnmt-train", "docnmt-generate", "docnmt-embed", "docnmt-score")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A section whose class the option `option` chooses by name in a registry; its own name may contain {}."""
+
+    name: str
+    option: str
+    registry: Registry[Any]
+    default: str
+
+    def chosen(self, given: Given) -> str:
+        """Return the name that was given, or the default.
+
+        Raises:
+            UsageError: it is not registered.
+        """
+        given.choose(self.option)
+        return known(self.registry, flag(self.option), str(given.get(self.option) or self.default))
+
+
+#: The options of a search, in commands that translate.
+SEARCH = Chosen("search", "generator", GENERATORS, "beam_search")
 
 
 @dataclass(frozen=True)
@@ -245,45 +265,96 @@ class Choice:
     chosen: str
     registry: Registry[Any]
 
-    @property
-    def sections(self) -> list[Section]:
-        """The options of every part."""
-        return [Section(name, self.registry.config(name)) for name in self.registry.names()]
-
     def lacks(self, name: str) -> str:
         """Return when an option that other parts have has no effect, and which these are; "" if no part has it."""
         names = {name, name.removeprefix("no_")}
-        owners = ", ".join(s.name for s in self.sections if names & {setting.name for setting in s.settings})
+        parts = parts_of(self.registry)
+        owners = ", ".join(part.name for part in parts if names & {setting.name for setting in part.settings})
         return f"with {flag(self.option)} {self.chosen}; it belongs to {owners}" if owners else ""
 
 
-class Main(Protocol):
-    """A command as a function from its words, by default those of the process, to the exit status."""
+def parts_of(registry: Registry[Any]) -> list[Section]:
+    """Return the options of every part of a registry."""
+    return [Section(name, registry.config(name)) for name in registry.names()]
 
-    def __call__(self, argv: Sequence[str] | None = None) -> int: ...
+
+def sections_of(part: Section | Chosen) -> list[Section]:
+    """Return a section, or all those of which it will be one."""
+    return parts_of(part.registry) if isinstance(part, Chosen) else [part]
+
+
+def known(registry: Registry[Any], flag: str, name: str) -> str:
+    """Return `name` if it is registered.
+
+    Raises:
+        UsageError: the message has the flag, the nearest name and all names.
+    """
+    try:
+        registry.help(name)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+    return name
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command's name, its description in a sentence or two, and examples, one per line, at the beginning of `--help`.
+    """A command as data; called with the words of a command line, it returns the exit status.
 
-    `flags` are words that its body handles itself, each with its help.
+    Attributes:
+        name: without `docnmt-`. summary: one line, for `docnmt --help`.
+        description: a sentence or two. examples: one per line, at the beginning of `--help`.
+        sections: all options that it may have.
+        flags: words that its body handles itself, each with its help.
     """
 
-    prog: str
+    name: str
+    summary: str
     description: str
     examples: str
+    sections: tuple[Section | Chosen, ...]
+    body: Callable[[Given], object]
     flags: Mapping[str, str] = field(default_factory=dict)
 
-    def resolve(
-        self,
-        given: Given,
-        sections: Sequence[Section],
-        *,
-        choices: Sequence[Choice] = (),
+    @property
+    def prog(self) -> str:
+        """Its name as a program."""
+        return f"docnmt-{self.name}"
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """Run it on words, by default the process's, and return the exit status."""
+        debug = False
+
+        def work(words: list[str]) -> None:
+            nonlocal debug
+            given = Given(self.prog, words)
+            debug = given.debug
+            import_plugins(given.user_dir)
+            with skipped(given.skip_checksums):
+                self.body(given)
+
+        return run(self.prog, work, argv, debug=lambda: debug)
+
+    def all_sections(self) -> list[Section]:
+        """Return all options that it may have, whatever is chosen by name."""
+        return [section for part in self.sections for section in sections_of(part)]
+
+    def config(
+        self, given: Given, parts: Sequence[Section | Chosen] | None = None,
         elsewhere: Callable[[str], str] = lambda name: "",
-        epilog: str = "",
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the configuration of all its sections, or of these, with the parts chosen by name; see `resolve`."""
+        choices, sections = [], []
+        for part in self.sections if parts is None else parts:
+            if isinstance(part, Chosen):
+                choices.append(Choice(part.option, part.chosen(given), part.registry))
+                part = Section(part.name.format(choices[-1].chosen), part.registry.config(choices[-1].chosen))
+            sections.append(part)
+        return self.resolve(given, sections, choices=choices, elsewhere=elsewhere)
+
+    def resolve(
+        self, given: Given, sections: Sequence[Section], *, choices: Sequence[Choice] = (),
+        elsewhere: Callable[[str], str] = lambda name: "", epilog: str = "",
+    ) -> dict[str, Any]:  # fmt: skip
         """Return the configuration of every section, by section name; if `--help` was given, print it and exit instead.
 
         Args:
@@ -298,23 +369,23 @@ class Command:
             print(self.help(sections, epilog, basic=given.help == "basic"))
             raise SystemExit(0)
         if not given.parsed:
-            given.parse([*sections, *(section for choice in choices for section in choice.sections)])
-        known = {setting.name: setting.flag for section in sections for setting in section.settings}
+            given.parse([*sections, *(part for choice in choices for part in parts_of(choice.registry))])
+        flags = {setting.name: setting.flag for section in sections for setting in section.settings}
 
         def unknown(word: str, what: str) -> str:
             """The problem of an option without a meaning here: another part's, or of no part."""
             name = underscored(word.partition("=")[0].strip("'"))
             if when := elsewhere(name) or next(filter(None, (choice.lacks(name) for choice in choices)), ""):
                 return f"{word}: has no effect {when}"
-            close = difflib.get_close_matches(name, known, n=1) if len(name) > 2 else []
-            return f"unknown {what} {word}" + (f"; did you mean {known[close[0]]}?" if close else "")
+            close = difflib.get_close_matches(name, flags, n=1) if len(name) > 2 else []
+            return f"unknown {what} {word}" + (f"; did you mean {flags[close[0]]}?" if close else "")
 
         words = [word for word in given.rest if is_option(word)]
-        words += [flag(name) for name in given.typed if name not in known]
+        words += [flag(name) for name in given.typed if name not in flags]
         problems = [unknown(word, "option") for word in words]
         if given.rest and not problems:
             problems = [f"unexpected argument '{given.rest[0]}'; see {self.prog} --help"]
-        typed = {name: value for name, value in given.typed.items() if name in known}
+        typed = {name: value for name, value in given.typed.items() if name in flags}
         try:
             resolved = build(sections, given.file, typed, lambda key: unknown(key, "key"))
         except UsageError as error:
@@ -324,26 +395,6 @@ class Command:
             raise UsageError(problems)
         return resolved
 
-    def main(self, body: Callable[[Given], None]) -> Main:
-        """Decorate the body of a command: return a function of its words that returns the exit status."""
-
-        @functools.wraps(body)
-        def _main(argv: Sequence[str] | None = None) -> int:
-            debug = False
-
-            def work(words: list[str]) -> None:
-                """Run the body on the words."""
-                nonlocal debug
-                given = Given(self.prog, words)
-                debug = given.debug
-                import_plugins(given.user_dir)
-                with skipped(given.skip_checksums):
-                    body(given)
-
-            return run(self.prog, work, argv, debug=lambda: debug)
-
-        return _main
-
     def help(self, sections: Sequence[Section], epilog: str = "", *, basic: bool) -> str:
         """Return the text of `--help`, or with `basic=False` of `--help-all`."""
         positional = [f" [{s.option.metavar}]" for section in sections for s in section.settings if s.option.positional]
@@ -352,8 +403,8 @@ class Command:
         parser = Parser(self.prog, usage=f"%(prog)s{''.join(positional)} [OPTION ...]", description=about)
         left = add_options(parser, sections, basic=basic)
         common = add_common(parser)
-        for name, help in self.flags.items():
-            common.add_argument(name, help=help, action="store_true")
+        for word, help in self.flags.items():
+            common.add_argument(word, help=help, action="store_true")
         more = [f"{left} more options: --help-all"] if left else []
         parser.epilog = "\n\n".join(filter(None, [*more, epilog]))
         return parser.format_help().rstrip("\n")

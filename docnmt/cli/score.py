@@ -1,17 +1,19 @@
-"""The command docnmt-score: score a translation against references, or a model on discourse tests."""
+"""The command docnmt-score: translations against references, or a model on discourse tests.
+
+--sys, --ref ─ _translations; --contrastive ─ _contrastive; --generative and --sys ─ _answers, and --path ─ _generative
+"""
 
 from __future__ import annotations
 
 import json
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from docnmt.apps.options import ModelsConfig
-from docnmt.cli.command import Command, Given
-from docnmt.cli.generation import check_one_translation, parse
+from docnmt.cli.command import SEARCH, Chosen, Command, Given, sections_of
 from docnmt.core.scoring.config import (
     CONTEXT_SEED,
     AnswersConfig,
@@ -22,33 +24,14 @@ from docnmt.core.scoring.config import (
     ReportConfig,
     ScoreConfig,
 )
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.options import Section, settings
+from docnmt.core.search.config import GenerationConfig
+from docnmt.options import Section
 from docnmt.runtime.launch import place
 from docnmt.runtime.system import UsageError
 
 if TYPE_CHECKING:
     from docnmt.core.scoring.discourse import Question
 
-COMMAND = Command(
-    "docnmt-score",
-    """Score a translation (--sys) against references (--ref): s-BLEU and chrF by sentence, d-BLEU by document, and
---metrics, with sacreBLEU's signatures. Files hold a sentence a line and empty lines between documents; the reference
-says which empty line of --sys is a break and which a missing translation. With --resegment, --sys has the translation
-of a document in any lines. Or have a model (--path) choose between right and wrong translations (--contrastive). Or
-look for expected words in translations (--generative, with --sys or --path).""",
-    """
-docnmt-score --ref test.de --sys results/hypotheses.txt
-docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt --by position
-docnmt-score --ref test.de --sys a1.txt a2.txt a3.txt --paired b1.txt b2.txt b3.txt --metrics chrF++ TER
-docnmt-score --ref test.de --sys answers.txt --resegment --resegmented hypotheses.txt
-docnmt-score --contrastive contrastive.tsv --path runs/bible
-docnmt-score --contrastive contrastive.tsv --path runs/bible --context foreign --json
-docnmt-score --generative questions.tsv --sys answers.txt
-docnmt-score --generative questions.tsv --path runs/bible --beam 5
-docnmt-score --generative questions.tsv --path runs/bible --given-context
-""",
-)
 TRANSLATION = (Section("translation", ScoreConfig, use="to score a translation"), Section("report", ReportConfig))
 QUESTIONS = (Section("questions", QuestionsConfig), Section("models", ModelsConfig, use="with --contrastive"))
 CONTRASTIVE = (Section("contrastive", ContrastiveConfig, use="for contrastive scoring"), *QUESTIONS)
@@ -57,15 +40,13 @@ GENERATIVE = (
     Section("answers", AnswersConfig),
 )
 ANSWERING = Section("given", GivenContextConfig)
-SEARCH = (ANSWERING, Section("generation", GenerationConfig), Section("search", BeamSearchConfig))
+SEARCHING = (ANSWERING, Section("generation", GenerationConfig), SEARCH)
 
 
-@COMMAND.main
-def main(given: Given) -> None:
-    """Parse, score, print."""
+def _score(given: Given) -> None:
     given.choose("contrastive", "generative", "sys", "path")
     if given.help is not None:
-        COMMAND.resolve(given, [*TRANSLATION, *CONTRASTIVE, *GENERATIVE, *SEARCH])
+        SCORE.config(given)
     if given.get("contrastive") is not None:
         _shared(_contrastive, given)
     elif given.get("generative") is not None and given.get("sys") is None and given.get("path") is not None:
@@ -101,8 +82,8 @@ def _show(report: Report, as_json: bool) -> None:
 
 def _translations(given: Given) -> None:
     """Score translations."""
-    others = _belongs([*CONTRASTIVE, *GENERATIVE, *SEARCH], "without --contrastive FILE or --generative FILE")
-    config = COMMAND.resolve(given, TRANSLATION, elsewhere=others)
+    others = _belongs([*CONTRASTIVE, *GENERATIVE, *SEARCHING], "without --contrastive FILE or --generative FILE")
+    config = SCORE.config(given, TRANSLATION, others)
     from docnmt.core.scoring.report import score_translation
 
     _show(score_translation(config["translation"], config["report"]), config["translation"].json)
@@ -110,8 +91,8 @@ def _translations(given: Given) -> None:
 
 def _contrastive(given: Given) -> None:
     """Test a model's choices."""
-    others = _belongs([*TRANSLATION, *GENERATIVE, *SEARCH], "with --contrastive")
-    config = COMMAND.resolve(given, CONTRASTIVE, elsewhere=others)
+    others = _belongs([*TRANSLATION, *GENERATIVE, *SEARCHING], "with --contrastive")
+    config = SCORE.config(given, CONTRASTIVE, others)
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
     documents = _documents(asked, models, path)
     from docnmt.apps.commands.scoring import scorer
@@ -131,8 +112,8 @@ def _contrastive(given: Given) -> None:
 
 def _answers(given: Given) -> None:
     """Search given translations for expected words."""
-    others = _belongs([*TRANSLATION, *QUESTIONS, *SEARCH], "with --generative and --sys")
-    config = COMMAND.resolve(given, GENERATIVE, elsewhere=others)
+    others = _belongs([*TRANSLATION, *QUESTIONS, *SEARCHING], "with --generative and --sys")
+    config = SCORE.config(given, GENERATIVE, others)
     from docnmt.core.scoring.discourse import GenerativeReport, read_answers, read_questions
 
     answers = config["answers"]
@@ -145,10 +126,9 @@ def _answers(given: Given) -> None:
 def _generative(given: Given) -> None:
     """Search a model's translations for expected words."""
     others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
-    asking = (Section("questions", QuestionsConfig), ANSWERING)
-    config = parse(COMMAND, given, GenerativeConfig, *asking, memory=False, elsewhere=others)
+    config = SCORE.config(given, (GENERATIVE[0], *QUESTIONS, *SEARCHING), others)
     check_one_translation(config)
-    asked, models, path = config["questions"], config["models"], Path(config["command"].generative)
+    asked, models, path = config["questions"], config["models"], Path(config["generative"].generative)
     documents = _documents(asked, models, path)
     from docnmt.apps.commands.scoring import answers
     from docnmt.core.scoring.discourse import GenerativeReport, in_contexts, read_questions
@@ -192,11 +172,46 @@ def _note_hopeless(questions: Sequence[Question]) -> None:
         )
 
 
-def _belongs(sections: Sequence[Section], when: str) -> Callable[[str], str]:
+def _belongs(parts: Sequence[Section | Chosen], when: str) -> Callable[[str], str]:
     """Return a function that says when an option of another kind of scoring has no effect."""
-    names = {setting.name for section in sections for setting in settings(section.config)}
+    sections = [section for part in parts for section in sections_of(part)]
+    names = {setting.name for section in sections for setting in section.settings}
     return lambda name: when if name in names else ""
 
+
+def check_one_translation(config: Mapping[str, Any]) -> None:
+    """Refuse `--nbest` in commands that give each text one translation.
+
+    Raises:
+        UsageError: it is above 1.
+    """
+    if getattr(config["search"], "nbest", 1) > 1:
+        raise UsageError("--nbest has no effect: a text has one translation here; docnmt-generate prints several")
+
+
+SCORE = Command(
+    "score",
+    "score translations, or a model on contrastive test sets",
+    """Score a translation (--sys) against references (--ref): s-BLEU and chrF by sentence, d-BLEU by document, and
+--metrics, with sacreBLEU's signatures. Files hold a sentence a line and empty lines between documents; the reference
+says which empty line of --sys is a break and which a missing translation. With --resegment, --sys has the translation
+of a document in any lines. Or have a model (--path) choose between right and wrong translations (--contrastive). Or
+look for expected words in translations (--generative, with --sys or --path).""",
+    """
+docnmt-score --ref test.de --sys results/hypotheses.txt
+docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt --by position
+docnmt-score --ref test.de --sys a1.txt a2.txt a3.txt --paired b1.txt b2.txt b3.txt --metrics chrF++ TER
+docnmt-score --ref test.de --sys answers.txt --resegment --resegmented hypotheses.txt
+docnmt-score --contrastive contrastive.tsv --path runs/bible
+docnmt-score --contrastive contrastive.tsv --path runs/bible --context foreign --json
+docnmt-score --generative questions.tsv --sys answers.txt
+docnmt-score --generative questions.tsv --path runs/bible --beam 5
+docnmt-score --generative questions.tsv --path runs/bible --given-context
+""",
+    (*TRANSLATION, *CONTRASTIVE, *GENERATIVE, *SEARCHING),
+    _score,
+)
+main = SCORE
 
 if __name__ == "__main__":
     sys.exit(main())

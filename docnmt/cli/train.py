@@ -10,29 +10,12 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypedDict
 
-from docnmt.cli.command import Choice, Command, Given
+from docnmt.cli.command import Choice, Chosen, Command, Given, known, parts_of
 from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.options import Section, flag
 from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry, import_plugins
 from docnmt.runtime.system import UsageError, UserError, skipped
-
-COMMAND = Command(
-    "docnmt-train",
-    """Train a model on a folder that docnmt-preprocess wrote. The same command again continues where the last
-checkpoint in --save-dir is, bit for bit as if it had never stopped; only the options of the group "run" may change.
-SIGTERM, SIGHUP and Ctrl-C save first. --arch NAME --help shows the options of that architecture, too.""",
-    """
-docnmt-train data-bin --arch transformer_small --save-dir runs/sentence --max-update 20000
-docnmt-train data-bin --arch transformer_small --save-dir runs/sentence --max-update 20000 --dry-run
-docnmt-train data-bin --arch cond_transformer_small --save-dir runs/document --finetune-from-model runs/sentence
-docnmt-train data-bin --arch transformer --save-dir runs/large --max-tokens 8192 --update-freq 4 --bf16
-docnmt-train data-bin --arch transformer_small --save-dir runs/bleu --best-checkpoint-metric bleu --patience 10
-docnmt-train data-bin --arch doc_transformer_small --save-dir runs/mixed --resolutions 1 2 4 0
-docnmt-train --list
-""",
-    {"--list": "show every task, architecture, criterion, position ... by name"},
-)
 
 #: What `--help` says before the names of the models.
 SIZES = """--arch NAME takes one of these, most of them with a size, too: NAME_tiny, NAME_small, NAME_big (see --list).
@@ -40,13 +23,13 @@ SIZES = """--arch NAME takes one of these, most of them with a size, too: NAME_t
 
 #: The options that choose parts with options of their own.
 CHOSEN: dict[str, Registry[Any]] = {"arch": MODELS, "task": TASKS, "criterion": CRITERIA, **PARTS}
+RUN, TRAINING = Section("run", RunConfig), Section("training", TrainingConfig)
+OPTIMIZATION = Section("optimization", OptimizationConfig)
 
 
-@COMMAND.main
-def main(given: Given) -> None:
-    """Parse, then train, or describe the run."""
+def _train(given: Given) -> None:
     if "--list" in given.words:
-        print(list_components())
+        print(_list_components())
         return
     config = resolve(given)
     from docnmt.core.training.start import dry_run, train_command
@@ -85,7 +68,7 @@ def train(data: str | Path, **options: object) -> Trained:
     Raises:
         UserError: for the command's errors.
     """
-    given = Given(COMMAND.prog, [str(data), *words_of(options)])
+    given = Given(TRAIN.prog, [str(data), *words_of(options)])
     import_plugins(given.user_dir)
     config = resolve(given)
     if config["run"].dry_run:
@@ -120,7 +103,7 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
     Raises:
         UsageError: with every problem found.
     """
-    return resolve(Given(COMMAND.prog, words))
+    return resolve(Given(TRAIN.prog, words))
 
 
 def resolve(given: Given) -> dict[str, Any]:
@@ -133,18 +116,18 @@ def resolve(given: Given) -> dict[str, Any]:
     for option in CHOSEN:
         if not isinstance(given.get(option), (str, NoneType)):  # a file may have any value
             raise UsageError(f"--config {given.config}: {option}: expected a name, got {given.get(option)!r}")
-    run, optimization = Section("run", RunConfig), Section("optimization", OptimizationConfig)
-    general = [run, Section("training", TrainingConfig), optimization]
-    every = [Section(name, parts.config(name)) for parts in CHOSEN.values() for name in parts.names()]
+    general = [RUN, TRAINING, OPTIMIZATION]
+    every = [section for registry in CHOSEN.values() for section in parts_of(registry)]
     if given.get("arch") is None:
         if given.help is None:
             given.parse([*general, *every])
-            raise UsageError([*no_data(given), f"--arch is required: {bases()} (--list shows all)"])
-        names = f"{SIZES}\n{lines_of(MODELS)}"
-        return COMMAND.resolve(given, general, epilog=names)
+            bases = ", ".join(name for name in ARCHITECTURES.names() if ARCHITECTURES.get(name).model == name)
+            raise UsageError([*_no_data(given), f"--arch is required: {bases} (--list shows all)"])
+        names = f"{SIZES}\n{_lines_of(MODELS)}"
+        return TRAIN.resolve(given, general, epilog=names)
     arch = known(ARCHITECTURES, "--arch", str(given.get("arch")))
     architecture = ARCHITECTURES.get(arch)
-    overrides = overrides_of(arch)
+    overrides = _overrides_of(arch)
     values = {**overrides, **{n: given.get(n) for n in CHOSEN if given.get(n) is not None}}
     model = Section("model", model_config(architecture.model, values), overrides)
     settings_there = {setting.name for setting in model.settings}
@@ -154,13 +137,13 @@ def resolve(given: Given) -> dict[str, Any]:
             f"it has {', '.join(sorted(settings_there))}"
         )
     given.parse([*general, model, *every])
-    task = known(TASKS, "--task", str(given.get("task") or task_of_data(given) or default_task(architecture.model)))
+    task = known(TASKS, "--task", str(given.get("task") or _task_of_data(given) or _default_task(architecture.model)))
     usual = getattr(TASKS.config(task), "default_criterion", "label_smoothed_cross_entropy")
     criterion = known(CRITERIA, "--criterion", str(given.get("criterion") or usual))
     sections = [
-        run,
+        RUN,
         Section("training", TrainingConfig, {"task": task, "criterion": criterion}),
-        optimization,
+        OPTIMIZATION,
         Section("task", TASKS.config(task)),
         model,
         Section("criterion", CRITERIA.config(criterion)),
@@ -168,10 +151,10 @@ def resolve(given: Given) -> dict[str, Any]:
     of_model = chosen_parts(model.config, values)
     chosen = {"arch": arch, "task": task, "criterion": criterion, **of_model}
     choices = [Choice(option, str(chosen[option]), parts) for option, parts in CHOSEN.items()]
-    return COMMAND.resolve(given, sections, choices=choices)
+    return TRAIN.resolve(given, sections, choices=choices)
 
 
-def overrides_of(arch: str) -> Mapping[str, Any]:
+def _overrides_of(arch: str) -> Mapping[str, Any]:
     """Return the settings by which an architecture differs from its model.
 
     Raises:
@@ -185,39 +168,21 @@ def overrides_of(arch: str) -> Mapping[str, Any]:
         raise UsageError(f"--arch {arch}: expected a function that returns its settings by name: {error!r}") from error
 
 
-def bases() -> str:
-    """Return the architectures named like their model, without the many that have a size in their name."""
-    return ", ".join(name for name in ARCHITECTURES.names() if ARCHITECTURES.get(name).model == name)
-
-
-def no_data(given: Given) -> list[str]:
+def _no_data(given: Given) -> list[str]:
     """Return the error of the data folder, if any, in a list."""
     try:
-        task_of_data(given)
+        _task_of_data(given)
     except UserError as error:
         return [str(error)]
     return []
 
 
-def known(registry: Registry[Any], flag: str, name: str) -> str:
-    """Return `name` if it is registered.
-
-    Raises:
-        UsageError: the message has the flag, the nearest name and all names.
-    """
-    try:
-        registry.help(name)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
-    return name
-
-
-def default_task(model: str) -> str:
+def _default_task(model: str) -> str:
     """Return the task that a model is usually trained for, which `--help` shows without data."""
     return getattr(MODELS.config(model), "default_task", "document_translation")
 
 
-def task_of_data(given: Given) -> str | None:
+def _task_of_data(given: Given) -> str | None:
     """Return the task of the data folder; None without one, or if only help is requested.
 
     Raises:
@@ -244,16 +209,37 @@ class _Task(TypedDict):
     task: str
 
 
-def list_components() -> str:
+def _list_components() -> str:
     """Return every registered name of every kind, with one line on each."""
-    return "\n\n".join(f"{registry.kind}:\n{lines_of(registry)}" for registry in ALL)
+    return "\n\n".join(f"{registry.kind}:\n{_lines_of(registry)}" for registry in ALL)
 
 
-def lines_of(registry: Registry[Any]) -> str:
+def _lines_of(registry: Registry[Any]) -> str:
     """Return the names of one kind, one per line, each with its line of help."""
     width = max(map(len, registry.names()), default=0)
     return "\n".join(f"  {name:<{width}}  {registry.help(name)}".rstrip() for name in registry.names())
 
+
+TRAIN = Command(
+    "train",
+    "train a model",
+    """Train a model on a folder that docnmt-preprocess wrote. The same command again continues where the last
+checkpoint in --save-dir is, bit for bit as if it had never stopped; only the options of the group "run" may change.
+SIGTERM, SIGHUP and Ctrl-C save first. --arch NAME --help shows the options of that architecture, too.""",
+    """
+docnmt-train data-bin --arch transformer_small --save-dir runs/sentence --max-update 20000
+docnmt-train data-bin --arch transformer_small --save-dir runs/sentence --max-update 20000 --dry-run
+docnmt-train data-bin --arch cond_transformer_small --save-dir runs/document --finetune-from-model runs/sentence
+docnmt-train data-bin --arch transformer --save-dir runs/large --max-tokens 8192 --update-freq 4 --bf16
+docnmt-train data-bin --arch transformer_small --save-dir runs/bleu --best-checkpoint-metric bleu --patience 10
+docnmt-train data-bin --arch doc_transformer_small --save-dir runs/mixed --resolutions 1 2 4 0
+docnmt-train --list
+""",
+    (RUN, TRAINING, OPTIMIZATION, *(Chosen(name, name, registry, "") for name, registry in CHOSEN.items())),
+    _train,
+    {"--list": "show every task, architecture, criterion, position ... by name"},
+)
+main = TRAIN
 
 if __name__ == "__main__":
     sys.exit(main())

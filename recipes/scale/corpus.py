@@ -4,7 +4,7 @@
 
 Writes synthetic folders of both sizes (streaming, about 1.8 GB for ten million sentences, removed afterwards), opens
 each in a fresh process, reads one sentence and prints the time and the memory that opening took, without checksums
-(--skip-checksums of every command) and with them, which reads all of a folder.
+(--skip-checksums) and with them, which reads all of a folder.
 """
 
 from __future__ import annotations

@@ -9,25 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.apps.options import (
-    AlignConfig,
-    CompareConfig,
-    ConvertConfig,
-    GenerateConfig,
-    MemoryConfig,
-    ModelsConfig,
-    PageConfig,
-    ServeConfig,
-    TranslateConfig,
-)
-from docnmt.cli import average, completion, embed, inspect, preprocess, score, senteval
-from docnmt.cli.train import CHOSEN
-from docnmt.core.scoring.config import ReportConfig
-from docnmt.core.search.config import GenerationConfig
-from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
+from docnmt.cli import commands
+from docnmt.cli.command import Chosen, Command
+from docnmt.cli.commands import PREPROCESSORS
 from docnmt.options import NoOptions, Setting, flag, settings
-from docnmt.other_tasks.classification.model import ClassifyConfig
-from docnmt.registry import ALL, ARCHITECTURES, GENERATORS, Registry
+from docnmt.registry import ALL, ARCHITECTURES, Registry
 
 FILE = Path(__file__).with_name("options.txt")
 
@@ -39,36 +25,15 @@ def chosen(kind: str, registry: Registry) -> dict[str, type]:
     return {name: config for name, config in ours.items() if config is not NoOptions}
 
 
-GENERATION = {
-    "models": ModelsConfig,
-    "memory": MemoryConfig,
-    "generation": GenerationConfig,
-    **chosen("generator", GENERATORS),
-}
-COMMANDS: dict[str, dict[str, type]] = {
-    "preprocess": {"task": preprocess.TaskConfig, **chosen("task", preprocess.PREPROCESSORS)},
-    "train": {
-        "run": RunConfig, "training": TrainingConfig, "optimization": OptimizationConfig,
-        **{name: config for kind, registry in CHOSEN.items() for name, config in chosen(kind, registry).items()},
-    },
-    "generate": {"command": GenerateConfig, **GENERATION, "report": ReportConfig},
-    "translate": {"command": TranslateConfig, **GENERATION},
-    "score": {
-        section.name: section.config
-        for section in (*score.TRANSLATION, *score.CONTRASTIVE, *score.GENERATIVE, *score.SEARCH)
-    },
-    "report": {"report": PageConfig},
-    "compare": {"compare": CompareConfig},
-    "average": {"average": average.AverageConfig},
-    "inspect": {"inspect": inspect.InspectConfig},
-    "align": {"align": AlignConfig},
-    "convert": {"convert": ConvertConfig},
-    "classify": {"options": ClassifyConfig},
-    "embed": {"embed": embed.EmbedConfig},
-    "senteval": {"senteval": senteval.SentEvalConfig},
-    "serve": {"command": ServeConfig, **GENERATION},
-    "completion": {"completion": completion.CompletionConfig},
-}  # fmt: skip
+def sections(command: Command) -> dict[str, type]:
+    """The configuration classes of a command, by their names."""
+    found: dict[str, type] = {}
+    for part in command.sections:
+        found |= chosen(part.option, part.registry) if isinstance(part, Chosen) else {part.name: part.config}
+    return found
+
+
+COMMANDS = {name: sections(command) for name, command in commands.COMMANDS.items()}
 
 
 def described(setting: Setting) -> str:
@@ -82,11 +47,11 @@ def described(setting: Setting) -> str:
 
 
 def lines() -> Iterator[str]:
-    for command, sections in COMMANDS.items():
-        for section, config in sections.items():
+    for command, parts in COMMANDS.items():
+        for section, config in parts.items():
             yield f"\ndocnmt-{command}, {section}"
             yield from (f"  {described(setting)}" for setting in settings(config))
-    for registry in (*ALL, preprocess.PREPROCESSORS):
+    for registry in (*ALL, PREPROCESSORS):
         targets = {name: entry.target for name, entry in registry._entries.items()}
         built_in = [name for name, target in targets.items() if isinstance(getattr(target, "make", target), str)]
         if built_in:
@@ -115,7 +80,8 @@ def test_help_shows_the_options_of_the_file(command: str, capsys: pytest.Capture
         with pytest.raises(SystemExit):
             importlib.import_module(f"docnmt.cli.{command}").main([which])
         shown[which] = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
-    common = {"--help", "--help-all", "--version", "--config", "--user-dir", "--debug", "--list", "--skip-checksums"}
+    common = {"--help", "--help-all", "--version", "--config", "--user-dir", "--debug"}
+    common |= {"--list", "--skip-checksums"} if command in ("train", "generate") else set()
     every = {setting.flag for config in COMMANDS[command].values() for setting in settings(config)}
     assert shown["--help"] <= shown["--help-all"] <= every | common
     assert len(shown["--help"] - common) <= 16

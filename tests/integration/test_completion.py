@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.cli.completion import commands, main
+from docnmt.cli.commands import COMMANDS
+from docnmt.cli.commands import completion as main
 
 pytest.importorskip("shtab", reason="needs shtab")
 
@@ -44,7 +45,7 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash
 def test_every_command_is_completed(script: Path) -> None:
     from documented import SCRIPTS
 
-    assert {command.prog for command, _ in commands()} == set(SCRIPTS)
+    assert {command.prog for command in COMMANDS.values()} == set(SCRIPTS)
     for command in SCRIPTS:
         assert "--help" in offered(script, command, "--he")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
@@ -10,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from docnmt.__main__ import COMMANDS
 from docnmt.__main__ import main as docnmt_main
 from docnmt.cli import average, score
 from docnmt.cli.command import run
+from docnmt.cli.commands import COMMANDS
 from docnmt.runtime.launch import JobProcess
 from docnmt.runtime.system import UserError
 
@@ -69,8 +70,11 @@ def test_without_a_model_only_the_first_process_scores(
 
 def test_every_script_is_a_word_behind_docnmt() -> None:
     project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    scripts = re.findall(r'^docnmt-(\w+) = "docnmt\.cli\.(\w+):main"$', project, re.MULTILINE)
-    assert {name for name, _ in scripts} == {module for _, module in scripts} == set(COMMANDS)
+    scripts = re.findall(r'^docnmt-(\w+) = "(docnmt\.cli\.\w+):(\w+)"$', project, re.MULTILINE)
+    assert [name for name, _, _ in scripts] == list(COMMANDS)
+    for name, module, function in scripts:
+        assert getattr(importlib.import_module(module), function) is COMMANDS[name]
+        assert importlib.import_module(f"docnmt.cli.{name}").main is COMMANDS[name]
 
 
 @pytest.mark.parametrize(("words", "status"), [(["--help"], 0), ([], 2), (["tran"], 2)])

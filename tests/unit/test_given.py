@@ -39,12 +39,12 @@ def test_words_are_sorted_out_step_by_step() -> None:
 def test_switches_in_files_are_true_or_false(value: str, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(f"skip-checksums: {value}\n")
     with pytest.raises(UsageError, match=r"c\.yaml: --skip-checksums: expected true or false, got"):
-        Given("test", ["--config", str(tmp_path / "c.yaml")])
+        Given("docnmt-train", ["--config", str(tmp_path / "c.yaml")])
     (tmp_path / "c.yaml").write_text("skip_checksums: true\ndebug: false\n")
-    given = Given("test", ["--config", str(tmp_path / "c.yaml")])
+    given = Given("docnmt-train", ["--config", str(tmp_path / "c.yaml")])
     assert (given.skip_checksums, given.debug) == (True, False)
     (tmp_path / "c.yaml").write_text("skip_checksums: 'true'\n")  # as in every other option
-    assert Given("test", ["--config", str(tmp_path / "c.yaml")]).skip_checksums
+    assert Given("docnmt-train", ["--config", str(tmp_path / "c.yaml")]).skip_checksums
 
 
 def test_help_is_noticed_and_common_words_are_taken() -> None:

@@ -73,7 +73,7 @@ def test_what_goes_is_not(config: Oven) -> None:
 
 
 def test_the_help_says_it() -> None:
-    said = " ".join(Command("cook", "", "").help([Section("oven", Oven)], basic=False).split())
+    said = " ".join(Command("cook", "", "", "", (), print).help([Section("oven", Oven)], basic=False).split())
     for words in ("at least 0 and below 300", "from 1 to 4", "needs --mode air", "not with --probe", "needs --heat"):
         assert words in said
 
