@@ -25,14 +25,12 @@ from docnmt.core.tasks.task import Batch, Dataset, Task, TaskState
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.training.criterions import Criterion
 from docnmt.core.units import ReadingPlan
-from docnmt.functional.decoding import RowLists, TokenTable, attend_listed
+from docnmt.functional.decoding import PackedKeys, RowLists, Shelf, TokenTable, attend_listed
 from docnmt.functional.packed import packed_attention
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.attention import (
     CrossAttention,
-    CrossKeys,
     KeyValueCache,
-    PackedKeys,
     SelfAttention,
 )
 from docnmt.modules.fusion import Fusion, build_fusion
@@ -75,7 +73,6 @@ __all__ = [
     "Cache",
     "Criterion",
     "CrossAttention",
-    "CrossKeys",
     "Dataset",
     "Decoder",
     "DecoderState",
@@ -101,6 +98,7 @@ __all__ = [
     "Residual",
     "RowLists",
     "SelfAttention",
+    "Shelf",
     "Slots",
     "Spans",
     "Step",

@@ -1,27 +1,31 @@
-"""What a step of decoding reads in place: lists of rows, tables of tokens, spans of slots, the shelf of sentences."""
+"""What a step of decoding reads where it stands: nothing is copied, padded or reordered, and there is no gradient.
+
+    a row's own text        TokenTable.lists ─┐
+    all of a slot's text    Shelf.lists ──────┼→ RowLists → products → softmax → sum of values
+    sentences that it keeps Shelf.choose ─────┘
+
+A query's result depends on its own list alone, whatever other queries there are.
+"""
 
 from __future__ import annotations
 
 import warnings
-import weakref
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional.selection import Keys, SelectionPolicy, SentenceBlocks, in_float32, many_sentences
+from docnmt.functional.selection import Keys, SelectionPolicy, in_float32
 from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.runtime.device import INVARIANT_KEYS, to_device
+from docnmt.runtime.device import INVARIANT_KEYS, INVARIANT_ROWS, to_device
 
-# Softmax attention of single queries, each to its own list of rows of a table: what a decoding step computes.
-#
-# Keys and values stay where they are. A query's list says which rows of their tables it reads, so nothing is copied,
-# padded or reordered. A query's result depends on its own list alone, whatever other queries there are.
+# Softmax attention of single queries, each to its own list of rows of a table.
 
 
 def round_up(entries: int) -> int:
@@ -34,7 +38,7 @@ class RowLists:
     """The lists of Q = R·h queries, of all heads of R rows, one behind the other.
 
     Attributes:
-        rows: (n,) int64, rows of a table.
+        rows: (n,) int64, rows of a table (T·h, d): row w·h + i is word w for head i.
         offsets: (Q + 1,) int64, where the queries' lists begin.
         places: (n,) int64, places of the entries among numbers (Q, width) that are filled up on the right.
         width: at least the longest list's length, and one that `round_up` returns.
@@ -44,22 +48,18 @@ class RowLists:
     offsets: Tensor
     places: Tensor
     width: int
-    _sparse: dict[tuple[torch.dtype, int], Tensor] = field(default_factory=dict)
 
     @classmethod
     def of_spans(cls, begins: Tensor, lengths: Tensor) -> RowLists:
-        """Head i of row r reads for each s the `lengths[r, i, s]` words from `begins[r, i, s]` on.
-
-        begins, lengths: (R, h, s) int64. Word w of a table (T, h, d) is its row w·h + i for head i.
-        """
+        """Head i of row r reads for each s the `lengths[r, i, s]` words from `begins[r, i, s]` on, (R, h, s) int64."""
         heads, spans = begins.shape[1:]
         begins = begins * heads + torch.arange(heads, device=begins.device)[:, None]
-        totals, many = lengths.sum(2).flatten(), lengths.flatten()
+        totals, counts = lengths.sum(2).flatten(), lengths.flatten()  # (R·h,), (R·h·s,)
         offsets = functional.pad(totals.cumsum(0), (1, 0))
         width = round_up(int(totals.max())) if len(totals) else 0
         first = torch.arange(len(totals), device=totals.device) * width - offsets[:-1]
-        span = torch.stack([begins.flatten() - (many.cumsum(0) - many) * heads, first.repeat_interleave(spans)])
-        shift = span.repeat_interleave(many, dim=1)  # (2, n)
+        span = torch.stack([begins.flatten() - (counts.cumsum(0) - counts) * heads, first.repeat_interleave(spans)])
+        shift = span.repeat_interleave(counts, dim=1)  # (2, n)
         entry = torch.arange(shift.shape[1], device=totals.device)
         return cls(shift[0] + entry * heads, offsets, shift[1] + entry, width)
 
@@ -83,17 +83,6 @@ class RowLists:
         places = torch.arange(queries * width, device=words.device).view(queries, width)[:, :length]
         return cls(rows.flatten(), offsets, places.flatten(), width)
 
-    def sparse(self, table: Tensor) -> Tensor:
-        """The lists as a sparse matrix (Q, rows of the table (T·h, d)); one for all tables of that size and type, so
-        its values are whatever was last written there."""
-        kind = table.dtype, table.shape[0]
-        if kind not in self._sparse:
-            _no_warning()
-            size, nothing = (len(self.offsets) - 1, len(table)), table.new_zeros(len(self.rows))
-            found = torch.sparse_csr_tensor(self.offsets, self.rows, nothing, size, check_invariants=False)
-            self._sparse[kind] = found
-        return self._sparse[kind]
-
     def padded(self, values: Tensor) -> Tensor:
         """A value for each entry (n,) → (Q, width), with -inf behind each list."""
         filled = values.new_full((self.offsets.shape[0] - 1, self.width), -torch.inf)
@@ -102,19 +91,17 @@ class RowLists:
 
 
 def products(q: Tensor, table: Tensor, lists: RowLists) -> Tensor:
-    """The product of each query with the rows of its list → (n,), which the next call for the same lists overwrites.
-
-    q (R, h, d) are R·h queries, table (T, h, d) is T·h rows: row t·h + i is that of head i.
-    """
+    """The product of each query with the rows of its list: q (R, h, d), table (T, h, d) → (n,)."""
     q, table = q.flatten(0, 1), table.flatten(0, 1)
     if q.device.type != "cpu" or q.dtype not in (torch.float32, torch.float64):
-        count = lists.offsets.diff()
-        query = torch.arange(len(q), device=q.device).repeat_interleave(count, output_size=len(lists.rows))
+        query = torch.arange(len(q), device=q.device)
+        query = query.repeat_interleave(lists.offsets.diff(), output_size=len(lists.rows))
         return (q.index_select(0, query) * table.index_select(0, lists.rows)).sum(1)
-    entries = lists.sparse(table)
-    entries.values().zero_()  # by which `beta` multiplies: 0 times NaN is NaN
-    found: Tensor = torch.sparse.sampled_addmm(entries, q.detach(), table.detach().T, beta=0.0, out=entries).values()
-    return found
+    _no_warning()
+    size, zeros = (len(q), len(table)), table.new_zeros(len(lists.rows))
+    entries = torch.sparse_csr_tensor(lists.offsets, lists.rows, zeros, size, check_invariants=False)
+    sampled: Tensor = torch.sparse.sampled_addmm(entries, q.detach(), table.detach().T, beta=0.0, out=entries)
+    return sampled.values()
 
 
 def attend_listed(q: Tensor, keys: Tensor, values: Tensor, lists: RowLists, added: Tensor | None = None) -> Tensor:
@@ -153,100 +140,6 @@ def _no_warning() -> None:
         torch.zeros(1, 1).to_sparse_csr()
 
 
-# Conditional attention for one decoding step: few queries, texts of few sentences.
-#
-# Every row compares its query with the sentences of its slot's text, and reads the words of those that it keeps where
-# they are stored. Its result does not depend on other rows.
-
-
-#: Sentences of a text up to which all are compared here.
-FEW = 128
-
-
-@dataclass(frozen=True, eq=False)
-class Choices:
-    """The sentences that N slots choose from, filled up to S sentences.
-
-    Attributes:
-        keys: (Sk, h, d_k), the keys of all sentences, in float32 at least.
-        numbers: (N, S) int64, each slot's sentences.
-        begins: (N, S) int64, the word of a table (T, h, d) where a sentence begins.
-        lengths: (N, S) int64, its number of words; 0 behind a slot's sentences.
-        most: the largest number of sentences of any slot.
-    """
-
-    keys: Tensor
-    numbers: Tensor
-    begins: Tensor
-    lengths: Tensor
-    most: int
-    _lists: dict[int, RowLists] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, slots: Sequence[np.ndarray], relevance: Tensor, begins: np.ndarray, lengths: np.ndarray
-    ) -> Choices | None:
-        """Return the choices of the slots; None where no slot has a sentence.
-
-        Args:
-            slots: for each slot the numbers of its sentences, at most `FEW`.
-            relevance: (Sk, h, d_k), the keys of all sentences.
-            begins, lengths: (Sk,), the first word of each sentence and its number of words.
-        """
-        counts = np.array([len(slot) for slot in slots])
-        most = int(counts.max(initial=0))
-        if most == 0:
-            return None
-        width = round_up(most)
-        number, real = np.zeros((len(slots), width), np.int64), np.arange(width) < counts[:, None]
-        number[real] = np.concatenate(slots)
-        arrays = number, begins[number], np.where(real, lengths[number], 0)
-        numbers, begin, length = to_device(arrays, relevance.device)
-        return cls(in_float32(relevance).contiguous(), numbers, begin, length, most)
-
-    def lists(self, beam: int) -> RowLists:
-        """For each slot, `beam` rows and h heads, the keys of the slot's sentences that have a word."""
-        if beam not in self._lists:
-            numbers, real = (x.repeat_interleave(beam, 0) for x in (self.numbers, self.lengths > 0))
-            self._lists[beam] = RowLists.of_table(numbers, real, self.keys.shape[1])
-        return self._lists[beam]
-
-
-def attend_rows(
-    q: Tensor, sentence_q: Tensor, words: Tensor, values: Tensor, choices: Choices, policy: SelectionPolicy, *,
-    own: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Return Softmax[q·k/√d_k + kept relevance of the word's sentence] v (equation 7) for each row, without gradient.
-
-    Args:
-        q, sentence_q: (R, h, d_k), slot by slot, as many of each.
-        words, values: (Tk, h, d_k), (Tk, h, d_v), contiguous.
-        policy: a policy that uses neither a tree nor blocks.
-        own: (N,) int64, the place of each slot's own sentence among its choices, for `always_own`.
-
-    Returns:
-        (R, h, d_v), in the type of `values`; 0 for a row without a word to read.
-    """
-    slots, scale = len(choices.numbers), q.shape[2] ** -0.5
-    lists = choices.lists(len(q) // slots)
-    scores = lists.padded(products(in_float32(sentence_q) * scale, choices.keys, lists))  # (R·h, S)
-    relevance, place = scores.topk(min(policy.top_t, choices.most), dim=1)  # (R·h, t)
-    if policy.always_own and own is not None:
-        _read_own(scores, relevance, place, own)
-    shape = *q.shape[:2], -1
-    begins, lengths = (x.gather(1, place.view(slots, -1)).view(shape) for x in (choices.begins, choices.lengths))
-    return attend_spans(q, words, values, begins, lengths, relevance.view(shape))
-
-
-def _read_own(scores: Tensor, relevance: Tensor, place: Tensor, own: Tensor) -> None:
-    """Replace the least relevant kept sentence, the last one, by the slot's own sentence (N,) if that is not kept."""
-    own = own.repeat_interleave(len(scores) // len(own))[:, None]  # (R·h, 1)
-    value = scores.gather(1, own)
-    missing = ~(place == own).any(1, keepdim=True) & (value > -torch.inf)
-    place[:, -1:] = torch.where(missing, own, place[:, -1:])
-    relevance[:, -1:] = torch.where(missing, value, relevance[:, -1:])
-
-
 # The input of context attention: a document's words, sentence summaries, the tree over them, and their projections.
 
 
@@ -264,7 +157,7 @@ class DocumentStore:
 class ContextKeys:
     """A store projected by one attention block: keys and values (T, h, d_h), relevance keys of sentences or nodes.
 
-    `cumulative`: with a tree, sums of the nodes' keys along its paths. `blocks`: of sentences, if they were made.
+    `cumulative`: with a tree, sums of the nodes' keys along its paths.
     """
 
     layout: DocumentLayout
@@ -273,132 +166,244 @@ class ContextKeys:
     relevance: Tensor | None = None
     tree: SentenceTree | None = None
     cumulative: Tensor | None = None
-    blocks: SentenceBlocks | None = None
-
-    def stored(self, policy: SelectionPolicy | None) -> ContextKeys:
-        """Return contiguous keys and values for decoding, which reads them at every step, and blocks if used."""
-        keys = replace(self, keys=self.keys.contiguous(), values=self.values.contiguous())
-        if policy is not None and policy.by_blocks and many_sentences(self.layout, policy.top_t).any():
-            return replace(keys, blocks=SentenceBlocks.of(keys.selectable().precise().sentences, self.layout))
-        return keys
-
-    @classmethod
-    def joined(cls, parts: Sequence[ContextKeys], policy: SelectionPolicy | None) -> ContextKeys:
-        """The documents of all parts in one, in their order, as `stored`. Parts must have no tree."""
-        relevance = [part.relevance for part in parts if part.relevance is not None]
-        return cls(
-            DocumentLayout.joined([part.layout for part in parts]),
-            torch.cat([part.keys for part in parts]),
-            torch.cat([part.values for part in parts]),
-            torch.cat(relevance) if relevance else None,
-        ).stored(policy)
 
     def selectable(self) -> Keys:
         """Return the keys in the form that selective attention takes."""
         assert self.relevance is not None, "keys that a SummaryAttention made"
         index = None if self.tree is None else self.tree.index
-        return Keys(self.keys, self.values, self.relevance, self.layout, index, self.cumulative, self.blocks)
+        return Keys(self.keys, self.values, self.relevance, self.layout, index, self.cumulative)
 
 
-# Which rows of a growing table each decoding slot reads: the source sentence of the text that it writes.
+# What decoding slots read of source documents and of earlier translations: spans that stand in tables.
 
 
-@dataclass(eq=False)
-class SlotSpans:
-    """For each of N slots a span of a table. What changes gives a new value.
-
-    The layers of a model go through the same changes; the last result of each is kept, so that they share it.
-
-    Attributes:
-        begins, lengths: (N,) int64. used: the rows of the table that may be in use.
-    """
-
-    begins: Tensor
-    lengths: Tensor
-    used: int
-    _lists: dict[tuple[int, int], RowLists] = field(default_factory=dict)
-    _kept: tuple[Tensor, SlotSpans] | None = None
-    _joined: tuple[SlotSpans, bool, Joined] | None = None
-
-    @classmethod
-    def of(cls, spans: Spans, chosen: Tensor) -> SlotSpans:
-        """Slots that read the spans `chosen` (N,)."""
-        of, last = spans.plans.get("slots", (None, lambda: None))
-        found: SlotSpans | None = last() if of is chosen else None
-        if found is None:
-            begins = spans.offsets[:-1][chosen]
-            found = cls(begins, spans.offsets[1:][chosen] - begins, spans.num_tokens)
-            spans.plans["slots"] = chosen, weakref.ref(found)  # a result keeps all that were made from it
-        return found
-
-    def kept(self, slots: Tensor) -> SlotSpans:
-        """Only these slots, in that order."""
-        if self._kept is None or self._kept[0] is not slots:
-            self._kept = slots, SlotSpans(self.begins[slots], self.lengths[slots], self.used)
-        return self._kept[1]
-
-    def joined(self, other: SlotSpans, *, same: bool) -> Joined:
-        """These slots, then the other ones; `same`: both read the same table."""
-        if self._joined is None or self._joined[:2] != (other, same):
-            self._joined = other, same, self._join(other, same)
-        return self._joined[2]
-
-    def _join(self, other: SlotSpans, same: bool) -> Joined:
-        lengths = torch.cat([self.lengths, other.lengths])
-        if same:
-            return Joined(SlotSpans(torch.cat([self.begins, other.begins]), lengths, self.used), None, None)
-        own, begins, used = None, self.begins, self.used
-        if used > 2 * int(self.lengths.sum()):  # mostly spans of slots that have left
-            own, begins = self.rows(), self.lengths.cumsum(0) - self.lengths
-            used = len(own)
-        new = other.rows()
-        begins = torch.cat([begins, other.lengths.cumsum(0) - other.lengths + used])
-        return Joined(SlotSpans(begins, lengths, used + len(new)), own, new)
-
-    def rows(self) -> Tensor:
-        """(n,) the rows of all spans, one span behind the other."""
-        return RowLists.of_spans(self.begins[:, None, None], self.lengths[:, None, None]).rows
-
-    def lists(self, beam: int, heads: int) -> RowLists:
-        """What the heads of `beam` rows of each slot read of a table (T · h, d)."""
-        if (beam, heads) not in self._lists:
-            spans = (x.repeat_interleave(beam)[:, None, None].expand(-1, heads, 1) for x in (self.begins, self.lengths))
-            self._lists[beam, heads] = RowLists.of_spans(*spans)
-        return self._lists[beam, heads]
-
-    def attend(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Softmax attention of each slot's rows to its span → (R, h, d_v).
-
-        q (R, h, d), as many rows for each slot, slot by slot; keys (T, h, d), values (T, h, d_v).
-        """
-        lists = self.lists(q.shape[0] // max(self.lengths.shape[0], 1), q.shape[1])  # len() of a tensor is slow
-        return attend_listed(q, keys, values, lists)
+#: Sentences of a text up to which lists compare them with all queries at once; those of a longer text are one product.
+FEW = 128
+#: Lists that a layer has made in a step, for the other layers, which read alike.
+Plans: TypeAlias = dict[Hashable, RowLists]
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
-    """The spans of slots of two tables, and how one table is made of these.
+class PackedKeys:
+    """Keys (T, h, d) and values (T, h, d_v) of spans, contiguous.
 
     Attributes:
-        own: (m,) the rows of the first table that stay; None: all rows in use, where they are.
-        new: (n,) the rows of the second table that follow; None: the tables are the same.
+        relevance: (S, h, d) in float32 at least, by which spans are chosen.
+        documents: of the sentences, whose numbers slots have.
     """
 
-    spans: SlotSpans
-    own: Tensor | None
-    new: Tensor | None
+    keys: Tensor
+    values: Tensor
+    spans: Spans
+    relevance: Tensor | None = None
+    documents: Spans | None = None
 
-    def table(self, first: Tensor, second: Tensor) -> Tensor:
-        """Make the table of these two, with room behind it."""
-        if self.new is None:
-            return first
-        table = first if self.own is None else first.index_select(0, self.own)
-        return written(table, self.spans.used - len(self.new), second.index_select(0, self.new))
+    def of(self, numbers: Tensor) -> Shelf:
+        """What slots read that read one span each, these (N,)."""
+        return Shelf([((self, number, number + 1),) for number in numbers.tolist()])
 
 
-def written(table: Tensor, begin: int, rows: Tensor) -> Tensor:
-    """Put `rows` behind the first `begin` rows of a table; where it is full, in a larger one."""
+#: Keys, and the spans there from the first number to the one before the last: a sentence or a document.
+Piece: TypeAlias = tuple[PackedKeys, int, int]
+
+
+class Shelf:
+    """The texts that N slots read, as one layer keeps them: a piece stands once in its tables, whoever reads it.
+
+    The tables are those of the memory that all slots read, where there is only one. Otherwise they have room to grow
+    and begin anew once most of their spans are no longer read.
+
+    Args:
+        slots: the pieces of each slot's text, in order.
+
+    Attributes:
+        keys, values: (T, h, d), (T, h, d_v).
+    """
+
+    any_memory: ClassVar[bool] = True
+
+    def __init__(self, slots: Sequence[tuple[Piece, ...]]) -> None:
+        self.slots = list(slots)
+        self._begin(None)
+
+    def _begin(self, memory: PackedKeys | None) -> None:
+        """Let the tables be those of a memory, or empty."""
+        self._memory = memory
+        self._numbers: list[np.ndarray | None] = [None] * len(self.slots)  # of each slot's spans in the tables
+        self._places: dict[Piece, np.ndarray] = {}  # and of each piece's
+        self._bounds = np.zeros(1, np.int64) if memory is None else memory.spans.host  # (S + 1,) of the spans, in words
+        nothing = torch.empty(0)
+        self.keys, self.values = (nothing, nothing) if memory is None else (memory.keys, memory.values)
+        self._relevance = None if memory is None else memory.relevance
+        self._change()
+
+    def _change(self) -> None:
+        self._settled = False
+        self._lists: dict[tuple[int, int], RowLists] = {}
+        self._choices: list[_Choice] | None = None
+
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
+        if slots is not None:
+            stay = slots.tolist()
+            self.slots, self._numbers = [self.slots[n] for n in stay], [self._numbers[n] for n in stay]
+            self._change()
+
+    def append(self, other: Shelf) -> None:
+        """As `Cache.append`."""
+        self.slots, self._numbers = [*self.slots, *other.slots], [*self._numbers, *[None] * len(other.slots)]
+        self._change()
+
+    @property
+    def empty(self) -> bool:
+        """True if no slot has anything to read."""
+        return not any(self.slots)
+
+    def attend(self, q: Tensor, plans: Plans) -> Tensor:
+        """Softmax attention to all words of each slot's text: q (R, h, d), as many rows a slot → (R, h, d_v)."""
+        self._settle()
+        beam, heads = q.shape[0] // max(len(self.slots), 1), q.shape[1]
+        if (beam, heads) not in self._lists:
+            numbers, real = self._padded(range(len(self.slots)))
+            begins, lengths = self._bounds[:-1][numbers], np.where(real, np.diff(self._bounds)[numbers], 0)  # (N, s)
+            key = "attend", beam, heads, begins.tobytes(), lengths.tobytes()
+            if key not in plans:
+                spans = (x.repeat_interleave(beam, 0)[:, None] for x in to_device([begins, lengths], q.device))
+                plans[key] = RowLists.of_spans(*(x.expand(-1, heads, -1) for x in spans))
+            self._lists[beam, heads] = plans[key]
+        return attend_listed(q, self.keys, self.values, self._lists[beam, heads])
+
+    def attend_chosen(
+        self, q: Tensor, sentence_q: Tensor, policy: SelectionPolicy, plans: Plans, own: Tensor | None = None
+    ) -> Tensor:
+        """Softmax[q·k/√d_k + kept relevance of the word's sentence] v (equation 7) over each slot's text.
+
+        Args:
+            q, sentence_q: (R, h, d_k), as many rows a slot.
+            policy: flat; its blocks are not used.
+            own: (N,) each slot's own sentence, by its number in its memory, for `always_own`.
+
+        Returns:
+            (R, h, d_v); 0 for a row without a word to read.
+        """
+        self._settle()
+        beam, heads = q.shape[0] // len(self.slots), q.shape[1]
+        if self._choices is None:
+            self._choices = self._grouped(beam, heads, plans, q.device)
+        sentence_q = in_float32(sentence_q) * q.shape[2] ** -0.5
+        kept = min(policy.top_t, max((choice.most for choice in self._choices), default=0))
+        relevance = sentence_q.new_full((len(q), heads, kept), -torch.inf)
+        number = torch.zeros_like(relevance, dtype=torch.int64)
+        for choice in self._choices:
+            assert self._relevance is not None, "keys to choose by"
+            scores = choice.scores(sentence_q.index_select(0, choice.rows), self._relevance)  # (n·h, S)
+            best, place = scores.topk(min(kept, choice.most), dim=1)
+            if policy.always_own and own is not None:
+                of_row = (own - self._firsts).repeat_interleave(beam).index_select(0, choice.rows)
+                _read_own(scores, best, place, of_row.repeat_interleave(heads)[:, None])
+            chosen = choice.numbers.gather(1, place.view(len(choice.numbers), -1))
+            relevance[choice.rows, :, : best.shape[1]] = best.view(-1, heads, best.shape[1])
+            number[choice.rows, :, : best.shape[1]] = chosen.view(-1, heads, best.shape[1])
+        begins, lengths = self._spans[:, number]  # (R, h, t) each
+        return attend_spans(q, self.keys, self.values, begins, lengths, relevance)
+
+    def _settle(self) -> None:
+        """Find each slot's spans in the tables, and put those there that are new."""
+        if self._settled:
+            return
+        memories = {keys for slot in self.slots for keys, *_ in slot[:1]}
+        memory = memories.pop() if len(memories) == 1 else None
+        if any(keys is not memory for slot in self.slots for keys, *_ in slot[1:]):
+            memory = None
+        new = [number for number, numbers in enumerate(self._numbers) if numbers is None]
+        if memory is not self._memory or (memory is None and new and len(self._bounds) > 2 * self._read()):
+            self._begin(memory)
+            new = list(range(len(self.slots)))
+        self._put([*dict.fromkeys(piece for n in new for piece in self.slots[n] if piece not in self._places)])
+        for n in new:
+            numbers = [self._places[piece] for piece in self.slots[n]]
+            self._numbers[n] = numbers[0] if len(numbers) == 1 else np.concatenate([_NONE, *numbers])
+        self._settled = True
+
+    def _read(self) -> int:
+        """How many spans the slots read; where several of these have several pieces, each counts."""
+        texts = {slot if len(slot) == 1 else id(slot): slot for slot in self.slots}
+        return sum(end - begin for slot in texts.values() for _, begin, end in slot)
+
+    def _put(self, pieces: Sequence[Piece]) -> None:
+        if self._memory is not None:
+            self._places.update({piece: np.arange(piece[1], piece[2]) for piece in pieces})
+            return
+        if not pieces:
+            return
+        spans, words = len(self._bounds) - 1, int(self._bounds[-1])
+        bounds = [keys.spans.host[begin : end + 1] for keys, begin, end in pieces]
+        self._bounds = np.append(self._bounds, words + np.cumsum(np.concatenate([np.diff(part) for part in bounds])))
+        rows = [slice(*part[[0, -1]].tolist()) for part in bounds]
+        self.keys = _written(self.keys, words, [keys.keys[part] for (keys, *_), part in zip(pieces, rows, strict=True)])
+        self.values = _written(
+            self.values, words, [keys.values[part] for (keys, *_), part in zip(pieces, rows, strict=True)]
+        )
+        relevance = [keys.relevance[begin:end] for keys, begin, end in pieces if keys.relevance is not None]
+        if relevance:
+            self._relevance = _written(self._relevance, spans, relevance)
+        for keys, begin, end in pieces:
+            self._places[keys, begin, end] = np.arange(spans, spans + end - begin)
+            spans += end - begin
+
+    def _padded(self, slots: Sequence[int], multiple: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """(N, s) numbers of these slots' spans, filled up to a multiple on the right, and which of them are real."""
+        texts = [numbers for n in slots if (numbers := self._numbers[n]) is not None]
+        counts = np.array([len(text) for text in texts], np.int64)
+        real = np.arange(-(-counts.max(initial=0) // multiple) * multiple) < counts[:, None]
+        numbers = np.zeros(real.shape, np.int64)
+        numbers[real] = np.concatenate([_NONE, *texts])
+        return numbers, real
+
+    def _grouped(self, beam: int, heads: int, plans: Plans, device: torch.device) -> list[_Choice]:
+        """The short texts together, and each long one for all slots that read it."""
+        lengths = np.diff(self._bounds)
+        firsts = np.array([slot[0][1] if slot else 0 for slot in self.slots], np.int64)
+        begin, length, self._firsts = to_device([self._bounds[:-1], lengths, firsts], device)
+        self._spans = torch.stack([begin, length])
+        short, long = [], {}
+        for n, text in enumerate(self._numbers):
+            if text is not None and 0 < len(text) <= FEW:
+                short.append(n)
+            elif text is not None and len(text):
+                long.setdefault(id(text), (text, []))[1].append(n)
+        choices = []
+        if short:
+            numbers, real = self._padded(short, INVARIANT_KEYS)
+            readable = real & (lengths[numbers] > 0)
+            number, words = to_device([numbers, readable], device)
+            key = "choose", beam, heads, numbers.tobytes(), readable.tobytes()
+            if key not in plans:
+                of_rows = (x.repeat_interleave(beam, 0) for x in (number, words))
+                plans[key] = RowLists.of_table(*of_rows, heads)
+            most = int(real.sum(1).max())
+            choices.append(_Choice(_rows(short, beam, device), number, most, plans[key]))
+        for text, slots in long.values():
+            number, hidden = to_device([text[None], lengths[text] == 0], device)
+            in_order = (np.diff(text) == 1).all()
+            place = slice(int(text[0]), int(text[0]) + len(text)) if in_order else number[0]
+            choices.append(_Choice(_rows(slots, beam, device), number, len(text), place=place, hidden=hidden))
+        return choices
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _rows(slots: Sequence[int], beam: int, device: torch.device) -> Tensor:
+    return to_device([(np.array(slots)[:, None] * beam + np.arange(beam)).ravel()], device)[0]
+
+
+def _written(table: Tensor | None, begin: int, parts: Sequence[Tensor]) -> Tensor:
+    """Put rows behind the first `begin` ones of a table; where it is full, in a larger one."""
+    rows = torch.cat(list(parts))
     end = begin + len(rows)
+    if table is None or not begin:
+        table = rows[:0]
     if end > len(table):
         wider = table.new_zeros(2 * end, *rows.shape[1:])
         wider[:begin] = table[:begin]
@@ -407,62 +412,39 @@ def written(table: Tensor, begin: int, rows: Tensor) -> Tensor:
     return table
 
 
-# Storage of documents for decoding steps: a document keeps its position while others are added.
-
-
-#: A document: the keys that hold it, and its number there.
-Document = tuple[ContextKeys, int]
-
-
-class Shelf:
-    """The concatenated words of documents, and the keys of their sentences.
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Rows that choose their sentences together.
 
     Attributes:
-        words, values: (T, h, d_k), (T, h, d_v), with room behind the last one.
+        rows: (n,) of all rows. numbers: (texts, S) the spans to choose from, of each short text or of the long one.
+        most: the largest number of a text's spans. lists: of short texts, for h heads.
+        place: of the long one, its spans as an index. hidden: (S,) True for those without a word.
     """
 
-    def __init__(self) -> None:
-        self.words = self.values = self._relevance = torch.empty(0)
-        self._numbers: dict[tuple[int, int], range] = {}
-        self._owners: list[ContextKeys] = []  # an `id` is known as long as its owner lives
-        self._ends = [0]  # of the sentences, in words
+    rows: Tensor
+    numbers: Tensor
+    most: int
+    lists: RowLists | None = None
+    place: slice | Tensor | None = None
+    hidden: Tensor | None = None
 
-    def put(self, documents: Sequence[Document]) -> np.ndarray:
-        """The numbers of all sentences of these documents in order; those that are new are put behind the others."""
-        new = dict.fromkeys((keys, number) for keys, number in documents if (id(keys), number) not in self._numbers)
-        if new:
-            words, sentences = self._ends[-1], len(self._ends) - 1
-            parts = [self._enter(*document) for document in new]
-            keys, values, relevance = zip(*parts, strict=True)
-            self.words = _put(self.words, words, keys)
-            self.values = _put(self.values, words, values)
-            self._relevance = _put(self._relevance, sentences, relevance)
-        return np.concatenate([np.arange(0), *(self._numbers[id(keys), number] for keys, number in documents)])
-
-    def _enter(self, keys: ContextKeys, document: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The words, values and sentence keys of a new document, whose sentences get numbers."""
-        spans, known = keys.layout.document_sentences.host, len(self._ends) - 1
-        first, last = int(spans[document]), int(spans[document + 1])
-        bounds = keys.layout.sentences.host[first : last + 1]
-        self._ends += (bounds[1:] - bounds[0] + self._ends[-1]).tolist()
-        self._numbers[id(keys), document] = range(known, known + last - first)
-        self._owners.append(keys)
-        words = slice(int(bounds[0]), int(bounds[-1]))
-        return keys.keys[words], keys.values[words], keys.selectable().sentences[first:last]
-
-    def choices(self, slots: Sequence[np.ndarray]) -> Choices | None:
-        """Return the choices of slots; each slot is an array of sentence numbers from `put`."""
-        ends = np.array(self._ends)
-        return Choices.of(slots, self._relevance, ends[:-1], np.diff(ends))
-
-    def mostly_left(self, sentences: int) -> bool:
-        """Return True if most stored sentences are unused, given that the slots read `sentences` of them."""
-        return len(self._ends) > 2 * sentences + FEW
+    def scores(self, q: Tensor, keys: Tensor) -> Tensor:
+        """q (n, h, d), the spans' keys (·, h, d) → (n·h, S), -inf for spans that cannot be read."""
+        if self.lists is not None:
+            return self.lists.padded(products(q, keys, self.lists))
+        assert self.hidden is not None
+        enough = q.repeat(-(-INVARIANT_ROWS // len(q)), 1, 1)  # fewer rows take other kernels
+        scores = keys[self.place].transpose(0, 1) @ enough.permute(1, 2, 0)  # (h, S, ≥ n)
+        return scores[:, :, : len(q)].permute(2, 0, 1).flatten(0, 1).masked_fill(self.hidden, -torch.inf)
 
 
-def _put(table: Tensor, begin: int, parts: Sequence[Tensor]) -> Tensor:
-    rows = torch.cat(list(parts))
-    return written(table if begin else rows[:0], begin, rows)
+def _read_own(scores: Tensor, relevance: Tensor, place: Tensor, own: Tensor) -> None:
+    """Replace the least relevant kept sentence, the last one, by the row's own sentence (R·h, 1) if it is not kept."""
+    value = scores.gather(1, own)
+    missing = ~(place == own).any(1, keepdim=True) & (value > -torch.inf)
+    place[:, -1:] = torch.where(missing, own, place[:, -1:])
+    relevance[:, -1:] = torch.where(missing, value, relevance[:, -1:])
 
 
 # Where the tokens that live rows have read are stored, so that rows branch off and die without copies.
@@ -567,4 +549,4 @@ class TokenTable:
 def _as_wide(places: Tensor, width: int) -> Tensor:
     """(R, L) → (R, width), cut off or filled up."""
     missing = width - places.shape[1]
-    return nn.functional.pad(places, (0, missing)) if missing else places
+    return functional.pad(places, (0, missing)) if missing else places

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional.decoding import SlotSpans, TokenTable
+from docnmt.functional.decoding import PackedKeys, Shelf, TokenTable
 from docnmt.functional.linear import LinearMemory, LinearState, packed_linear_attention
 from docnmt.functional.packed import packed_attention
 from docnmt.layout import Spans
@@ -101,27 +101,7 @@ class LinearSelfAttention(Sublayer[None, LinearCache]):
         return output
 
 
-@dataclass
-class LinearSource:
-    """The source sentence of each decoding slot: numbers (N,) of spans in its memory."""
-
-    any_memory: ClassVar[bool] = True
-    memory: OfMemories[LinearMemory]
-    spans: Tensor
-
-    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """As `Cache.keep`."""
-        self.memory.keep(slots)
-        if slots is not None:
-            self.spans = self.spans.index_select(0, slots)
-
-    def append(self, other: LinearSource) -> None:
-        """As `Cache.append`."""
-        self.memory.append(other.memory)
-        self.spans = torch.cat([self.spans, other.spans])
-
-
-class LinearCrossAttention(Sublayer[LinearMemory, LinearSource]):
+class LinearCrossAttention(Sublayer[LinearMemory, OfMemories[LinearMemory]]):
     """Multi-head kernelised attention of each target span to the source span of the same number (L_Q ≠ L_K).
 
     Args:
@@ -161,15 +141,14 @@ class LinearCrossAttention(Sublayer[LinearMemory, LinearSource]):
         horizon = None if self.position is None else len(self.position.weight) // 2
         return LinearMemory.build(*self._project(source), source_layout.sentences, horizon=horizon)
 
-    def begin(self, remembered: LinearMemory, slots: Slots) -> LinearSource:
-        """The number of each slot's source sentence in the memory."""
-        return LinearSource(OfMemories.all_of(remembered, slots.sentences), slots.sentences)
+    def begin(self, remembered: LinearMemory, slots: Slots) -> OfMemories[LinearMemory]:
+        """The memory that all slots read."""
+        return OfMemories.all_of(remembered, slots.sentences)
 
-    def step(self, x: Tensor, cache: LinearSource, at: Step) -> Tensor:
+    def step(self, x: Tensor, cache: OfMemories[LinearMemory], at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         q = self.query(x).view(len(x), self.heads, self.d_head)
-        spans = cache.spans.repeat_interleave(len(x) // max(len(cache.spans), 1))
-        output: Tensor = self.output(cache.memory.read(q, [spans, at.lengths], self._of).flatten(1))
+        output: Tensor = self.output(cache.read(q, [at.sentences, at.lengths], self._of).flatten(1))
         return output
 
     def _of(self, memory: LinearMemory, q: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
@@ -295,41 +274,7 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
         return scores.expand(len(q), *scores.shape[-2:]).gather(2, columns)
 
 
-@dataclass
-class CrossKeys:
-    """Keys and values (T, h, d_h) of source sentences, and which of them each decoding slot reads."""
-
-    any_memory: ClassVar[bool] = True
-    keys: Tensor
-    values: Tensor
-    spans: SlotSpans
-
-    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """As `Cache.keep`."""
-        if slots is not None:
-            self.spans = self.spans.kept(slots)
-
-    def append(self, other: CrossKeys) -> None:
-        """As `Cache.append`."""
-        joined = self.spans.joined(other.spans, same=other.keys is self.keys)
-        self.keys, self.values = joined.table(self.keys, other.keys), joined.table(self.values, other.values)
-        self.spans = joined.spans
-
-
-@dataclass(frozen=True, eq=False)
-class PackedKeys:
-    """Keys and values (Tk, h, d_h) of all source sentences, and the span of each sentence."""
-
-    keys: Tensor
-    values: Tensor
-    spans: Spans
-
-    def of(self, sentences: Tensor) -> CrossKeys:
-        """For slots that write these sentences (N,)."""
-        return CrossKeys(self.keys, self.values, SlotSpans.of(self.spans, sentences))
-
-
-class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
+class CrossAttention(Sublayer[PackedKeys, Shelf]):
     """Multi-head attention of each target sentence to the source sentence of the same number.
 
     Raises:
@@ -372,12 +317,12 @@ class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
         k, v = self._project(source)
         return PackedKeys(k.contiguous(), v.contiguous(), spans)
 
-    def begin(self, remembered: PackedKeys, slots: Slots) -> CrossKeys:
+    def begin(self, remembered: PackedKeys, slots: Slots) -> Shelf:
         """The source sentence of each slot."""
         return remembered.of(slots.sentences)
 
-    def step(self, x: Tensor, cache: CrossKeys, at: Step) -> Tensor:
+    def step(self, x: Tensor, cache: Shelf, at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d): attention to the source sentence of its slot."""
         q = self.query(x).view(x.shape[0], self.heads, self.d_head)
-        output: Tensor = self.output(cache.spans.attend(q, cache.keys, cache.values).flatten(1))
+        output: Tensor = self.output(cache.attend(q, at.plans).flatten(1))
         return output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,17 +13,7 @@ from torch.nn import functional as F
 
 from docnmt.functional import build_tree, source2token
 from docnmt.functional.conditional import document_groups, selective_attention, selective_attention_step
-from docnmt.functional.decoding import (
-    FEW,
-    Choices,
-    ContextKeys,
-    Document,
-    DocumentStore,
-    RowLists,
-    Shelf,
-    attend_listed,
-    attend_rows,
-)
+from docnmt.functional.decoding import ContextKeys, DocumentStore, PackedKeys, Piece, Shelf
 from docnmt.functional.packed import packed_attention, weighted_means
 from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
 from docnmt.functional.tree import TreeIndex, cumulative_keys
@@ -211,10 +200,6 @@ def build_merge(name: str, *, d_model: int, heads: int) -> nn.Module:
 # sections are those of Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
 
 
-#: Scores of rows to the summaries of their documents that are held at a time: 16 MB in float32.
-_SCORES = 1 << 22
-
-
 class Scheduled(nn.Module):
     """A module whose behaviour in training depends on `update`, the number of updates made; see `tell_update`."""
 
@@ -294,8 +279,16 @@ class ContextAttention(nn.Module, OwnStart, ABC):
         """Attend from queries x (Tq, d), which follow `layout` → (Tq, d)."""
 
     @abstractmethod
-    def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
-        """Attend from one query in each row, x (R, d) → (R, d); row r translates key sentence `sentence_of_row[r]`."""
+    def packed(self, store: DocumentStore) -> PackedKeys:
+        """Return what decoding keeps of a store without a tree."""
+
+    @abstractmethod
+    def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
+        """The spans that are read where this sentence is translated."""
+
+    @abstractmethod
+    def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
+        """Attend from one query in each row, x (R, d) → (R, d)."""
 
     def _heads(self, projected: Tensor) -> Tensor:
         """(T, h·d_h) → (T, h, d_h)."""
@@ -332,18 +325,19 @@ class SummaryAttention(ContextAttention):
             attended(self, lambda values: packed_attention(q, keys.keys, values, *spans), keys.values, sentences=True)
         )
 
-    def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
-        """As `forward`, one query a row, x (R, d) → (R, d)."""
-        return self._join(self._read_documents(x, keys, keys.layout.document_of_sentence[sentence_of_row]))
+    def packed(self, store: DocumentStore) -> PackedKeys:
+        """The summaries; a span is those of a document."""
+        keys = self.project(store)
+        return PackedKeys(keys.keys.contiguous(), keys.values.contiguous(), store.layout.document_sentences)
 
-    def _read_documents(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
-        """One query a row, x (R, d), over the summaries of the row's document → (R, h, d_h)."""
-        offsets = keys.layout.document_offsets
-        spans = (each[document_of_row, None, None].expand(-1, self.heads, 1) for each in (offsets, offsets.diff()))
-        some = max(_SCORES // (keys.layout.document_sentences.max_length * self.heads + 1), 1)  # rows
-        parts = zip(*(each.split(some) for each in (self._heads(self.query(x)), *spans)), strict=True)
-        mixed = [attend_listed(q, keys.keys, keys.values, RowLists.of_spans(*span)) for q, *span in parts]
-        return torch.cat(mixed)
+    def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
+        """The sentence's document."""
+        document = int(np.searchsorted(keys.spans.host, sentence, side="right")) - 1
+        return keys, document, document + 1
+
+    def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
+        """As `forward`, one query a row, x (R, d) → (R, d)."""
+        return self._join(shelf.attend(self._heads(self.query(x)), at.plans))
 
 
 class ConditionalAttention(ContextAttention, Scheduled):
@@ -411,23 +405,35 @@ class ConditionalAttention(ContextAttention, Scheduled):
             )
         )
 
-    def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
+    def packed(self, store: DocumentStore) -> PackedKeys:
+        """Keys and values of the words, and what their sentences are chosen by."""
+        keys = self.project(store)
+        assert keys.relevance is not None
+        words = keys.keys.contiguous(), keys.values.contiguous(), store.layout.sentences
+        return PackedKeys(*words, in_float32(keys.relevance).contiguous(), store.layout.document_sentences)
+
+    def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
+        """All sentences of the sentence's document."""
+        assert keys.documents is not None
+        bounds = keys.documents.host
+        document = int(np.searchsorted(bounds, sentence, side="right")) - 1
+        return keys, int(bounds[document]), int(bounds[document + 1])
+
+    def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
         """As `forward`, one query a row, x (R, d) → (R, d)."""
-        return self._step(x, keys, keys.layout.document_of_sentence[sentence_of_row], sentence_of_row)
-
-    def step_among(
-        self, x: Tensor, words: Tensor, values: Tensor, choices: Choices, own: Tensor | None = None
-    ) -> Tensor:
-        """Attend from x (R, d) to the sentences that each row's slot chooses from; arguments as in `attend_rows`."""
         q, sentence_q = self._pair(self.query(x))
-        return self._join(attend_rows(q, sentence_q, words, values, choices, self.policy, own=own))
+        own = at.sentences[:: max(len(x) // max(len(shelf.slots), 1), 1)]
+        return self._join(shelf.attend_chosen(q, sentence_q, self.policy, at.plans, own))
 
-    def _step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor, own: Tensor | None) -> Tensor:
+    def step_of_tree(self, keys: ContextKeys, x: Tensor, sentence_of_row: Tensor) -> Tensor:
+        """The same for keys with a tree; row r translates sentence `sentence_of_row[r]` of theirs."""
         q, sentence_q = self._pair(self.query(x))
-        mixed = selective_attention_step(
-            q, sentence_q, keys.selectable(), self.policy, document_of_row=document_of_row, own=own
+        document_of_row = keys.layout.document_of_sentence[sentence_of_row]
+        return self._join(
+            selective_attention_step(
+                q, sentence_q, keys.selectable(), self.policy, document_of_row=document_of_row, own=sentence_of_row
+            )
         )
-        return self._join(mixed)
 
 
 # Attention of a target word to the earlier sentences of its translation: the model's own text.
@@ -452,11 +458,6 @@ class EarlierSummaries(SummaryAttention):
             attended(self, lambda values: attend_earlier(q, keys.keys, values, layout), keys.values, sentences=True)
         )
 
-    def step(self, x: Tensor, keys: ContextKeys, slot_of_row: Tensor) -> Tensor:
-        """One query a row, x (R, d), over all that `keys` hold for its slot, a document there → (R, d)."""
-        nothing = (keys.layout.document_offsets.diff() == 0)[slot_of_row]
-        return self._join(self._read_documents(x, keys, slot_of_row).masked_fill(nothing[:, None, None], 0))
-
 
 class EarlierSentences(ConditionalAttention):
     """Conditional attention (eq. 7) to the words of the `top_t` most relevant earlier sentences."""
@@ -465,10 +466,6 @@ class EarlierSentences(ConditionalAttention):
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, top_t=top_t, equal_start=equal_start)
         self.policy = SelectionPolicy(top_t, visible="earlier")
         self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
-
-    def step(self, x: Tensor, keys: ContextKeys, slot_of_row: Tensor) -> Tensor:
-        """One query a row, x (R, d), over all that `keys` hold for its slot, a document there → (R, d)."""
-        return self._step(x, keys, slot_of_row, None)
 
 
 def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> Tensor:
@@ -491,79 +488,7 @@ def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> T
     return mixed
 
 
-class EarlierText:
-    """The translations before each slot's sentence, as keys of one layer.
-
-    Args:
-        slots: for each slot, the keys of each of its earlier sentences in order, every one a document of its own.
-    """
-
-    any_memory = True
-
-    def __init__(self, slots: Sequence[Sequence[ContextKeys]]) -> None:
-        self._texts = list(slots)
-        self._numbers: list[np.ndarray | None] = [None] * len(slots)  # on the shelf
-        self._shelf = Shelf()
-        self._changed()
-
-    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """Only these slots stay, in that order."""
-        if slots is not None:
-            stay = slots.tolist()
-            self._texts, self._numbers = [self._texts[n] for n in stay], [self._numbers[n] for n in stay]
-            self._changed()
-
-    def append(self, other: EarlierText) -> None:
-        """Put the other slots behind."""
-        self._texts, self._numbers = [*self._texts, *other._texts], [*self._numbers, *[None] * len(other._texts)]
-        self._changed()
-
-    def _changed(self) -> None:
-        self.longest = max(map(len, self._texts), default=0)  # sentences of the slot that has most
-        self._packed: ContextKeys | None = None
-        self._choices: Choices | None = None
-
-    def keys(self) -> ContextKeys | None:
-        """Return the keys packed, each slot's text as a document; None if no slot has any text."""
-        if self._packed is None and (parts := [part for text in self._texts for part in text]):
-            self._packed = _packed(self._texts, parts)
-        return self._packed
-
-    def choices(self) -> tuple[Shelf, Choices] | None:
-        """Return the shelf that holds the texts and the slots' choices there; None if no slot has any text."""
-        if self._choices is None and self.longest:
-            if self._shelf.mostly_left(sum(map(len, self._texts))):
-                self._shelf, self._numbers = Shelf(), [None] * len(self._texts)
-            texts = zip(self._texts, self._numbers, strict=True)
-            numbers = [self._shelf.put([(part, 0) for part in text]) if n is None else n for text, n in texts]
-            self._numbers, self._choices = [*numbers], self._shelf.choices(numbers)
-        return None if self._choices is None else (self._shelf, self._choices)
-
-    def document_of_row(self, rows: int, device: torch.device) -> Tensor:
-        """(R,) the document of `keys` that each row reads, for as many rows a slot."""
-        return torch.arange(len(self._texts), device=device).repeat_interleave(rows // max(len(self._texts), 1))
-
-
-def _packed(texts: Sequence[Sequence[ContextKeys]], parts: Sequence[ContextKeys]) -> ContextKeys:
-    """`parts`, all of all texts, with a text a document."""
-    layout = DocumentLayout.from_lengths([[part.layout.num_tokens for part in text] for text in texts])
-    relevance = [part.relevance for part in parts if part.relevance is not None]
-    return ContextKeys(
-        layout.to(parts[0].keys.device),
-        torch.cat([part.keys for part in parts]),
-        torch.cat([part.values for part in parts]),
-        torch.cat(relevance) if relevance else None,
-    )
-
-
 # Context attention as sublayers: of encoder layers, of decoder layers to the source, and to earlier translations.
-
-
-#: Words of several memories up to which decoding joins them: this bounds what is copied, and how far documents beside
-#: the longest are padded.
-_JOINED = 1 << 13
-#: Words and values of documents, what slots choose from there, and the place among it of each slot's own sentence (N,).
-SourceChoices = tuple[Tensor, Tensor, Choices, Tensor]
 
 
 class ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
@@ -622,133 +547,49 @@ class EncoderContext(ContextSublayer[None, NoCache]):
         raise TypeError("an encoder's context attention has no decoding step")
 
 
-class SourceKeys:
-    """The keys of the source documents for a decoder layer.
-
-    Several small memories are joined, since each separate read has a fixed cost.
-    """
-
-    any_memory = True
-
-    def __init__(self, keys: OfMemories[ContextKeys]) -> None:
-        self.keys = keys
-        self._joined: tuple[list[ContextKeys], ContextKeys, Tensor] | None = None
-        self._shelf = Shelf()
-        self._choices: SourceChoices | None = None
-        self._chosen = False
-
-    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """As `Cache.keep`."""
-        self.keys.keep(slots)
-        self._chosen = self._chosen and slots is None
-
-    def append(self, other: SourceKeys) -> None:
-        """As `Cache.append`."""
-        self.keys.append(other.keys)
-        self._chosen = False
-
-    def joined(self, policy: SelectionPolicy | None) -> tuple[ContextKeys, Tensor] | None:
-        """Return all parts in one, and the number of each part's first sentence in it; None if they stay separate."""
-        parts = self.keys.parts
-        words, trees = sum(part.layout.num_tokens for part in parts), [part.tree for part in parts]
-        if len(parts) < 2 or words > _JOINED or any(tree is not None for tree in trees):
-            self._joined = None
-        elif self._joined is None or list(map(id, self._joined[0])) != list(map(id, parts)):
-            sentences = torch.tensor([0, *(part.layout.num_sentences for part in parts)], device=self.keys.of.device)
-            self._joined = parts, ContextKeys.joined(parts, policy), sentences.cumsum(0)
-        return None if self._joined is None else self._joined[1:]
-
-    def choices(self, policy: SelectionPolicy, at: Step) -> SourceChoices | None:
-        """Return the sentences that the slots choose from, cached until the slots change.
-
-        None where a document is too long for it, or is searched through a tree.
-        """
-        if not self._chosen:
-            sentences = at.sentences[:: len(at.sentences) // len(self.keys.of)]
-            self._choices, self._chosen = self._choose(policy, sentences), True
-        return self._choices
-
-    def _choose(self, policy: SelectionPolicy, sentences: Tensor) -> SourceChoices | None:
-        documents: list[Document] = []
-        places = []
-        for part, sentence in zip(self.keys.of.tolist(), sentences.tolist(), strict=True):
-            keys = self.keys.parts[part]
-            bounds = keys.layout.document_sentences.host
-            number = int(np.searchsorted(bounds, sentence, side="right")) - 1
-            count = int(bounds[number + 1] - bounds[number])
-            if count > FEW or (keys.tree is not None and count > policy.top_t):
-                return None
-            documents.append((keys, number))
-            places.append(sentence - int(bounds[number]))
-        own, parts = torch.tensor(places, device=sentences.device), self.keys.parts
-        if len(parts) == 1:  # as it stands
-            layout, bounds = parts[0].layout.sentences, parts[0].layout.document_sentences.host
-            slots = [np.arange(bounds[number], bounds[number + 1]) for _, number in documents]
-            choices = Choices.of(slots, parts[0].selectable().sentences, layout.host[:-1], layout.lengths)
-            return None if choices is None else (parts[0].keys, parts[0].values, choices, own)
-        numbers = [self._shelf.put([document]) for document in documents]
-        if self._shelf.mostly_left(len(set(np.concatenate(numbers).tolist()))):
-            self._shelf = Shelf()
-            numbers = [self._shelf.put([document]) for document in documents]
-        choices = self._shelf.choices(numbers)
-        return None if choices is None else (self._shelf.words, self._shelf.values, choices, own)
-
-
-class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
+class DecoderContext(ContextSublayer["PackedKeys | ContextKeys", "Shelf | OfMemories[ContextKeys]"]):
     """Attention of a target word to the source document of the sentence that it translates."""
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (Tq, d) → (Tq, d)."""
         return self.attend(x, _store(reads.store), reads)
 
-    def remember(self, reads: Reads) -> ContextKeys:
-        """Keys, values and relevance keys of all source documents."""
-        return self.attention.project(_store(reads.store)).stored(self.attention.policy)
+    def remember(self, reads: Reads) -> PackedKeys | ContextKeys:
+        """Keys, values and relevance keys of all source documents; the latter with a tree."""
+        store = _store(reads.store)
+        if store.tree is None or not isinstance(self.attention, ConditionalAttention):
+            return self.attention.packed(store)
+        keys = self.attention.project(store)
+        return replace(keys, keys=keys.keys.contiguous(), values=keys.values.contiguous())
 
-    def begin(self, remembered: ContextKeys, slots: Slots) -> SourceKeys:
-        """Return a cache in which all slots read the same memory."""
-        return SourceKeys(OfMemories.all_of(remembered, slots.sentences))
+    def begin(self, remembered: PackedKeys | ContextKeys, slots: Slots) -> Shelf | OfMemories[ContextKeys]:
+        """Each slot reads the document of its sentence."""
+        if isinstance(remembered, ContextKeys):
+            return OfMemories.all_of(remembered, slots.sentences)
+        return Shelf([(self.attention.text_of(remembered, sentence),) for sentence in slots.sentences.tolist()])
 
-    def step(self, x: Tensor, cache: SourceKeys, at: Step) -> Tensor:
+    def step(self, x: Tensor, cache: Shelf | OfMemories[ContextKeys], at: Step) -> Tensor:
         """One query a row: x (R, d) → (R, d)."""
-        if isinstance(self.attention, ConditionalAttention):
-            chosen = cache.choices(self.attention.policy, at)
-            if chosen is not None:
-                return self.attention.step_among(x, *chosen)
-        joined = cache.joined(self.attention.policy)
-        if joined is None:
-            return cache.keys.read(x, [at.sentences], self._of)
-        keys, begins = joined
-        begin = begins[cache.keys.of].repeat_interleave(len(x) // len(cache.keys.of))
-        return self.attention.step(x, keys, at.sentences + begin)
-
-    def _of(self, keys: ContextKeys, x: Tensor, sentences: Tensor) -> Tensor:
-        return self.attention.step(x, keys, sentences)
+        if isinstance(cache, Shelf):
+            return self.attention.step(x, cache, at)
+        assert isinstance(self.attention, ConditionalAttention), "only it chooses by a tree"
+        return cache.read(x, [at.sentences], self.attention.step_of_tree)
 
 
-class EarlierContext(ContextSublayer[None, EarlierText]):
+class EarlierContext(ContextSublayer[None, Shelf]):
     """Attention of a target word to earlier translated sentences: the reference in training, the output in decoding."""
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (Tq, d) → (Tq, d)."""
         return self.attend(x, _store(reads.written), reads)
 
-    def begin(self, remembered: None, slots: Slots) -> EarlierText:
+    def begin(self, remembered: None, slots: Slots) -> Shelf:
         """Return the kept keys of the translations before each slot's sentence."""
-        return EarlierText([list(slot) for slot in slots.earlier] or [[] for _ in slots.sentences])
+        return Shelf([tuple((keys, 0, 1) for keys in slot) for slot in slots.earlier or [()] * len(slots.sentences)])
 
-    def step(self, x: Tensor, cache: EarlierText, at: Step) -> Tensor:
+    def step(self, x: Tensor, cache: Shelf, at: Step) -> Tensor:
         """One query a row: x (R, d) → (R, d); 0 where no slot has earlier sentences."""
-        if isinstance(self.attention, ConditionalAttention) and cache.longest <= FEW:
-            chosen = cache.choices()
-            if chosen is None:
-                return torch.zeros_like(x)
-            shelf, choices = chosen
-            return self.attention.step_among(x, shelf.words, shelf.values, choices)
-        keys = cache.keys()
-        if keys is None:
-            return torch.zeros_like(x)
-        return self.attention.step(x, keys, cache.document_of_row(len(x), x.device))
+        return torch.zeros_like(x) if cache.empty else self.attention.step(x, cache, at)
 
 
 def _store(store: DocumentStore | None) -> DocumentStore:

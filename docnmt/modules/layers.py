@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, cast
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, Self, cast
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import TypeVar
 
-from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
+from docnmt.functional.decoding import DocumentStore, PackedKeys, Plans, TokenTable
 from docnmt.functional.kernels import takes_kernels
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import INVARIANT_ROWS
@@ -127,7 +127,7 @@ class Slots:
 
     sentences: Tensor
     beam: int
-    earlier: Sequence[Sequence[ContextKeys]]
+    earlier: Sequence[Sequence[PackedKeys]]
     like: Tensor
 
     @property
@@ -143,11 +143,13 @@ class Step:
     Attributes:
         lengths: (R,). sentences: (R,) the sentence of the memory that each row translates.
         table: where the tokens of the rows are stored, these included.
+        plans: what layers have planned in this step, for those that read alike.
     """
 
     lengths: Tensor
     sentences: Tensor
     table: TokenTable
+    plans: Plans = field(default_factory=dict, kw_only=True)
 
 
 class Cache(Protocol):
@@ -177,12 +179,13 @@ class NoCache:
 
 @dataclass
 class OfMemories(Generic[ReadT]):
-    """The projections that slots read, one for each memory of source documents; mostly there is one memory.
+    """What slots read of source documents, one part for each memory; mostly there is one memory.
 
     Attributes:
         parts: one for each memory. of: (N,) the part that each slot reads.
     """
 
+    any_memory: ClassVar[bool] = True
     parts: list[ReadT]
     of: Tensor
 
@@ -191,34 +194,32 @@ class OfMemories(Generic[ReadT]):
         """Slots (N,) that read the same part."""
         return cls([part], torch.zeros_like(slots))
 
-    def keep(self, slots: Tensor | None) -> None:
-        """Only these slots stay, and the parts that they read."""
-        if slots is None:
-            return
-        self.of = self.of.index_select(0, slots)
-        if len(self.parts) > 1:
-            read, self.of = self.of.unique(return_inverse=True)
-            self.parts = [self.parts[number] for number in read.tolist()]
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`; parts that no slot reads go, too."""
+        if slots is not None:
+            self.of = self.of.index_select(0, slots)
+            if len(self.parts) > 1:
+                read, self.of = self.of.unique(return_inverse=True)
+                self.parts = [self.parts[number] for number in read.tolist()]
 
     def append(self, other: OfMemories[ReadT]) -> None:
-        """Append the slots of `other` and the parts that they read."""
-        new = [part for part in other.parts if all(part is not own for own in self.parts)]
-        self.parts = [*self.parts, *new]
-        place = {id(part): number for number, part in enumerate(self.parts)}
-        renamed = torch.tensor([place[id(part)] for part in other.parts], device=self.of.device)
+        """As `Cache.append`."""
+        self.parts += [part for part in other.parts if all(part is not mine for mine in self.parts)]
+        number = {id(part): n for n, part in enumerate(self.parts)}
+        renamed = torch.tensor([number[id(part)] for part in other.parts], device=self.of.device)
         self.of = torch.cat([self.of, renamed[other.of]])
 
     def read(self, x: Tensor, rows: Sequence[Tensor], read: Callable[..., Tensor]) -> Tensor:
-        """`read(part, x, *rows)` → (R, ...) of each part's own rows: x (R, d) and `rows`, each (R,)."""
+        """`read(part, x, *rows)` → (R, ...), for the rows of each part: x (R, d) and `rows`, each (R,)."""
         if len(self.parts) == 1:
             return read(self.parts[0], x, *rows)
-        of = self.of.repeat_interleave(len(x) // len(self.of))
+        part_of_row = self.of.repeat_interleave(len(x) // len(self.of))
         order, mixed = [], []
         for number, part in enumerate(self.parts):
-            own = (of == number).nonzero()[:, 0]
-            enough = own.repeat(-(-INVARIANT_ROWS // len(own)))  # fewer rows take other kernels
-            mixed.append(read(part, x[enough], *(each[enough] for each in rows))[: len(own)])
-            order.append(own)
+            of_part = (part_of_row == number).nonzero()[:, 0]
+            enough = of_part.repeat(-(-INVARIANT_ROWS // len(of_part)))  # fewer rows take other kernels
+            mixed.append(read(part, x[enough], *(values[enough] for values in rows))[: len(of_part)])
+            order.append(of_part)
         return torch.cat(mixed)[torch.cat(order).argsort()]
 
 

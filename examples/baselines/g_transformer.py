@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from docnmt.plugin import (
     POSITIONS,
     CrossAttention,
-    CrossKeys,
     Decoder,
     DecoderState,
     DocumentLayout,
@@ -40,6 +39,7 @@ from docnmt.plugin import (
     Reads,
     Residual,
     SelfAttention,
+    Shelf,
     Slots,
     Step,
     StructuredConfig,
@@ -147,7 +147,7 @@ class Source:
     """What the slots read of their source documents: `local` one sentence at a time, `whole` all of it."""
 
     local: SourceSentences
-    whole: CrossKeys | None
+    whole: Shelf | None
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         self.local.keep(rows, slots)

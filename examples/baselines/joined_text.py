@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from docnmt.plugin import BOS, BRK, EOS, CrossKeys, DocumentLayout, PackedKeys, PackedText
+from docnmt.plugin import BOS, BRK, EOS, DocumentLayout, PackedKeys, PackedText, Shelf
 
 
 def by_sentence(text: PackedText, *, begin: bool) -> PackedText:
@@ -46,7 +46,7 @@ class SourceSentences:
     def append(self, other: SourceSentences) -> None:
         self.first, self.last = torch.cat([self.first, other.first]), torch.cat([self.last, other.last])
 
-    def at(self, number: Tensor) -> CrossKeys:
+    def at(self, number: Tensor) -> Shelf:
         """Sentence `number` (R,) of each row's document, as if each row were a slot of its own."""
         beam = len(number) // max(len(self.first), 1)
         first, last = self.first.repeat_interleave(beam), self.last.repeat_interleave(beam)

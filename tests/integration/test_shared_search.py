@@ -185,9 +185,9 @@ def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
 
 
 def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    from docnmt.modules.document_context import SourceKeys
+    from docnmt.functional.decoding import Shelf
 
-    monkeypatch.delattr(SourceKeys, "any_memory")
+    monkeypatch.delattr(Shelf, "any_memory")
     models = [small_system.model("cond_transformer_tiny")]
     options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2, **SHORT)
     asked = [Asked(models, options, search, texts) for texts in REQUESTS[:6]]

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from docnmt.functional.decoding import TokenTable, attend_listed
+from docnmt.functional.decoding import PackedKeys, Plans, TokenTable
 from docnmt.layout import DocumentLayout
-from docnmt.modules.attention import CrossKeys, KeyValueCache, PackedKeys, SelfAttention
+from docnmt.modules.attention import KeyValueCache, SelfAttention
 from docnmt.modules.layers import Reads, Step
 from docnmt.modules.positions import Alibi, RelativeKeys, Rotary
 
@@ -99,12 +99,11 @@ def test_slots_read_their_own_source_sentence_whatever_enters_and_leaves() -> No
         new = (number // 4 % 3, number % 5)
         cache.append(packed[new[0]].of(torch.tensor([new[1]])))
         slots = [*slots, new][-6:]
-        last = torch.arange(max(len(cache.spans.lengths) - 6, 0), len(cache.spans.lengths))
+        last = torch.arange(max(len(cache.slots) - 6, 0), len(cache.slots))
         cache.keep(last, last)
-        most = max(most, len(cache.keys))
         q = torch.randn(len(slots) * 2, 2, 8, generator=draw)  # two rows a slot, two heads
-        lists = cache.spans.lists(2, 2)
-        found = attend_listed(q, cache.keys, cache.values, lists).view(-1, 2, 2, 8)
+        found = cache.attend(q, {}).view(-1, 2, 2, 8)
+        most = max(most, len(cache.keys))
         for (memory, sentence), rows, query in zip(slots, found, q.view(-1, 2, 2, 8), strict=True):
             begin, end = spans.host[sentence : sentence + 2].tolist()
             k, v = packed[memory].keys[begin:end], packed[memory].values[begin:end]
@@ -114,15 +113,12 @@ def test_slots_read_their_own_source_sentence_whatever_enters_and_leaves() -> No
 
 
 @torch.inference_mode()
-def test_layers_share_the_spans_of_their_slots() -> None:
-    spans = DocumentLayout.from_lengths([[3, 4, 6]]).sentences
-    layers = [PackedKeys(*torch.randn(2, 13, 2, 8), spans) for _ in range(2)]
-    others = [PackedKeys(*torch.randn(2, 13, 2, 8), spans) for _ in range(2)]
-    chosen, other, kept = torch.tensor([0, 2]), torch.tensor([1]), torch.tensor([1, 2])
-    caches = [layer.of(chosen) for layer in layers]
-    entering = [layer.of(other) for layer in others]
-    for cache, new in zip(caches, entering, strict=True):
-        cache.append(new)
-        cache.keep(kept, kept)
-    assert isinstance(caches[0], CrossKeys)
-    assert caches[0].spans is caches[1].spans
+def test_layers_share_the_lists_of_a_step() -> None:
+    spans, plans = DocumentLayout.from_lengths([[3, 4, 6]]).sentences, Plans()
+    layers, others = ([PackedKeys(*torch.randn(2, 13, 2, 8), spans) for _ in range(2)] for _ in range(2))
+    caches = [layer.of(torch.tensor([0, 2])) for layer in layers]
+    for cache, other in zip(caches, others, strict=True):
+        cache.append(other.of(torch.tensor([1])))
+        cache.keep(torch.tensor([1, 2]), torch.tensor([1, 2]))
+        cache.attend(torch.randn(2, 2, 8), plans)
+    assert len(plans) == 1

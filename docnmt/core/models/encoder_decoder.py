@@ -17,7 +17,7 @@ from typing_extensions import TypeIs, Unpack
 from docnmt.core.batch import PackedText, TranslationBatch, join_begins
 from docnmt.core.tokenizer import BOS, BRK, Tokenizer
 from docnmt.core.units import ReadingPlan
-from docnmt.functional.decoding import ContextKeys, DocumentStore, TokenTable
+from docnmt.functional.decoding import DocumentStore, PackedKeys, TokenTable
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import EarlierContext
@@ -28,7 +28,7 @@ from docnmt.modules.positions import Embedding
 
 
 #: For each decoder layer, one translated sentence's keys and values for the attention to earlier sentences.
-WrittenSentence = list[ContextKeys]
+WrittenSentence = list[PackedKeys]
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +341,7 @@ class EncoderDecoder(nn.Module):
         summarise, targets = self.decoder.summarise_target, [layer.sublayer("target") for layer in self.decoder.stack]
         assert summarise is not None
         store = summarise(self.decoder.embedding(read, positions, layout.sentence_offsets), layout)
-        return [cast(EarlierContext, target).attention.project(store) for target in targets]
+        return [cast(EarlierContext, target).attention.packed(store) for target in targets]
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Read one token (R,) in every row; return scores of the next one (R, V)."""
