@@ -1,4 +1,11 @@
-"""Everything that reads a document: source2token summaries, summary and conditional attention, encoder and decoder."""
+"""Everything that reads a document: source2token summaries, summary and conditional attention, and their sublayers.
+
+After Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT":
+
+    words → Source2Token → summaries → (merges → tree) → DocumentStore → project → keys ─┐
+    words of a layer's row → queries → SummaryAttention | ConditionalAttention ←─────────┘
+    as sublayers: SourceContext (of encoder and decoder), EarlierContext (the target's earlier sentences)
+"""
 
 from __future__ import annotations
 
@@ -21,7 +28,6 @@ from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.layers import (
     CacheT,
     DocumentPart,
-    NoCache,
     OfMemories,
     OwnStart,
     Reads,
@@ -35,8 +41,6 @@ from docnmt.modules.layers import (
 from docnmt.registry import MERGES
 
 # Sentence summaries by source2token self-attention, and the Merge functions of ConstructBT.
-#
-# Equations and sections are those of Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
 
 
 class Source2Token(nn.Module, OwnStart):
@@ -126,12 +130,6 @@ class MultiDimSource2Token(nn.Module):
         return summaries
 
 
-def _pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """P pairs as P sentences of two words: (2P, d) and their offsets (P+1,)."""
-    words = torch.stack([left, right], dim=1).flatten(0, 1)
-    return words, torch.arange(0, len(words) + 1, 2, device=words.device)
-
-
 class MeanMerge(nn.Module):
     """The mean of both children."""
 
@@ -181,7 +179,8 @@ class MultiDimSource2TokenMerge(nn.Module):
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         """left, right (P, d) → (P, d)."""
-        merged: Tensor = self.summarise(*_pairs(left, right))
+        words = torch.stack([left, right], dim=1).flatten(0, 1)  # (2P, d), sentences of two words
+        merged: Tensor = self.summarise(words, torch.arange(0, len(words) + 1, 2, device=words.device))
         return merged
 
 
@@ -191,13 +190,7 @@ def build_merge(name: str, *, d_model: int, heads: int) -> nn.Module:
     return merge
 
 
-# Attention of a word to its whole document: over sentence summaries, or over the words of selected sentences.
-#
-# `SummaryEncoder` makes a `DocumentStore` once (a layer of the encoder from its own input, the decoder from the
-# encoder's
-# output); a context attention projects it to `ContextKeys`; queries then attend, all at once or one a row. Equations
-# and
-# sections are those of Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
+# Attention of a word to its document: to the summaries of its sentences, or to the words of those that it selects.
 
 
 class Scheduled(nn.Module):
@@ -207,10 +200,8 @@ class Scheduled(nn.Module):
 
 
 def tell_update(model: nn.Module, update: int) -> None:
-    """Set `update`, the number of updates made, in every `Scheduled` module of `model`, before each update.
-
-    Nothing else is stored, so that a resumed run continues as if it had never stopped.
-    """
+    """Set `update` in every `Scheduled` module, before each update. Nothing is stored, so a run resumes as if it had
+    never stopped."""
     for module in model.modules():
         if isinstance(module, Scheduled):
             module.update = update
@@ -229,10 +220,9 @@ class SummaryEncoder(nn.Module, DocumentPart):
     def start_closed(self) -> None:
         """Do nothing: while context attention is closed, the summaries have no effect."""
 
-    def forward(self, words: Tensor, layout: DocumentLayout, read: Tensor | None = None) -> DocumentStore:
-        """Make the store of words (T, d); the summaries are made from `read` (T, d) instead if it is given."""
-        summaries = self.summarise(words if read is None else read, layout.sentences)
-        tree = None
+    def forward(self, words: Tensor, layout: DocumentLayout) -> DocumentStore:
+        """Make the store of words (T, d)."""
+        summaries, tree = self.summarise(words, layout.sentences), None  # (S, d)
         if self.merge is not None:
             index = TreeIndex.of(layout.document_sentences)
             tree = build_tree(summaries, layout.document_offsets, self.merge, index=index)
@@ -240,29 +230,36 @@ class SummaryEncoder(nn.Module, DocumentPart):
 
 
 class ContextAttention(nn.Module, OwnStart, ABC):
-    """The interface of context attention in an encoder or decoder layer; `output` is its last projection.
-
-    `policy`: the policy by which it selects sentences; None if it selects none.
+    """Attention of words to a document; subclasses say what of it is read. `output` is the last projection.
 
     Args:
         d_model: width of the rows. heads, d_head: heads × d_head need not be d_model.
-        queries: the number of queries of a word for each head.
+        earlier: a word reads the sentences before its own only; with none before it, it reads exactly 0.
         equal_start: queries and keys start with the same projections, W^Q = W^K, so that similar words are relevant to
             each other from the start.
+        queries: the number of queries of a word for each head.
 
-    Raises:
-        ValueError: a size is below 1.
+    Attributes:
+        policy: by which sentences are selected; None if all are read.
     """
 
     output: nn.Linear
     policy: SelectionPolicy | None = None
 
-    def __init__(self, *, d_model: int, heads: int, d_head: int, queries: int = 1, equal_start: bool = True) -> None:
+    def __init__(
+        self, *, d_model: int, heads: int, d_head: int, earlier: bool = False, equal_start: bool = True,
+        queries: int = 1,
+    ) -> None:  # fmt: skip
         check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
-        self.heads, self.d_head, self.equal_start = heads, d_head, equal_start
+        self.heads, self.d_head, self.earlier, self.equal_start = heads, d_head, earlier, equal_start
         self.query = nn.Linear(d_model, queries * heads * d_head)
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)
+
+    def _add_output(self, d_model: int) -> None:
+        self.output = nn.Linear(self.heads * self.d_head, d_model)
+        if self.earlier:
+            self.output = nn.Linear(self.heads * self.d_head, d_model, bias=False)  # nothing read, nothing added
 
     def reset_parameters(self) -> None:
         """With `equal_start`, copy the projection of the queries to the keys that they are compared with."""
@@ -284,11 +281,11 @@ class ContextAttention(nn.Module, OwnStart, ABC):
 
     @abstractmethod
     def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
-        """The spans that are read where this sentence is translated."""
+        """The spans that are read where this sentence is translated: those of its document."""
 
     @abstractmethod
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
-        """Attend from one query in each row, x (R, d) → (R, d)."""
+        """Attend from one query a row to all that its slot has on the shelf, x (R, d) → (R, d)."""
 
     def _heads(self, projected: Tensor) -> Tensor:
         """(T, h·d_h) → (T, h, d_h)."""
@@ -308,22 +305,26 @@ class ContextAttention(nn.Module, OwnStart, ABC):
 class SummaryAttention(ContextAttention):
     """Multi-head attention whose keys and values are the summaries of the document's sentences (section 2)."""
 
-    def __init__(self, *, d_model: int, heads: int, d_head: int, equal_start: bool = True) -> None:
-        super().__init__(d_model=d_model, heads=heads, d_head=d_head, equal_start=equal_start)
-        self.output = nn.Linear(heads * d_head, d_model)
+    def __init__(
+        self, *, d_model: int, heads: int, d_head: int, earlier: bool = False, equal_start: bool = True
+    ) -> None:
+        super().__init__(d_model=d_model, heads=heads, d_head=d_head, earlier=earlier, equal_start=equal_start)
+        self._add_output(d_model)
 
     def project(self, store: DocumentStore) -> ContextKeys:
         """Keys and values of the summaries (S, h, d_h)."""
-        k, v = self._pair(self.key_value(store.summaries))
-        return ContextKeys(store.layout, k, v)
+        return ContextKeys(store.layout, *self._pair(self.key_value(store.summaries)))
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         """x (Tq, d) → (Tq, d), attention to the summaries of the query's document."""
-        spans = layout.documents, keys.layout.document_sentences
         q = self._heads(self.query(x))
-        return self._join(
-            attended(self, lambda values: packed_attention(q, keys.keys, values, *spans), keys.values, sentences=True)
-        )
+
+        def read(values: Tensor) -> Tensor:
+            if self.earlier:
+                return attend_earlier(q, keys.keys, values, layout)
+            return packed_attention(q, keys.keys, values, layout.documents, keys.layout.document_sentences)
+
+        return self._join(attended(self, read, keys.values, sentences=True))
 
     def packed(self, store: DocumentStore) -> PackedKeys:
         """The summaries; a span is those of a document."""
@@ -331,7 +332,7 @@ class SummaryAttention(ContextAttention):
         return PackedKeys(keys.keys.contiguous(), keys.values.contiguous(), store.layout.document_sentences)
 
     def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
-        """The sentence's document."""
+        """The span of the sentence's document."""
         document = int(np.searchsorted(keys.spans.host, sentence, side="right")) - 1
         return keys, document, document + 1
 
@@ -345,29 +346,27 @@ class ConditionalAttention(ContextAttention, Scheduled):
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
     word's score is the cumulative relevance of its sentence's path, copied nodes' with `count_copies`. Without a tree,
-    and `by_blocks`, those of a long document are found through blocks of neighbours. With `always_own` a word's own
-    sentence (a target word's: the one it translates) is always among the `top_t`. For the first `read_all_updates`
-    updates of training every sentence is read, so that all relevances get a gradient, not only those of the first
-    selection.
-
-    Raises:
-        ValueError: a number or name is none of those expected, or `always_own` leaves no other sentence.
+    and `by_blocks`, those of a long document are found through blocks of neighbours, but in decoding. With `always_own`
+    a word's own sentence (a target word's: the one it translates) is always among the `top_t`. For the first
+    `read_all_updates` updates of training every sentence is read, so that all relevances get a gradient, not only those
+    of the first selection.
     """
 
     policy: SelectionPolicy
 
     def __init__(
-        self, *, d_model: int, heads: int, d_head: int, top_t: int,
+        self, *, d_model: int, heads: int, d_head: int, top_t: int, earlier: bool = False,
         select_on: str = "cumulative", count_copies: bool = True, by_blocks: bool = False, always_own: bool = False,
         read_all_updates: int = 0, equal_start: bool = True,
     ) -> None:  # fmt: skip
         check_at_least(0, read_all_updates=read_all_updates)
         sizes = {"d_model": d_model, "heads": heads, "d_head": d_head}
-        super().__init__(**sizes, queries=2, equal_start=equal_start)  # W^Qx, W^Qs; W^Kx, W^Vx
-        self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on, by_blocks=by_blocks)
+        super().__init__(**sizes, earlier=earlier, equal_start=equal_start, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
+        visible = "earlier" if earlier else "document"
+        self.policy = SelectionPolicy(top_t, visible, always_own, select_on, by_blocks)
         self.read_all_updates, self.count_copies = read_all_updates, count_copies
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
-        self.output = nn.Linear(heads * d_head, d_model)
+        self._add_output(d_model)
 
     def reset_parameters(self) -> None:
         """With `equal_start` W^Kx = W^Qx and W^Ks = W^Qs at the start.
@@ -382,7 +381,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
 
     def project(self, store: DocumentStore) -> ContextKeys:
         """Keys and values of the words, and relevance keys of sentences or nodes."""
-        k, v = self._pair(self.key_value(store.words))
+        k, v = self._pair(self.key_value(store.words))  # (T, h, d_h) each
         relevance = self._heads(self.relevance_key(store.summaries if store.tree is None else store.tree.nodes))
         cumulative = None
         if store.tree is not None:
@@ -394,16 +393,12 @@ class ConditionalAttention(ContextAttention, Scheduled):
         policy = self.policy
         if self.training and self.update < self.read_all_updates:
             policy = replace(policy, top_t=max(policy.top_t, keys.layout.document_sentences.max_length))
-        q, sentence_q = self._pair(self.query(x))
-        queries, own = Queries(q, sentence_q, layout), keys.selectable()
-        return self._join(
-            attended(
-                self,
-                lambda values: selective_attention(queries, replace(own, values=values), policy),
-                own.values,
-                tree=own.tree is not None,
-            )
-        )
+        queries, selectable = Queries(*self._pair(self.query(x)), layout), keys.selectable()
+
+        def read(values: Tensor) -> Tensor:
+            return selective_attention(queries, replace(selectable, values=values), policy)
+
+        return self._join(attended(self, read, keys.values, tree=keys.tree is not None))
 
     def packed(self, store: DocumentStore) -> PackedKeys:
         """Keys and values of the words, and what their sentences are chosen by."""
@@ -428,44 +423,8 @@ class ConditionalAttention(ContextAttention, Scheduled):
     def step_of_tree(self, keys: ContextKeys, x: Tensor, sentence_of_row: Tensor) -> Tensor:
         """The same for keys with a tree; row r translates sentence `sentence_of_row[r]` of theirs."""
         q, sentence_q = self._pair(self.query(x))
-        document_of_row = keys.layout.document_of_sentence[sentence_of_row]
-        return self._join(
-            selective_attention_step(
-                q, sentence_q, keys.selectable(), self.policy, document_of_row=document_of_row, own=sentence_of_row
-            )
-        )
-
-
-# Attention of a target word to the earlier sentences of its translation: the model's own text.
-#
-# Training reads the reference, decoding what has been written; in both it is the decoder's input embeddings of earlier
-# sentences, so that a finished sentence is projected once and never computed again. With nothing before it a word
-# reads
-# exactly 0. There is no tree here: its inner nodes would hold later sentences.
-
-
-class EarlierSummaries(SummaryAttention):
-    """Multi-head attention to the summaries of the earlier sentences."""
-
-    def __init__(self, *, d_model: int, heads: int, d_head: int, equal_start: bool = True) -> None:
-        super().__init__(d_model=d_model, heads=heads, d_head=d_head, equal_start=equal_start)
-        self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
-
-    def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
-        """x (T, d) → (T, d), attention to the summaries before the word's own sentence."""
-        q = self._heads(self.query(x))
-        return self._join(
-            attended(self, lambda values: attend_earlier(q, keys.keys, values, layout), keys.values, sentences=True)
-        )
-
-
-class EarlierSentences(ConditionalAttention):
-    """Conditional attention (eq. 7) to the words of the `top_t` most relevant earlier sentences."""
-
-    def __init__(self, *, d_model: int, heads: int, d_head: int, top_t: int, equal_start: bool = True) -> None:
-        super().__init__(d_model=d_model, heads=heads, d_head=d_head, top_t=top_t, equal_start=equal_start)
-        self.policy = SelectionPolicy(top_t, visible="earlier")
-        self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
+        rows = {"document_of_row": keys.layout.document_of_sentence[sentence_of_row], "own": sentence_of_row}
+        return self._join(selective_attention_step(q, sentence_q, keys.selectable(), self.policy, **rows))
 
 
 def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> Tensor:
@@ -483,24 +442,24 @@ def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> T
         scores = scores.masked_fill(~earlier[:, None], -torch.inf).masked_fill(nothing, 0)
         weights = scores.softmax(-1).masked_fill(nothing, 0).to(v.dtype)  # (n, h, L, S)
         read = torch.matmul(weights, sentences.gather(v)).transpose(1, 2)  # (n, L, h, d)
-        own = read.flatten(0, 1).index_select(0, words.shown)
-        mixed = mixed.index_put((words.own,), own.to(mixed.dtype))
+        shown = read.flatten(0, 1).index_select(0, words.shown)
+        mixed = mixed.index_put((words.own,), shown.to(mixed.dtype))
     return mixed
 
 
-# Context attention as sublayers: of encoder layers, of decoder layers to the source, and to earlier translations.
+# The sublayers that read a document: the source's, or the target's earlier sentences.
 
 
-class ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
+class _ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
     """A context attention as a sublayer. It has no effect while its last projection is 0."""
 
     def __init__(self, attention: ContextAttention) -> None:
         super().__init__()
         self.attention = attention
 
-    def attend(self, x: Tensor, store: DocumentStore, reads: Reads) -> Tensor:
+    def attend(self, x: Tensor, store: DocumentStore | None, layout: DocumentLayout) -> Tensor:
         """Queries x (T, d) of the row to the store's document → (T, d)."""
-        mixed: Tensor = self.attention(x, self.attention.project(store), reads.layout)
+        mixed: Tensor = self.attention(x, self.attention.project(_there(store)), layout)
         return mixed
 
     def start_closed(self) -> None:
@@ -510,53 +469,35 @@ class ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
                 parameter.zero_()
 
 
-class EncoderContext(ContextSublayer[None, NoCache]):
-    """Attention of a source word to its document.
+class SourceContext(_ContextSublayer[PackedKeys | ContextKeys, Shelf | OfMemories[ContextKeys]]):
+    """Attention of a source word to its document, or of a target word to that of the sentence that it translates.
 
     Args:
-        summarise: makes the store from this layer's own input (Trankova and Rykunov, eq. 5); None: summaries were made
-            once of the embeddings (figure 1).
-        hide: applied to the words before they become context, for example `WordDropout`.
+        summarise: in an encoder, makes the store from this layer's own input (Trankova and Rykunov, eq. 5); None:
+            summaries are made once, of an encoder's embeddings (figure 1) or of its states.
+        hide: in an encoder, applied to the words before they become context, for example `WordDropout`.
     """
 
     summarise: nn.Module | None
 
-    def __init__(self, attention: ContextAttention, *, summarise: nn.Module | None, hide: nn.Module) -> None:
+    def __init__(
+        self, attention: ContextAttention, *, summarise: nn.Module | None = None, hide: nn.Module | None = None
+    ) -> None:
         super().__init__(attention)
-        self.summarise, self.hide = summarise, hide
+        self.summarise, self.hide = summarise, hide or nn.Identity()
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d) → (T, d)."""
-        words = self.hide(x)
+        store = reads.store
         if self.summarise is not None:
-            return self.attend(x, self.summarise(words, reads.layout), reads)
-        if reads.store is None:
-            raise ValueError("context attention without summaries of its own needs those of the embeddings")
-        return self.attend(x, DocumentStore(words, reads.layout, reads.store.summaries, reads.store.tree), reads)
-
-    def begin(self, remembered: None, slots: Slots) -> NoCache:
-        """An encoder does not decode."""
-        return NoCache()
-
-    def step(self, x: Tensor, cache: NoCache, at: Step) -> Tensor:
-        """An encoder does not decode.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError("an encoder's context attention has no decoding step")
-
-
-class DecoderContext(ContextSublayer["PackedKeys | ContextKeys", "Shelf | OfMemories[ContextKeys]"]):
-    """Attention of a target word to the source document of the sentence that it translates."""
-
-    def forward(self, x: Tensor, reads: Reads) -> Tensor:
-        """x (Tq, d) → (Tq, d)."""
-        return self.attend(x, _store(reads.store), reads)
+            store = self.summarise(self.hide(x), reads.layout)
+        elif reads.source is None:  # in an encoder, whose words are this layer's
+            store = replace(_there(store), words=self.hide(x))
+        return self.attend(x, store, reads.layout)
 
     def remember(self, reads: Reads) -> PackedKeys | ContextKeys:
-        """Keys, values and relevance keys of all source documents; the latter with a tree."""
-        store = _store(reads.store)
+        """What is read of all source documents; by `ContextKeys` where sentences are found through a tree."""
+        store = _there(reads.store)
         if store.tree is None or not isinstance(self.attention, ConditionalAttention):
             return self.attention.packed(store)
         keys = self.attention.project(store)
@@ -569,22 +510,26 @@ class DecoderContext(ContextSublayer["PackedKeys | ContextKeys", "Shelf | OfMemo
         return Shelf([(self.attention.text_of(remembered, sentence),) for sentence in slots.sentences.tolist()])
 
     def step(self, x: Tensor, cache: Shelf | OfMemories[ContextKeys], at: Step) -> Tensor:
-        """One query a row: x (R, d) → (R, d)."""
+        """One query a row of a decoder: x (R, d) → (R, d)."""
         if isinstance(cache, Shelf):
             return self.attention.step(x, cache, at)
         assert isinstance(self.attention, ConditionalAttention), "only it chooses by a tree"
         return cache.read(x, [at.sentences], self.attention.step_of_tree)
 
 
-class EarlierContext(ContextSublayer[None, Shelf]):
-    """Attention of a target word to earlier translated sentences: the reference in training, the output in decoding."""
+class EarlierContext(_ContextSublayer[None, Shelf]):
+    """Attention of a target word to earlier sentences: of the reference in training, of the output in decoding.
+
+    Both read the decoder's input embeddings of earlier sentences, so a finished sentence is projected once and never
+    computed again. There is no tree: its inner nodes would hold later sentences.
+    """
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (Tq, d) → (Tq, d)."""
-        return self.attend(x, _store(reads.written), reads)
+        return self.attend(x, reads.written, reads.layout)
 
     def begin(self, remembered: None, slots: Slots) -> Shelf:
-        """Return the kept keys of the translations before each slot's sentence."""
+        """Each slot reads the translations before its sentence."""
         return Shelf([tuple((keys, 0, 1) for keys in slot) for slot in slots.earlier or [()] * len(slots.sentences)])
 
     def step(self, x: Tensor, cache: Shelf, at: Step) -> Tensor:
@@ -592,7 +537,7 @@ class EarlierContext(ContextSublayer[None, Shelf]):
         return torch.zeros_like(x) if cache.empty else self.attention.step(x, cache, at)
 
 
-def _store(store: DocumentStore | None) -> DocumentStore:
+def _there(store: DocumentStore | None) -> DocumentStore:
     if store is None:
         raise ValueError("context attention needs the summaries of a document, and none were made")
     return store

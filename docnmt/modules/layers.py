@@ -323,34 +323,15 @@ class Residual(nn.Module):
         self.dropout = Dropout(dropout)
         self.pre = norm == "pre"
 
-    def enter(self, x: Tensor) -> Tensor:
-        """Return the block's input for x (T, d)."""
-        read: Tensor = self.norm(x) if self.pre else x
-        return read
+    def add(self, x: Tensor, added: Tensor | None, next_norm: nn.LayerNorm | None) -> tuple[Tensor, Tensor | None]:
+        """x + dropout(added), (T, d), and what a norm makes of it; both by one kernel, where kernels compute."""
+        if takes_kernels(*(x,) if added is None else (x, added)):
+            from docnmt.functional.kernels.pointwise import residual_norm
 
-    def leave(self, x: Tensor, added: Tensor) -> Tensor:
-        """Add the block's output `added` (T, d) to x (T, d) → (T, d)."""
-        x = x + (self.dropout(added) if self.training else added)
-        normed: Tensor = x if self.pre else self.norm(x)
-        return normed
-
-    def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return x (T, d) and the block's input for it."""
-        return self._at_once(x, None, self.norm) if self.pre and takes_kernels(x) else (x, self.enter(x))
-
-    def pass_on(self, x: Tensor, added: Tensor, following: Residual | None) -> tuple[Tensor, Tensor]:
-        """Return the result of `leave` and the next block's input for it; without a next block, the result twice."""
-        if takes_kernels(x, added) and self.pre:
-            return self._at_once(x, added, following.norm if following is not None and following.pre else None)
-        left = self._at_once(x, added, self.norm)[1] if takes_kernels(x, added) else self.leave(x, added)
-        return (left, left) if following is None else following.begin(left)
-
-    def _at_once(self, x: Tensor, added: Tensor | None, norm: nn.LayerNorm | None) -> tuple[Tensor, Tensor]:
-        """x + dropout(added) and its norm, by one kernel; the sum twice where no norm is wanted."""
-        from docnmt.functional.kernels.pointwise import residual_norm
-
-        left, read = residual_norm(x, added, norm, self.dropout.p if self.training else 0.0)
-        return left, left if read is None else read
+            return residual_norm(x, added, next_norm, self.dropout.p if self.training else 0.0)
+        if added is not None:
+            x = x + (self.dropout(added) if self.training else added)
+        return x, None if next_norm is None else next_norm(x)
 
 
 class Layer(nn.Module):
@@ -420,13 +401,25 @@ class Layer(nn.Module):
     def _through(self, x: Tensor, apply: Callable[[str, Tensor], Tensor]) -> Tensor:
         """x (T, d) → (T, d); `apply` gives what a sublayer, by its name, makes of its input (T, d)."""
         residuals = [self.residual(block) for block in self.blocks]
-        x, h = residuals[0].begin(x)
+        normed: Tensor | None = None  # x by the next block's norm
         for block, residual, following in zip(self.blocks, residuals, [*residuals[1:], None], strict=True):
-            added = apply(block[0], h)
-            for beside in block[1:]:
-                added = added + apply(beside, h)
-            x, h = residual.pass_on(x, added, following)
+            if not residual.pre:  # x = norm(x + block(x))
+                _, normed = residual.add(x, self._sum(block, x, apply), residual.norm)
+                x, normed = cast(Tensor, normed), None
+                continue
+            if normed is None:  # x = x + block(norm(x)), whose sum is normed for the next block at once
+                x, normed = residual.add(x, None, residual.norm)
+            next_norm = following.norm if following is not None and following.pre else None
+            x, normed = residual.add(x, self._sum(block, cast(Tensor, normed), apply), next_norm)
         return x
+
+    @staticmethod
+    def _sum(block: tuple[str, ...], h: Tensor, apply: Callable[[str, Tensor], Tensor]) -> Tensor:
+        """What the sublayers of a block make of their input h (T, d)."""
+        added = apply(block[0], h)
+        for beside in block[1:]:
+            added = added + apply(beside, h)
+        return added
 
     def remember(self, reads: Reads) -> dict[str, Any]:
         """Return, for each sublayer, its projections of the source documents for decoding."""

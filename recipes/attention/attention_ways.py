@@ -26,7 +26,7 @@ from docnmt.functional.selection import Keys, Queries, SelectionPolicy, Sentence
 from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import SelfAttention
-from docnmt.modules.document_context import ConditionalAttention, EncoderContext, SummaryEncoder, build_merge
+from docnmt.modules.document_context import ConditionalAttention, SourceContext, SummaryEncoder, build_merge
 from docnmt.modules.layers import FeedForward, Reads, Residual, plain_layer
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))
@@ -211,12 +211,12 @@ def step_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     }
 
 
-def document_heads(width: int, merge: str | None, *, by_blocks: bool = False) -> EncoderContext:
+def document_heads(width: int, merge: str | None, *, by_blocks: bool = False) -> SourceContext:
     """Attention heads that read the whole document, in place of self-attention: conditional or hierarchical."""
     made = build_merge(merge, d_model=width, heads=HEADS) if merge else None
     attention = ConditionalAttention(d_model=width, heads=HEADS, d_head=WIDTH, top_t=TOP_T, by_blocks=by_blocks)
     summarise = SummaryEncoder(d_model=width, heads=HEADS, merge=made)
-    return EncoderContext(attention, summarise=summarise, hide=nn.Identity())
+    return SourceContext(attention, summarise=summarise, hide=nn.Identity())
 
 
 class WholeDocument(SelfAttention):

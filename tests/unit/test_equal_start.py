@@ -12,8 +12,6 @@ from docnmt.core.models.encoder_decoder import initialise
 from docnmt.modules.document_context import (
     ConditionalAttention,
     ContextAttention,
-    EarlierSentences,
-    EarlierSummaries,
     SummaryAttention,
 )
 
@@ -21,8 +19,8 @@ SIZES = {"d_model": 12, "heads": 2, "d_head": 4}
 ATTENTIONS: dict[str, Callable[[bool], ContextAttention]] = {
     "summaries": lambda equal: SummaryAttention(**SIZES, equal_start=equal),
     "conditional": lambda equal: ConditionalAttention(**SIZES, top_t=2, equal_start=equal),
-    "earlier summaries": lambda equal: EarlierSummaries(**SIZES, equal_start=equal),
-    "earlier sentences": lambda equal: EarlierSentences(**SIZES, top_t=2, equal_start=equal),
+    "earlier summaries": lambda equal: SummaryAttention(**SIZES, earlier=True, equal_start=equal),
+    "earlier sentences": lambda equal: ConditionalAttention(**SIZES, top_t=2, earlier=True, equal_start=equal),
 }
 
 

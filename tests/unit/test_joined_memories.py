@@ -10,7 +10,7 @@ from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import (
     ConditionalAttention,
     ContextAttention,
-    DecoderContext,
+    SourceContext,
     SummaryAttention,
 )
 from docnmt.modules.layers import Reads, Slots, Step
@@ -26,7 +26,7 @@ ATTENTIONS = {
 }
 
 
-def memory(sublayer: DecoderContext, lengths: list[list[int]]) -> PackedKeys:
+def memory(sublayer: SourceContext, lengths: list[list[int]]) -> PackedKeys:
     layout = DocumentLayout.from_lengths(lengths)
     words, summaries = torch.randn(layout.num_tokens, WIDTH), torch.randn(layout.num_sentences, WIDTH)
     keys = sublayer.remember(Reads(layout, store=DocumentStore(words, layout, summaries, None)))
@@ -34,13 +34,13 @@ def memory(sublayer: DecoderContext, lengths: list[list[int]]) -> PackedKeys:
     return keys
 
 
-def begun(sublayer: DecoderContext, keys: PackedKeys, chosen: list[int]) -> Shelf:
+def begun(sublayer: SourceContext, keys: PackedKeys, chosen: list[int]) -> Shelf:
     shelf = sublayer.begin(keys, Slots(torch.tensor(chosen), BEAM, [], torch.zeros(0)))
     assert isinstance(shelf, Shelf)
     return shelf
 
 
-def stepped(sublayer: DecoderContext, x: torch.Tensor, cache: Shelf, chosen: list[int]) -> torch.Tensor:
+def stepped(sublayer: SourceContext, x: torch.Tensor, cache: Shelf, chosen: list[int]) -> torch.Tensor:
     rows = torch.tensor(chosen).repeat_interleave(BEAM)
     return sublayer.step(x, cache, Step(torch.zeros_like(rows), rows, TokenTable.empty(len(rows))))
 
@@ -50,7 +50,7 @@ def stepped(sublayer: DecoderContext, x: torch.Tensor, cache: Shelf, chosen: lis
 def test_each_slot_reads_its_own_memory(name: str) -> None:
     torch.manual_seed(0)
     attention: ContextAttention = ATTENTIONS[name]()
-    sublayer = DecoderContext(attention)
+    sublayer = SourceContext(attention)
     memories = [memory(sublayer, lengths) for lengths in LENGTHS]
     x = [torch.randn(len(chosen) * BEAM, WIDTH) for chosen in CHOSEN]
     alone = [

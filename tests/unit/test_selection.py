@@ -23,7 +23,7 @@ from docnmt.functional.conditional import (
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.tree import SentenceTree, cumulative_keys
 from docnmt.layout import DocumentLayout
-from docnmt.modules.document_context import ConditionalAttention, EarlierSentences, Source2Token, SummaryAttention
+from docnmt.modules.document_context import ConditionalAttention, Source2Token, SummaryAttention
 from docnmt.modules.positions import WordDropout
 
 BACKENDS = ["dense", "dispatch"]
@@ -184,7 +184,7 @@ def test_to_keep_no_sentence_is_refused_everywhere(top_t: int) -> None:
         lambda: SelectionPolicy(top_t, always_own=True),
         lambda: ConditionalAttention(**sizes, top_t=top_t),
         lambda: ConditionalAttention(**sizes, top_t=top_t, always_own=True),
-        lambda: EarlierSentences(**sizes, top_t=top_t),
+        lambda: ConditionalAttention(**sizes, top_t=top_t, earlier=True),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=f"at least 1, got {top_t}"):

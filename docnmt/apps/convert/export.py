@@ -358,9 +358,10 @@ def through(layer: Layer, x: Tensor, attend: Mapping[str, Callable[[Tensor], Ten
     """Return x (B, L, d) behind a layer, given how its attentions read."""
     for block in layer.blocks:
         residual = layer.residual(block)
-        read = residual.enter(x)
+        read = residual.norm(x) if residual.pre else x
         first, *beside = [attend[name](read) if name in attend else layer.sublayer(name)(read) for name in block]
-        x = residual.leave(x, sum(beside, start=first))
+        x = x + sum(beside, start=first)
+        x = x if residual.pre else residual.norm(x)
     return x
 
 

@@ -33,11 +33,8 @@ from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.document_context import (
     ConditionalAttention,
     ContextAttention,
-    DecoderContext,
     EarlierContext,
-    EarlierSentences,
-    EarlierSummaries,
-    EncoderContext,
+    SourceContext,
     SummaryAttention,
     SummaryEncoder,
     build_merge,
@@ -127,8 +124,9 @@ class DocumentContext:
         c = self.config
         sizes = {"d_model": c.embed_dim, "heads": c.heads, "d_head": c.embed_dim // c.heads}
         if c.target_context == "summaries":
-            return EarlierSummaries(**sizes, equal_start=c.equal_start)
-        return EarlierSentences(**sizes, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T, equal_start=c.equal_start)
+            return SummaryAttention(**sizes, earlier=True, equal_start=c.equal_start)
+        top_t = c.target_top_t or DEFAULT_TARGET_TOP_T
+        return ConditionalAttention(**sizes, top_t=top_t, earlier=True, equal_start=c.equal_start)
 
     def make_hide(self) -> nn.Module:
         """Build the module that hides words from those that read them as context."""
@@ -235,7 +233,7 @@ def _encoder_layer(config: TransformerConfig, position: Position, context: Docum
         return _layer(config, sublayers, [("attention",), ("feed_forward",)])
     attention = context.make_attention()
     summarise = context.make_summaries() if context.config.summary_input == "layer" else None
-    sublayers["context"] = EncoderContext(attention, summarise=summarise, hide=context.make_hide())
+    sublayers["context"] = SourceContext(attention, summarise=summarise, hide=context.make_hide())
     return _layer(config, sublayers, [*context.beside("attention"), ("feed_forward",)])
 
 
@@ -249,7 +247,7 @@ def _decoder_layer(
     sublayers["feed_forward"] = _feed_forward(config)
     blocks: list[tuple[str, ...]] = [("attention",), ("cross",)]
     if context is not None:
-        sublayers["context"] = DecoderContext(context.make_attention())
+        sublayers["context"] = SourceContext(context.make_attention())
         blocks = [("attention",), *context.beside("cross")]
     if own_text is not None:
         sublayers["target"] = EarlierContext(own_text.make_earlier())

@@ -23,7 +23,7 @@ from docnmt.core.search.scheduler import Job, Scheduler, given_tokens
 from docnmt.core.search.translation_memory import TranslationMemory, streams_of, with_memory
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.modules.attention import CrossAttention, SelfAttention
-from docnmt.modules.document_context import DecoderContext
+from docnmt.modules.document_context import SourceContext
 from docnmt.modules.layers import FeedForward
 from docnmt.registry import GENERATORS
 from docnmt.runtime import jobs as ranks
@@ -122,7 +122,8 @@ def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int)
         return 0
     inner = max((m.inner.out_features for m in model.modules() if isinstance(m, FeedForward)), default=0)
     cross = sum(2 * m.heads * m.d_head for m in model.modules() if isinstance(m, CrossAttention))
-    attentions = [m.attention for m in model.modules() if isinstance(m, DecoderContext)]
+    decoder = getattr(model, "decoder", model)
+    attentions = [m.attention for m in decoder.modules() if isinstance(m, SourceContext)]
     cross += sum(2 * a.heads * a.d_head for a in attentions if a.policy is not None)  # others keep summaries only
     size = next(model.parameters()).element_size()
     return size * max(2 * inner * read, cross * read + _of_row(model) * beam * written)
