@@ -261,8 +261,10 @@ class Shelf:
 
     def attend(self, q: Tensor, plans: Plans) -> Tensor:
         """Softmax attention to all words of each slot's text: q (R, h, d), as many rows a slot → (R, h, d_v)."""
+        if self.empty:
+            return torch.zeros_like(q)
         self._settle()
-        beam, heads = q.shape[0] // max(len(self.slots), 1), q.shape[1]
+        beam, heads = q.shape[0] // len(self.slots), q.shape[1]
         if (beam, heads) not in self._lists:
             numbers, real = self._padded(range(len(self.slots)))
             begins, lengths = self._bounds[:-1][numbers], np.where(real, np.diff(self._bounds)[numbers], 0)  # (N, s)
@@ -286,6 +288,8 @@ class Shelf:
         Returns:
             (R, h, d_v); 0 for a row without a word to read.
         """
+        if self.empty:
+            return torch.zeros_like(q)
         self._settle()
         beam, heads = q.shape[0] // len(self.slots), q.shape[1]
         if self._choices is None:
@@ -366,7 +370,8 @@ class Shelf:
         firsts = np.array([slot[0][1] if slot else 0 for slot in self.slots], np.int64)
         begin, length, self._firsts = to_device([self._bounds[:-1], lengths, firsts], device)
         self._spans = torch.stack([begin, length])
-        short, long = [], {}
+        short: list[int] = []
+        long: dict[int, tuple[np.ndarray, list[int]]] = {}
         for n, text in enumerate(self._numbers):
             if text is not None and 0 < len(text) <= FEW:
                 short.append(n)
@@ -379,7 +384,7 @@ class Shelf:
             number, words = to_device([numbers, readable], device)
             key = "choose", beam, heads, numbers.tobytes(), readable.tobytes()
             if key not in plans:
-                of_rows = (x.repeat_interleave(beam, 0) for x in (number, words))
+                of_rows = number.repeat_interleave(beam, 0), words.repeat_interleave(beam, 0)
                 plans[key] = RowLists.of_table(*of_rows, heads)
             most = int(real.sum(1).max())
             choices.append(_Choice(_rows(short, beam, device), number, most, plans[key]))

@@ -54,9 +54,6 @@ class Source2Token(nn.Module, OwnStart):
     Args:
         d_model: width of words and summaries.
         heads: independent queries; their results are concatenated before W^O.
-
-    Raises:
-        ValueError: the heads do not divide the width.
     """
 
     #: Layers that are never called: their weights are multiplied by the query, and by means of words.
@@ -109,11 +106,7 @@ class Source2Token(nn.Module, OwnStart):
 
 
 class MultiDimSource2Token(nn.Module):
-    """Multi-dimensional source2token (DiSAN): f = W2·ELU(W1 x + b1) + b2, softmax over words feature by feature.
-
-    Raises:
-        ValueError: the width is below 1.
-    """
+    """Multi-dimensional source2token (DiSAN): f = W2·ELU(W1 x + b1) + b2, softmax over words feature by feature."""
 
     def __init__(self, *, d_model: int) -> None:
         check_at_least(1, d_model=d_model)

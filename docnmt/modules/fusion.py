@@ -18,11 +18,7 @@ from docnmt.registry import FUSIONS
 
 
 class Fusion(nn.Module, ABC):
-    """An operator for embeddings of width `d_model`; `combine` is its equation.
-
-    Raises:
-        ValueError: the width is below 1.
-    """
+    """An operator for embeddings of width `d_model`; `combine` is its equation."""
 
     def __init__(self, d_model: int) -> None:
         check_at_least(1, d_model=d_model)
@@ -35,9 +31,6 @@ class Fusion(nn.Module, ABC):
             embeddings, positions: (T, d) packed or (B, L, d).
             offsets: (B+1,) int64, where each packed sequence begins; only operators that look at neighbours need it,
                 and take a packed row without it for one sequence.
-
-        Raises:
-            ValueError: the shapes differ, or offsets do not fit.
         """
         if embeddings.shape != positions.shape:
             raise ValueError(
@@ -273,9 +266,6 @@ def build_fusion(name: str, d_model: int, *, norm_after: bool = False, **options
     Args:
         norm_after: put a layer norm behind it.
         options: the operator's own: `gate_conv` takes `radius` (K, 1) and `scalar` (False).
-
-    Raises:
-        ValueError: no such operator, an option that it does not have, or a value that it refuses.
     """
     operator = FUSIONS.get(name)
     try:

@@ -18,8 +18,6 @@ from docnmt.functional.kernels import takes_kernels
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import INVARIANT_ROWS
 
-# Checks of the arguments that modules are constructed with.
-
 
 def check_at_least(least: int, **values: int) -> None:
     """Raise ValueError where a value is below `least`, naming the argument, what was expected and what was given."""
@@ -33,9 +31,6 @@ def check_one_of(known: tuple[str, ...], **values: str) -> None:
     for name, value in values.items():
         if value not in known:
             raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
-
-
-# Dropout that draws four numbers at once on a CPU.
 
 
 #: A draw has 16 bits.
@@ -79,7 +74,7 @@ def _kept(x: Tensor, stay: Tensor, scale: float) -> Tensor:
     return (x * stay.view(torch.int8).to(x.dtype)).mul_(scale)
 
 
-# What the sublayers of encoder and decoder layers have in common: a full pass, and one token a row in decoding.
+# Sublayers: what they read, their caches in decoding, and their two passes.
 
 
 ReadT = TypeVar("ReadT")
@@ -105,11 +100,7 @@ class Reads:
 
     @property
     def of_source(self) -> tuple[Tensor, DocumentLayout]:
-        """The encoder's states and their layout.
-
-        Raises:
-            ValueError: there are none, as in an encoder.
-        """
+        """The encoder's states and their layout."""
         if self.source is None or self.source_layout is None:
             raise ValueError("this sublayer reads a source, and here is none: it belongs into a decoder")
         return self.source, self.source_layout
@@ -267,18 +258,14 @@ class DocumentPart(ABC):
         """Set the weights such that it adds nothing, and that its gradients are not 0."""
 
 
-# A layer of the encoder, of the decoder, or of a classifier: blocks of sublayers in order.
+# Layers.
 
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
 
 
 class FeedForward(Sublayer[None, NoCache]):
-    """W2·act(W1 x + b1) + b2.
-
-    Raises:
-        ValueError: no such activation.
-    """
+    """W2·act(W1 x + b1) + b2."""
 
     def __init__(self, *, d_model: int, d_inner: int, activation: str) -> None:
         super().__init__()
@@ -309,11 +296,7 @@ class FeedForward(Sublayer[None, NoCache]):
 
 
 class Residual(nn.Module):
-    """x + dropout(block(norm(x))), or norm(x + dropout(block(x))) for `norm="post"` (Vaswani et al. 2017).
-
-    Raises:
-        ValueError: `norm` is neither "pre" nor "post".
-    """
+    """x + dropout(block(norm(x))), or norm(x + dropout(block(x))) for `norm="post"` (Vaswani et al. 2017)."""
 
     def __init__(self, *, d_model: int, dropout: float, norm: str) -> None:
         super().__init__()
@@ -345,9 +328,6 @@ class Layer(nn.Module):
         blocks: the order of the pass: for each block the names of its sublayers.
         residual: makes a residual connection; block ("attention", "context") has it as `attention_residual`.
         document_residual: makes those of blocks that a sentence model lacks; None: they are as the others.
-
-    Raises:
-        ValueError: a sublayer is in no block, or in several.
     """
 
     def __init__(
@@ -400,26 +380,23 @@ class Layer(nn.Module):
 
     def _through(self, x: Tensor, apply: Callable[[str, Tensor], Tensor]) -> Tensor:
         """x (T, d) → (T, d); `apply` gives what a sublayer, by its name, makes of its input (T, d)."""
+
+        def of_block(block: tuple[str, ...], h: Tensor) -> Tensor:
+            first, *beside = [apply(name, h) for name in block]
+            return sum(beside, start=first)
+
         residuals = [self.residual(block) for block in self.blocks]
         normed: Tensor | None = None  # x by the next block's norm
         for block, residual, following in zip(self.blocks, residuals, [*residuals[1:], None], strict=True):
             if not residual.pre:  # x = norm(x + block(x))
-                _, normed = residual.add(x, self._sum(block, x, apply), residual.norm)
+                _, normed = residual.add(x, of_block(block, x), residual.norm)
                 x, normed = cast(Tensor, normed), None
                 continue
             if normed is None:  # x = x + block(norm(x)), whose sum is normed for the next block at once
                 x, normed = residual.add(x, None, residual.norm)
             next_norm = following.norm if following is not None and following.pre else None
-            x, normed = residual.add(x, self._sum(block, cast(Tensor, normed), apply), next_norm)
+            x, normed = residual.add(x, of_block(block, cast(Tensor, normed)), next_norm)
         return x
-
-    @staticmethod
-    def _sum(block: tuple[str, ...], h: Tensor, apply: Callable[[str, Tensor], Tensor]) -> Tensor:
-        """What the sublayers of a block make of their input h (T, d)."""
-        added = apply(block[0], h)
-        for beside in block[1:]:
-            added = added + apply(beside, h)
-        return added
 
     def remember(self, reads: Reads) -> dict[str, Any]:
         """Return, for each sublayer, its projections of the source documents for decoding."""
@@ -440,8 +417,7 @@ def plain_layer(*, attention: Sublayer, feed_forward: FeedForward, residual: Cal
     return Layer(sublayers, [("attention",), ("feed_forward",)], residual=residual)
 
 
-# Records of attention weights, for analysis. Outside `recording` nothing is stored or computed for them.
-
+# Records of attention weights, for analysis; outside `recording` nothing is stored or computed for them.
 
 #: Attention as a function of its values alone, in which it is linear: (keys, h, d) → (queries, h, d). The weight of a
 #: key, or the sum of those of some keys, is what it gives where their values are 1 and all others 0.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import torch
@@ -201,32 +201,31 @@ class Earlier:
 
     def __init__(self, slots: Sequence[Sequence[CopyKeys]], window: int) -> None:
         self.slots, self.window = list(slots), window
+        self._padded: tuple[Tensor, Tensor, Tensor] | None = None
 
     @property
     def longest(self) -> int:
         """The largest number of words of any slot."""
         return self.padded[1].shape[1] if any(self.slots) else 0
 
-    @cached_property
+    @property
     def padded(self) -> tuple[Tensor, Tensor, Tensor]:
         """Keys (N, M, d), tokens (N, M), and which of them are real (N, M)."""
-        nothing = next(part for slot in self.slots for part in slot)
-        nothing = CopyKeys(nothing.keys[:0], nothing.tokens[:0])
-        keys = [torch.cat([part.keys for part in (nothing, *slot)])[-self.window :] for slot in self.slots]
-        tokens = [torch.cat([part.tokens for part in (nothing, *slot)])[-self.window :] for slot in self.slots]
-        lengths = torch.tensor([len(each) for each in tokens], device=tokens[0].device)
-        padded = [nn.utils.rnn.pad_sequence(each, batch_first=True) for each in (keys, tokens)]
-        return padded[0], padded[1], torch.arange(padded[1].shape[1], device=lengths.device) < lengths[:, None]
+        if self._padded is None:
+            some = next(part for slot in self.slots for part in slot)
+            nothing = CopyKeys(some.keys[:0], some.tokens[:0])
+            keys = [torch.cat([part.keys for part in (nothing, *slot)])[-self.window :] for slot in self.slots]
+            tokens = [torch.cat([part.tokens for part in (nothing, *slot)])[-self.window :] for slot in self.slots]
+            lengths = torch.tensor([len(text) for text in tokens], device=some.tokens.device)
+            key, token = (nn.utils.rnn.pad_sequence(texts, batch_first=True) for texts in (keys, tokens))
+            self._padded = key, token, torch.arange(token.shape[1], device=lengths.device) < lengths[:, None]
+        return self._padded
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """Only these slots stay."""
         if slots is not None:
-            self._change([self.slots[n] for n in slots.tolist()])
+            self.slots, self._padded = [self.slots[n] for n in slots.tolist()], None
 
     def append(self, other: Earlier) -> None:
         """Append the slots of `other`."""
-        self._change([*self.slots, *other.slots])
-
-    def _change(self, slots: list[Sequence[CopyKeys]]) -> None:
-        self.slots = slots
-        self.__dict__.pop("padded", None)
+        self.slots, self._padded = [*self.slots, *other.slots], None

@@ -17,9 +17,7 @@ from docnmt.registry import POSITIONS
 from docnmt.runtime.device import happens, to_device
 from docnmt.runtime.system import UsageError
 
-# Encodings of indices: sines and cosines or learned rows, for one structural level or added up over several.
-#
-# `MultiLevel` is section 1.2 of Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
+# Encodings of indices: sines and cosines or learned rows, of one structural level or added up over several.
 
 
 logger = logging.getLogger(__name__)
@@ -82,9 +80,6 @@ class Sinusoidal(Indexed):
         shift: rotate the features by this many places, so that several levels can be told apart in their sum.
         concatenated: all sines before all cosines: what the notebooks of "Fusion Matters" call RoPE.
         fairseq: as fairseq has them instead (`fairseq_sinusoids`).
-
-    Raises:
-        ValueError: `d_model` is odd, or below 4 for fairseq's, or there is no such level.
     """
 
     table: Tensor
@@ -124,9 +119,6 @@ class Learned(Indexed):
         length: number of rows.
         column: as in `Sinusoidal`.
         std: standard deviation of the rows' initial values; 1/√d_model when None.
-
-    Raises:
-        ValueError: there is no row, or no such level.
     """
 
     def __init__(self, d_model: int, *, length: int, column: int = 0, std: float | None = None) -> None:
@@ -174,9 +166,6 @@ class MultiLevel(Indexed, DocumentPart):
         level_dropout: probability of hiding a level.
         scale: of each higher level at the start; learned.
         fairseq: the word's sines are fairseq's.
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
 
     def __init__(
@@ -231,7 +220,7 @@ class MultiLevel(Indexed, DocumentPart):
         return encoded
 
 
-# The embedding of tokens and positions, which is the first layer's input, and the dropout of whole words.
+# The embedding of tokens and positions, which is the first layer's input.
 
 
 class Embedding(nn.Module):
@@ -280,11 +269,7 @@ class Embedding(nn.Module):
 
 
 class WordDropout(nn.Module):
-    """In training, each word's state is 0 with probability `p`; the others stay as they are, unscaled.
-
-    Raises:
-        ValueError: p is not a probability.
-    """
+    """In training, each word's state is 0 with probability `p`; the others stay as they are, unscaled."""
 
     def __init__(self, p: float) -> None:
         if not 0 <= p <= 1:
@@ -299,10 +284,7 @@ class WordDropout(nn.Module):
         return words * (torch.rand(len(words), 1, device=words.device) >= self.p)
 
 
-# Position families that act inside softmax attention, between the words of one span. One module a layer.
-#
-# Both hooks are consumed by attention over a word's own span (self-attention): `rotate` before the products,
-# `distance_scores` by `docnmt.functional.packed_attention`.
+# Families that act inside softmax self-attention, between the words of one span.
 
 
 class AttentionPosition(nn.Module):
@@ -334,11 +316,7 @@ class Rotary(AttentionPosition):
 
 
 def rotated(x: Tensor, positions: Tensor) -> Tensor:
-    """x (T, h, d) turned by `positions` (T,): features (f, f + d/2) by the angle position / 10000^(2f / d).
-
-    Raises:
-        ValueError: d is odd.
-    """
+    """x (T, h, d) turned by `positions` (T,): features (f, f + d/2) by the angle position / 10000^(2f / d)."""
     half, odd = divmod(x.shape[-1], 2)
     if odd:
         raise ValueError(f"rotary positions need an even width of a head, got {x.shape[-1]}")
@@ -358,9 +336,6 @@ class RelativeKeys(AttentionPosition):
     Args:
         d_head: width d of a head.
         max_distance: r; farther keys share the farthest embedding.
-
-    Raises:
-        ValueError: a width below 1 or a distance below 0.
     """
 
     def __init__(self, d_head: int, max_distance: int = 16) -> None:
@@ -383,9 +358,6 @@ class Alibi(AttentionPosition):
     Args:
         heads: number of heads; for a count that is no power of two the missing slopes are every other one of the next
             power's, as the authors do.
-
-    Raises:
-        ValueError: there is no head.
     """
 
     slopes: Tensor
@@ -410,7 +382,7 @@ def alibi_slopes(heads: int) -> Tensor:
     return torch.tensor(slopes)
 
 
-# From a registered name to the modules of a position family.
+# From a registered name to the modules of a family.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -455,29 +427,18 @@ def build_position(
 
     Args:
         options: values of the options that a family brings itself (`docnmt.registry.register_position`).
-
-    Raises:
-        ValueError: no such family, or a setting out of its range.
     """
     return POSITIONS.get(name)(PositionSettings(d_model=d_model, **settings), **(options or {}))
 
 
 def check_fusion(name: str, position: Position, fusion: str) -> None:
-    """Refuse an operator where the family `name` has no input to fuse; only a plug-in's gets here with one.
-
-    Raises:
-        UsageError: naming both.
-    """
+    """Refuse an operator where the family `name` has no input to fuse; only a plug-in's gets here with one."""
     if position.input is None and fusion not in ("add", "none"):
         raise UsageError(f"--position-fusion {fusion}: --position {name} has nothing to fuse; use another family")
 
 
 def check_linear(name: str, inside: AttentionPosition | None) -> None:
-    """Refuse what a family does inside attention where attention is linear; only a plug-in's gets here.
-
-    Raises:
-        UsageError: naming the family.
-    """
+    """Refuse what a family does inside attention where attention is linear; only a plug-in's gets here."""
     if inside is not None and not isinstance(inside, RelativeKeys):
         raise UsageError(f"--attention linear has no scores for --position {name} to act on; use another family")
 

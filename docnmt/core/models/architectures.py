@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from typing_extensions import Unpack
 
 from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.core.models.config import (
@@ -29,7 +28,7 @@ from docnmt.core.tokenizer import BOS, EOS
 from docnmt.core.units import ReadingPlan
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
-from docnmt.modules.attention import CrossAttention, SelfAttention
+from docnmt.modules.attention import CrossAttention, LinearCrossAttention, LinearSelfAttention, SelfAttention
 from docnmt.modules.document_context import (
     ConditionalAttention,
     ContextAttention,
@@ -58,11 +57,6 @@ from docnmt.runtime.system import UsageError
 if TYPE_CHECKING:
     from typing import Self
 
-    from docnmt.modules.attention import LinearSelfAttention
-
-
-# Build the modules of an encoder-decoder from a configuration.
-
 
 class Vocabularies(Protocol):
     """The properties of a translation task that determine a model's size."""
@@ -78,15 +72,6 @@ class Vocabularies(Protocol):
     @property
     def joined(self) -> bool:
         """True if both languages share one vocabulary."""
-
-
-class Parts(TypedDict):
-    """The arguments of an `EncoderDecoder`."""
-
-    encoder: Encoder
-    decoder: Decoder
-    output: nn.Linear
-    reading: ReadingPlan
 
 
 @dataclass(frozen=True)
@@ -122,11 +107,11 @@ class DocumentContext:
     def make_earlier(self) -> ContextAttention:
         """Build the attention of a decoder layer to earlier target sentences."""
         c = self.config
+        make: Callable[..., ContextAttention] = SummaryAttention
+        if c.target_context == "conditional":
+            make = partial(ConditionalAttention, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T)
         sizes = {"d_model": c.embed_dim, "heads": c.heads, "d_head": c.embed_dim // c.heads}
-        if c.target_context == "summaries":
-            return SummaryAttention(**sizes, earlier=True, equal_start=c.equal_start)
-        top_t = c.target_top_t or DEFAULT_TARGET_TOP_T
-        return ConditionalAttention(**sizes, top_t=top_t, earlier=True, equal_start=c.equal_start)
+        return make(**sizes, earlier=True, equal_start=c.equal_start)
 
     def make_hide(self) -> nn.Module:
         """Build the module that hides words from those that read them as context."""
@@ -140,9 +125,6 @@ def embeddings(
 
     Args:
         position: of the source and, unless `of_target` is another, of the target.
-
-    Raises:
-        UsageError: shared embeddings were requested and the vocabularies differ, or there is nothing to fuse.
     """
     width = config.embed_dim
     check_fusion(config.position, position, config.position_fusion)
@@ -183,7 +165,7 @@ def encoder_decoder(
     reading: ReadingPlan | None = None,
     context: DocumentContext | None = None,
     **position_settings: int | float | bool,
-) -> Parts:
+) -> dict[str, Any]:
     """Build the parts of an `EncoderDecoder`. Models with a context read whole documents, sentence by sentence."""
     if context is not None:
         reading, position_settings = context.config.reading, context.config.position_settings
@@ -256,8 +238,10 @@ def _decoder_layer(
 
 
 def _layer(config: TransformerConfig, sublayers: dict[str, Sublayer], blocks: list[tuple[str, ...]]) -> Layer:
-    own = config.context_norm if isinstance(config, ContextOptions) and config.norm == "post" else config.norm
-    return Layer(sublayers, blocks, residual=_residual(config, config.norm), document_residual=_residual(config, own))
+    of_document = config.context_norm if isinstance(config, ContextOptions) and config.norm == "post" else config.norm
+    residual = partial(Residual, d_model=config.embed_dim, dropout=config.dropout)
+    make, make_of_document = partial(residual, norm=config.norm), partial(residual, norm=of_document)
+    return Layer(sublayers, blocks, residual=make, document_residual=make_of_document)
 
 
 def _self_attention(config: TransformerConfig, position: Position, *, causal: bool, heads: int) -> Sublayer:
@@ -269,10 +253,8 @@ def _self_attention(config: TransformerConfig, position: Position, *, causal: bo
         inside = RelativeKeys(d_head, config.horizon)
     kind: type[SelfAttention] | type[LinearSelfAttention] = SelfAttention
     if config.attention == "linear":
-        from docnmt.modules import attention as linear_attention
-
         check_linear(config.position, inside)
-        kind = linear_attention.LinearSelfAttention
+        kind = LinearSelfAttention
     return kind(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
 
 
@@ -280,8 +262,6 @@ def _cross_attention(config: TransformerConfig, heads: int) -> Sublayer:
     width, d_head = config.embed_dim, config.embed_dim // config.heads
     if config.attention == "softmax":
         return CrossAttention(d_model=width, heads=heads, d_head=d_head)
-    from docnmt.modules.attention import LinearCrossAttention
-
     relative = RelativeKeys(d_head, config.horizon) if config.horizon and config.cross_relative else None
     return LinearCrossAttention(d_model=width, heads=heads, d_head=d_head, position=relative)
 
@@ -290,15 +270,11 @@ def _feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation)
 
 
-def _residual(config: TransformerConfig, norm: str) -> Callable[[], Residual]:
-    return lambda: Residual(d_model=config.embed_dim, dropout=config.dropout, norm=norm)
-
-
 def _final_norm(config: TransformerConfig) -> nn.Module:
     return nn.LayerNorm(config.embed_dim) if config.norm == "pre" else nn.Identity()
 
 
-# The translation architectures: each defines how much text is read at once, and the sublayers of its layers.
+# The architectures.
 
 
 class Transformer(EncoderDecoder):
@@ -372,20 +348,10 @@ class HierTransformer(EncoderDecoder):
         return cls(**encoder_decoder(config, task, context=DocumentContext(config, SummaryAttention)))
 
 
-class SelectionOptions(TypedDict):
-    """The options of conditional attention that determine which sentences it selects."""
-
-    top_t: int
-    always_own: bool
-    read_all_updates: int
-
-
-def _selection(config: CondTransformerConfig) -> SelectionOptions:
-    return {
-        "top_t": config.top_t,
-        "always_own": config.always_own_sentence,
-        "read_all_updates": config.read_all_updates,
-    }
+def _conditional(config: CondTransformerConfig, **more: Any) -> Callable[..., ContextAttention]:
+    """Conditional attention by the options that determine which sentences it selects."""
+    always_own, updates = config.always_own_sentence, config.read_all_updates
+    return partial(ConditionalAttention, top_t=config.top_t, always_own=always_own, read_all_updates=updates, **more)
 
 
 class CondTransformer(EncoderDecoder):
@@ -397,8 +363,7 @@ class CondTransformer(EncoderDecoder):
     @classmethod
     def build(cls, config: CondTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        attention = partial(ConditionalAttention, **_selection(config))
-        return cls(**encoder_decoder(config, task, context=DocumentContext(config, attention)))
+        return cls(**encoder_decoder(config, task, context=DocumentContext(config, _conditional(config))))
 
 
 class HierCondTransformer(EncoderDecoder):
@@ -411,17 +376,9 @@ class HierCondTransformer(EncoderDecoder):
     @classmethod
     def build(cls, config: HierCondTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        attention = partial(
-            ConditionalAttention,
-            **_selection(config),
-            select_on=config.select_on,
-            count_copies=config.count_copies,
-            by_blocks=config.merge is None,
-        )
+        tree = {"select_on": config.select_on, "count_copies": config.count_copies, "by_blocks": config.merge is None}
+        attention = _conditional(config, **tree)
         return cls(**encoder_decoder(config, task, context=DocumentContext(config, attention, merge=config.merge)))
-
-
-# A sentence model that copies from human translations of its document.
 
 
 class CopyTransformer(EncoderDecoder):
@@ -434,7 +391,7 @@ class CopyTransformer(EncoderDecoder):
 
     Config = CopyTransformerConfig
 
-    def __init__(self, *, pointer: Pointer, **parts: Unpack[Parts]) -> None:
+    def __init__(self, *, pointer: Pointer, **parts: Any) -> None:
         super().__init__(**parts)
         self.pointer = pointer
         initialise(pointer)

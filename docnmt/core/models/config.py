@@ -1,4 +1,8 @@
-"""The options of all models, and what they demand of each other."""
+"""The options of all models, and what they demand of each other. No torch here: the command line reads it, too.
+
+A configuration is put together from groups of options, each of which extends `TransformerConfig`. A group that changes
+a default or needs more of an option says so itself.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,7 @@ from docnmt.options import Needs, NoOptions, Open, option, own_problems, setting
 from docnmt.registry import FUSIONS, MERGES, MODELS, POSITIONS, Registry
 from docnmt.runtime.system import UsageError
 
-# Rules for combining positions and fusions. No torch here: configuration classes need them while options are read.
-
+# Rules for combining positions and fusions.
 
 #: The condition for options of positions, besides their family: a fusion that reads their encoding.
 READ_POSITIONS = Needs("position_fusion", without=("none", "gate_content"), typed=True)
@@ -37,11 +40,7 @@ def fusion_of(position: str, fusion: str) -> str:
 
 
 def position_problems(position: str, fusion: str, attention: str, width: int, heads: int) -> list[str]:
-    """Return the reasons why a family does not fit an operator, an attention or a width.
-
-    A family without an input table has nothing to fuse, but goes with `add`, its default, which then adds nothing, and
-    with `none`. Sines and cosines, and rotations, pair features up.
-    """
+    """Return the reasons why a family does not fit an operator, an attention or a width."""
     found = []
     if width % heads:
         found.append(f"--heads {heads} does not divide --embed-dim {width}")
@@ -57,13 +56,7 @@ def position_problems(position: str, fusion: str, attention: str, width: int, he
     return found
 
 
-# The options of each translation architecture. This file imports no torch: the command line reads it, too.
-#
-# An architecture's configuration is put together from groups of options; every group extends `TransformerConfig`. A
-# group
-# that changes a default or needs more of an option says so itself. `sequence_config` has the groups for joined
-# sentences and their positions, `context_config` those for context attention.
-
+# The architectures' options.
 
 _TABLES = Needs(
     "learned_tables",
@@ -182,10 +175,7 @@ class CopyTransformerConfig(TransformerConfig):
     )
 
 
-# The options of architectures whose texts have several sentences: structural positions, joined sentences.
-#
-# This file imports no torch: the command line reads it, too.
-
+# Texts of several sentences: structural positions, joined sentences.
 
 _OF_LEVELS = ("levels", "learned_levels", "learned_words", "level_scale")
 _MULTI_LEVEL = Needs("position", ("multi_level",), typed=True)
@@ -288,7 +278,7 @@ class ConcatConfig(JoinedConfig):
     )
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
+        """As `TransformerConfig.problems`."""
         found, read = super().problems(), self.source_context + 1
         if self.context_word_dropout and self.target_window == read:
             found.append("--context-word-dropout has no effect where all sentences that are read are translated")
@@ -312,10 +302,7 @@ class ScaleformerConfig(JoinedConfig):
     )
 
 
-# The options of architectures with a context attention.
-#
-# This file imports no torch: the command line reads it, too.
-
+# Context attention.
 
 #: The default of `--target-top-t`.
 DEFAULT_TARGET_TOP_T = 4
@@ -398,7 +385,7 @@ class ContextOptions(TransformerConfig):
         return self.context_placement == "block" or not self.heads_beside_context or self.target_context != "none"
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
+        """As `TransformerConfig.problems`."""
         found = super().problems()
         if self.context_placement == "replace" and (self.context_heads or 1) > self.heads:
             found.append(
@@ -490,8 +477,7 @@ class HierCondTransformerConfig(CondTransformerConfig):
     )
 
 
-# The options of a model: its own, and those of the parts that it chooses by name. This file imports no torch.
-
+# The options of a model: its own, and those of the parts that it chooses by name.
 
 #: The options by which a model chooses parts that bring options of their own.
 PARTS: dict[str, Registry[Any]] = {"position": POSITIONS, "position_fusion": FUSIONS}
@@ -510,9 +496,6 @@ def model_config(model: str, values: Mapping[str, Any]) -> type:
 
     Args:
         values: settings of the model by name; a missing `position` or `position_fusion` takes its default.
-
-    Raises:
-        ValueError: there is no such model.
     """
     config = MODELS.config(model)
     chosen = chosen_parts(config, values)

@@ -1,5 +1,8 @@
 """The model: encoder and decoder, training in one pass, decoding step by step.
 The two ways give the same numbers. Search asks for `encode`, `begin`, `step` (`core/search`).
+
+    forward: source → Encoder → states (Tk, d) ─┬→ Decoder(target) → features (Tq, d) → output
+    search:  source → encode: Memory → begin: DecoderState ⇄ step(tokens (R,)) → scores (R, V)
 """
 
 from __future__ import annotations
@@ -7,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NotRequired, Protocol, Self, TypeAlias, TypedDict, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from typing_extensions import TypeIs, Unpack
+from typing_extensions import TypeIs
 
 from docnmt.core.batch import PackedText, TranslationBatch, join_begins
 from docnmt.core.tokenizer import BOS, BRK, Tokenizer
@@ -24,8 +27,7 @@ from docnmt.modules.document_context import EarlierContext
 from docnmt.modules.layers import Cache, Layer, OwnStart, Reads, Slots, Step
 from docnmt.modules.positions import Embedding
 
-# The state of decoding: of source documents, computed once, and of live hypotheses, which are added and reordered.
-
+# The state of decoding.
 
 #: For each decoder layer, one translated sentence's keys and values for the attention to earlier sentences.
 WrittenSentence = list[PackedKeys]
@@ -33,7 +35,7 @@ WrittenSentence = list[PackedKeys]
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Everything that belongs to source documents and not to hypotheses; computed once, never reordered.
+    """What belongs to source documents and not to hypotheses; computed once, never reordered.
 
     Attributes:
         source: the packed source.
@@ -89,11 +91,9 @@ class DecoderState:
     @classmethod
     def begin(cls, memory: Memory, slots: Slots, layers: list[dict[str, Cache]]) -> DecoderState:
         """Return rows that have read nothing yet."""
-        sentences, beam = slots.sentences, slots.beam
-        zeros = sentences.new_zeros(len(sentences) * beam)
-        table = TokenTable.empty(len(zeros), sentences.device)
-        begins = memory.begins[sentences]
-        return cls(memory, beam, sentences, begins, zeros, zeros, zeros, table, layers)
+        sentences, zeros = slots.sentences, slots.sentences.new_zeros(slots.rows)
+        table, begins = TokenTable.empty(slots.rows, sentences.device), memory.begins[sentences]
+        return cls(memory, slots.beam, sentences, begins, zeros, zeros, zeros, table, layers)
 
     def next_step(self) -> Step:
         """Give each row's next token a place, and return what the layers' sublayers need to know of this step."""
@@ -126,11 +126,7 @@ class DecoderState:
         return all(vars(type(cache)).get("any_memory", False) for caches in self.layers for cache in caches.values())
 
     def append(self, other: DecoderState) -> None:
-        """Append the slots of another state.
-
-        Raises:
-            ValueError: the beam sizes differ, or the memories differ and a cache is bound to one memory.
-        """
+        """Append the slots of another state."""
         shared = other.memory is self.memory and self.memory is not None
         if other.beam != self.beam or not (shared or self.any_memory):
             raise ValueError("states can be joined only when they share one memory and one beam size")
@@ -163,18 +159,7 @@ class DecoderState:
         return torch.cat([word[:, None], begin[:, 1:]], dim=1)
 
 
-# The base of every translation architecture: packed encoder, packed decoder, and the decoder one token at a time.
-
-
-class StackParts(TypedDict):
-    """The arguments of a `Stack`."""
-
-    embedding: Embedding
-    layers: Sequence[Layer]
-    norm: nn.Module
-    summarise: NotRequired[nn.Module | None]
-    hide: NotRequired[nn.Module | None]
-    checkpoint_activations: NotRequired[bool]
+# Encoder, decoder and both together, the base of every translation architecture.
 
 
 class Stack(nn.Module):
@@ -244,7 +229,7 @@ class Decoder(Stack):
 
     summarise_target: nn.Module | None
 
-    def __init__(self, *, summarise_target: nn.Module | None = None, **stack: Unpack[StackParts]) -> None:
+    def __init__(self, *, summarise_target: nn.Module | None = None, **stack: Any) -> None:
         super().__init__(**stack)
         self.summarise_target = summarise_target
 
@@ -284,8 +269,6 @@ class EncoderDecoder(nn.Module):
         output: maps features to scores of the vocabulary.
         reading: the plan of what the model reads and writes at once.
 
-    Raises:
-        ValueError: the plan reads the model's own text and the decoder does not, or vice versa.
     """
 
     #: The kind of output that a criterion must handle.
@@ -415,18 +398,7 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
         """Switch dropout on or off."""
 
 
-_PARTS = (
-    "reading",
-    "output",
-    "encode",
-    "begin",
-    "remember",
-    "step",
-    "training",
-    "parameters",
-    "train",
-    "__call__",
-)
+_PARTS = ["reading", "output", "encode", "begin", "remember", "step", "training", "parameters", "train", "__call__"]
 
 
 def lacking(model: object) -> list[str]:
