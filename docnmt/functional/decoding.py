@@ -295,13 +295,13 @@ class Shelf:
         if self._choices is None:
             self._choices = self._grouped(beam, heads, plans, q.device)
         sentence_q = in_float32(sentence_q) * q.shape[2] ** -0.5
-        kept = min(policy.top_t, max((choice.most for choice in self._choices), default=0))
-        relevance = sentence_q.new_full((len(q), heads, kept), -torch.inf)
+        top_t = min(policy.top_t, max((choice.most for choice in self._choices), default=0))
+        relevance = sentence_q.new_full((len(q), heads, top_t), -torch.inf)
         number = torch.zeros_like(relevance, dtype=torch.int64)
         for choice in self._choices:
             assert self._relevance is not None, "keys to choose by"
             scores = choice.scores(sentence_q.index_select(0, choice.rows), self._relevance)  # (n·h, S)
-            best, place = scores.topk(min(kept, choice.most), dim=1)
+            best, place = scores.topk(min(top_t, choice.most), dim=1)
             if policy.always_own and own is not None:
                 of_row = (own - self._firsts).repeat_interleave(beam).index_select(0, choice.rows)
                 _read_own(scores, best, place, of_row.repeat_interleave(heads)[:, None])
@@ -516,7 +516,7 @@ class TokenTable:
         if other.capacity:
             places = places + self.capacity
             self.size, self.capacity = self.capacity + other.size, self.capacity + other.capacity
-        self.places = torch.cat([_as_wide(each, width) for each in (self.places, places)])
+        self.places = torch.cat([_as_wide(self.places, width), _as_wide(places, width)])
         self.lengths = torch.cat([self.lengths, other.lengths])
 
     def since(self, first: Tensor) -> TokenTable:

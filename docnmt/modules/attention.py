@@ -6,6 +6,7 @@ step      x (R, d) → q, k, v (R, h, d_h) → what the cache has of the row's t
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -60,9 +61,9 @@ class _SelfAttention(Sublayer[None, CacheT]):
         """x (T, d) → (T, d), inside each span of `reads.layout.sentences`."""
         return self.within(x, reads.layout.sentences)
 
+    @abstractmethod
     def within(self, x: Tensor, spans: Spans) -> Tensor:
         """Attention inside each of these spans: x (T, d) → (T, d)."""
-        raise NotImplementedError
 
 
 class _CrossAttention(Sublayer[RememberedT, CacheT]):
@@ -99,9 +100,9 @@ class _CrossAttention(Sublayer[RememberedT, CacheT]):
         source, source_layout = reads.of_source
         return self.between(x, source, reads.layout.sentences, source_layout.sentences)
 
+    @abstractmethod
     def between(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
         """Attention from each target span to its source span: x (Tq, d), source (Tk, d) → (Tq, d)."""
-        raise NotImplementedError
 
 
 # Softmax attention.

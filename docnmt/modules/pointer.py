@@ -81,8 +81,8 @@ def _scored(
         stop = max(int(bounds[np.searchsorted(bounds, end) - 1]), first)  # where the last word's sentence begins
         rows, keys = slice(begin, end), slice(first, stop)
         index = torch.arange(keys.start, keys.stop, device=q.device)
-        own = starts[rows, None]
-        read = (index < own) & (index >= own - window) & (labels[keys] >= 0)  # (N, M)
+        begin_of_own = starts[rows, None]  # (N, 1)
+        read = (index < begin_of_own) & (index >= begin_of_own - window) & (labels[keys] >= 0)  # (N, M)
         yield rows, keys, similarities(q[rows], k[keys]).masked_fill(~read, NOTHING)
 
 

@@ -147,8 +147,8 @@ def embeddings(
 
     def embedding(tokens: nn.Embedding, position: Position) -> Embedding:
         """Build the embedding of one side, with its positions and a fusion and norm of its own."""
-        own = FUSIONS.options(config.position_fusion, config)
-        fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
+        options = FUSIONS.options(config.position_fusion, config)
+        fusion = None if position.input is None else build_fusion(config.position_fusion, width, **options)
         norm = nn.LayerNorm(width) if config.norm_embeddings else None
         scale = None if config.scale_embeddings else 1.0
         return Embedding(

@@ -41,19 +41,19 @@ def fusion_of(position: str, fusion: str) -> str:
 
 def position_problems(position: str, fusion: str, attention: str, width: int, heads: int) -> list[str]:
     """Return the reasons why a family does not fit an operator, an attention or a width."""
-    found = []
+    problems = []
     if width % heads:
-        found.append(f"--heads {heads} does not divide --embed-dim {width}")
+        problems.append(f"--heads {heads} does not divide --embed-dim {width}")
     if position in NOTHING_TO_FUSE and fusion not in ("add", "none"):
         why = NOTHING_TO_FUSE[position]
-        found.append(f"--position-fusion {fusion}: --position {position} has nothing to fuse: {why}")
+        problems.append(f"--position-fusion {fusion}: --position {position} has nothing to fuse: {why}")
     if attention == "linear" and position in ("rope", "alibi"):
-        found.append(f"--attention linear has no scores for --position {position} to act on; use another family")
+        problems.append(f"--attention linear has no scores for --position {position} to act on; use another family")
     if position in ("sinusoidal", "rope_input", "multi_level") and width % 2:
-        found.append(f"--embed-dim: --position {position} needs an even width, got {width}")
+        problems.append(f"--embed-dim: --position {position} needs an even width, got {width}")
     elif position == "rope" and (width // heads) % 2:
-        found.append(f"--heads: --position rope needs heads of even width, got {width}/{heads} = {width // heads}")
-    return found
+        problems.append(f"--heads: --position rope needs heads of even width, got {width}/{heads} = {width // heads}")
+    return problems
 
 
 # The architectures' options.
@@ -138,15 +138,15 @@ class TransformerConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        found = position_problems(self.position, self.position_fusion, self.attention, self.embed_dim, self.heads)
+        problems = position_problems(self.position, self.position_fusion, self.attention, self.embed_dim, self.heads)
         if self.position == "relative" and self.relative_horizon == 0:
-            found.append("--relative-horizon: must be at least 1 with --position relative, got 0")
+            problems.append("--relative-horizon: must be at least 1 with --position relative, got 0")
         if self.position_fusion == "gate_conv":
-            found.append(
+            problems.append(
                 "--position-fusion gate_conv reads the next word's position, which a decoder does not have at a "
                 "sentence's end; choose another operator (gate_scalar, gate_mlp) or use it in text classification"
             )
-        return found
+        return problems
 
     @property
     def horizon(self) -> int:
@@ -279,14 +279,14 @@ class ConcatConfig(JoinedConfig):
 
     def problems(self) -> list[str]:
         """As `TransformerConfig.problems`."""
-        found, read = super().problems(), self.source_context + 1
+        problems, read = super().problems(), self.source_context + 1
         if self.context_word_dropout and self.target_window == read:
-            found.append("--context-word-dropout has no effect where all sentences that are read are translated")
+            problems.append("--context-word-dropout has no effect where all sentences that are read are translated")
         if self.target_window > read:
-            found.append(f"--target-window: must be at most {read}, --source-context + 1, got {self.target_window}")
+            problems.append(f"--target-window: must be at most {read}, --source-context + 1, got {self.target_window}")
         if (self.window_stride or 1) > self.target_window:
-            found.append(f"--window-stride: must be at most --target-window, got {self.window_stride}")
-        return found
+            problems.append(f"--window-stride: must be at most --target-window, got {self.window_stride}")
+        return problems
 
 
 @dataclass(frozen=True)
@@ -386,13 +386,13 @@ class ContextOptions(TransformerConfig):
 
     def problems(self) -> list[str]:
         """As `TransformerConfig.problems`."""
-        found = super().problems()
+        problems = super().problems()
         if self.context_placement == "replace" and (self.context_heads or 1) > self.heads:
-            found.append(
+            problems.append(
                 f"--context-placement replace: there are no --context-heads {self.context_heads} to replace among the "
                 f"--heads {self.heads}"
             )
-        return found
+        return problems
 
 
 @dataclass(frozen=True)
@@ -517,7 +517,7 @@ def _extended(config: type, *parts: type) -> type:
 
     def problems(self: object) -> list[str]:
         """Contradictions between the values, of every part."""
-        return [found for part in (config, *parts) for found in own_problems(self, part)]
+        return [problem for part in (config, *parts) for problem in own_problems(self, part)]
 
     namespace = {"problems": problems}
     return dataclasses.make_dataclass(config.__name__, [], bases=(config, *parts), namespace=namespace, frozen=True)

@@ -104,15 +104,15 @@ class DecoderState:
         """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may be dropped with all its rows."""
         slots = [row // self.beam for row in rows[:: self.beam].tolist()]
         all_stay = slots == list(range(len(self.sentences)))
-        kept = None if all_stay else torch.tensor(slots, dtype=torch.int64, device=rows.device)
+        stay = None if all_stay else torch.tensor(slots, dtype=torch.int64, device=rows.device)
         self.table.keep(rows)
         for caches in self.layers:
             for cache in caches.values():
-                cache.keep(rows, kept)
-        if kept is not None:  # otherwise lengths stay, too: the rows of a slot are equally long
-            self.sentences, self.begins = self.sentences[kept], self.begins[kept]
+                cache.keep(rows, stay)
+        if stay is not None:  # otherwise lengths stay, too: the rows of a slot are equally long
+            self.sentences, self.begins = self.sentences[stay], self.begins[stay]
             self.lengths = self.lengths[rows]
-        if self.joined or kept is not None:
+        if self.joined or stay is not None:
             self.breaks, self.since = self.breaks[rows], self.since[rows]
 
     @property
@@ -311,8 +311,8 @@ class EncoderDecoder(nn.Module):
         slots = Slots(sentences, beam, (), self.decoder.embedding.tokens.weight)
         layers = []
         for number, (layer, remembered) in enumerate(zip(self.decoder.stack, memory.layers, strict=True)):
-            own = [[sentence[number] for sentence in slot] for slot in earlier]
-            layers.append(layer.begin(remembered, replace(slots, earlier=own)))
+            of_layer = [[sentence[number] for sentence in slot] for slot in earlier]
+            layers.append(layer.begin(remembered, replace(slots, earlier=of_layer)))
         return DecoderState.begin(memory, slots, layers)
 
     def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> WrittenSentence:
