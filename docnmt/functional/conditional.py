@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.functional import packed as costs
 from docnmt.functional.decoding import attend_spans
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.kernels import takes_chosen
@@ -37,6 +36,16 @@ from docnmt.runtime.device import new_shapes, to_device
 # computing the kept sentences alone.
 
 
+#: Words of a document up to which all scores are computed faster than some are chosen.
+PADDED_WORDS = 128
+#: Pairs of a query and a word up to which planning a dispatch takes longer than all scores.
+PADDED_FEW = 1 << 13
+#: Pairs of a query and a word that are held in memory at once, at most: 64 MB a head and tensor in float32.
+PADDED_MOST = 1 << 24
+#: Cost of a (query, kept sentence) and of a (query, word of a kept sentence) in a dispatch, in scores of all.
+DISPATCH_QUERY, DISPATCH_WORD = 22.0, 1.7
+#: Longest document of a padded group over its shortest, at most, ones of up to `PADDED_SHORT` words aside.
+PADDED_SPREAD, PADDED_SHORT = 1.5, 48
 #: Added to a score whose weight must be 0. Finite, so that its product with 0 is 0.
 _MASKED = -1e30
 
@@ -86,7 +95,7 @@ def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:
     low = high = np.zeros(len(kinds))
     for document in order:
         new_low, new_high = np.minimum(low, lengths[:, document]), np.maximum(high, lengths[:, document])
-        if groups and bool((new_high <= np.maximum(costs.PADDED_SPREAD * new_low, costs.PADDED_SHORT)).all()):
+        if groups and bool((new_high <= np.maximum(PADDED_SPREAD * new_low, PADDED_SHORT)).all()):
             groups[-1].append(int(document))
             low, high = new_low, new_high
         else:
@@ -274,9 +283,9 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
     if backend != "auto":
         return backend
     sentences = np.maximum(key_layout.document_sentences.lengths, 1)
-    each = costs.DISPATCH_QUERY + costs.DISPATCH_WORD * keys / sentences
+    each = DISPATCH_QUERY + DISPATCH_WORD * keys / sentences
     dispatching = (queries * np.minimum(t, sentences) * each).sum()
-    most = max(costs.PADDED_WORDS * queries.sum(), costs.PADDED_FEW, min(dispatching, costs.PADDED_MOST))
+    most = max(PADDED_WORDS * queries.sum(), PADDED_FEW, min(dispatching, PADDED_MOST))
     return "dense" if pairs <= most else "dispatch"
 
 

@@ -1,4 +1,20 @@
-"""Attention by sentence: queries are gathered at the sentences that they keep."""
+"""Attention by sentence: each (head, sentence) gathers the queries that keep it and reads its words once for all.
+
+Work and memory are proportional to Tq·t: the O(n·t·m²) of table 1 in Trankova and Rykunov, "Hierarchical Encoding and
+Conditional Attention in NMT". `Selection` → `by_sentence` → tiles of dense attention → a query's t parts merged by
+their log-sum-exp. A selection is h·Tq·t *assignments* of a query to a sentence, numbered as in (h, Tq, t); those of
+one head and sentence are a *group*, cut into *tiles* of at most `TILE` queries. With 2 heads, 4 queries, t = 1,
+sentences of 5, 4 and 3 words, and tiles of 2:
+
+    assignment   0 1 2 3  4 5 6 7          head 0 keeps the sentences 2 0 2 2, head 1 keeps 1 1 0 and, last, nothing
+    group        2 0 2 2  4 4 3 –          head · 3 + sentence
+
+    order        1   0 2 3   6   4 5   7   the assignments by group
+    begin        0 1 1 4 5 7 7             where each group begins in `order`; the last entry: where no group does
+                 3 words    4 w.   5 w.    tiles by length, then by size: two of 3 words, padded to one width, …
+    slot         2 3  0 8 | 4 5 |  1  6    the assignment in each row of the tiles; 8: a row that only fills a tile
+    row          2 6 0 1  4 5 7 8          the row of each assignment; 8: it keeps nothing
+"""
 
 from __future__ import annotations
 
@@ -12,393 +28,212 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional import packed as costs
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
-from docnmt.layout import DocumentLayout, Spans
+from docnmt.layout import Spans
 from docnmt.runtime.device import to_device
 
-# Group the assignments of a selection by head and sentence, the first step of every attention plan.
-#
-# A selection of t sentences for each query is h·Tq·t assignments of a query to a sentence. Those of one (head,
-# sentence)
-# are a *group*: they read the same keys. Groups are cut into *tiles* of at most so many queries.
+#: Queries of a tile, at most.
+TILE = 128
+#: Words to which the sentences of a batch of tiles are padded: at most a quarter of it is padding.
+TILE_LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *2 ** np.arange(8, 63)])
+#: Queries of the largest tile of a batch, to which all are padded, over those of its smallest one, at most.
+TILE_SPREAD = 4
+#: Word scores computed at a time: 0.5 MB in float32, which stay in a CPU's cache.
+TILE_BATCH = 1 << 17
+#: Assignments planned at a time; their partial results take 16 MB at width 64.
+TILE_ASSIGNMENTS = 1 << 16
 
 
-class Assignments(NamedTuple):
-    """The assignments of a selection, sorted by group.
-
-    There are A = h·Tq·t assignments, numbered as in (h, Tq, t), and G = h·S groups, numbered as in (h, S).
-
-    Fields:
-        order: (A,) assignment numbers sorted by group, stable within a group; assignments that keep nothing come last.
-        begin: (G + 1,) the index in `order` where each group begins; the last entry is that of those that keep nothing.
-    """
-
-    order: Tensor
-    begin: Tensor
-
-    @classmethod
-    def of(cls, selection: Selection, sentences: int) -> Assignments:
-        """Return the assignments of a selection among `sentences` sentences, without waiting for the device."""
-        group, groups = _groups(selection, sentences)
-        group, order = group.sort(stable=True)
-        return cls(order, torch.searchsorted(group, torch.arange(groups + 1, dtype=group.dtype, device=group.device)))
-
-    @classmethod
-    def on_cpu(cls, selection: Selection, sentences: int) -> Assignments:
-        """Return the result of `of` for tensors on the CPU, faster: NumPy sorts short integers by counting."""
-        group, groups = _groups(selection, sentences)
-        if groups < 1 << 16:
-            order = torch.from_numpy(group.numpy().astype(np.uint16).argsort(kind="stable"))
-        else:
-            order = group.argsort(stable=True)
-        sizes = torch.bincount(group, minlength=groups + 1)[:groups]
-        return cls(order, functional.pad(sizes.cumsum(0), (1, 0)))
+def sorted_by_group(selection: Selection, sentences: int) -> tuple[Tensor, Tensor]:
+    """Return `order` (A,) and `begin` (h · sentences + 1,) of the drawing above, without waiting for the device."""
+    heads, groups = len(selection.sentences), len(selection.sentences) * sentences
+    head = torch.arange(heads, device=selection.sentences.device).view(-1, 1, 1)
+    group = (selection.sentences + head * sentences).masked_fill_(selection.relevance == -torch.inf, groups)
+    kind = torch.int16 if groups < 1 << 15 else torch.int32  # sorted in fewer passes than int64
+    group, order = group.flatten().to(kind).sort(stable=True)
+    return order, torch.searchsorted(group, torch.arange(groups + 1, dtype=kind, device=group.device))
 
 
-def _groups(selection: Selection, sentences: int) -> tuple[Tensor, int]:
-    """Return the group of each assignment (A,) and the number of groups, which also marks assignments without one."""
-    kept = selection.sentences
-    groups = len(kept) * sentences
-    head = torch.arange(len(kept), device=kept.device).view(-1, 1, 1)
-    short = torch.int16 if groups < 1 << 15 else torch.int32  # sorted in fewer passes than int64
-    group = (kept + head * sentences).masked_fill_(selection.relevance == -torch.inf, groups)
-    return group.flatten().to(short), groups
-
-
-def tiles_of(sizes: Tensor, width: int, number: int) -> tuple[Tensor, Tensor]:
-    """Cut groups into tiles of at most `width` assignments.
-
-    Args:
-        sizes: (G,) the number of assignments of each group.
-        width: the largest number of assignments in a tile.
-        number: how many tiles to return, at least as many as are needed.
-
-    Returns:
-        (number,) the group of each tile, G for unused tiles at the end; and (number,) how many assignments of that
-        group are in earlier tiles.
-    """
-    end = ((sizes + width - 1) // width).cumsum(0)
-    tile = torch.arange(number, device=sizes.device)
-    group = torch.searchsorted(end, tile, right=True)
-    return group, (tile - functional.pad(end, (1, 0)).index_select(0, group)) * width
-
-
-def query_rows(queries: int, t: int, heads: slice, all_heads: int, device: torch.device) -> Tensor:
-    """Return each assignment's query row in a (Tq·h, d) table: (heads·Tq·t,). Much faster than dividing by t and Tq."""
-    head = torch.arange(heads.start, heads.stop, device=device).view(-1, 1, 1)
-    row = torch.arange(queries, device=device).view(-1, 1) * all_heads + head  # (heads, Tq, 1)
-    return row.expand(-1, -1, t).flatten()
-
-
-def heads_at_a_time(selection: Selection, most: int) -> Iterator[slice]:
-    """Yield slices of heads with at most `most` assignments each, but at least one head."""
-    heads, queries, t = selection.sentences.shape
-    step = max(1, most // max(1, queries * t))
-    return (slice(first, min(first + step, heads)) for first in range(0, heads, step))
-
-
-# The plan of a dispatch: which queries are computed together with the words of which sentence.
-#
-# A group of assignments is cut into tiles; tiles of similar size and sentence length form a *batch*, padded to its
-# largest tile. Cutting bounds the padding, so that it costs nothing when all queries choose the same sentences.
-
-
-@dataclass(frozen=True)
-class TileBatch:
-    """Tiles computed together, each padded to `width` queries and `longest` words.
-
-    rows: their tile rows. tiles: their indices. ragged: True if some may have fewer words than `longest`.
-    """
+class Batch(NamedTuple):
+    """Tiles computed together, each padded to `width` queries and `longest` words."""
 
     rows: slice
     tiles: slice
     width: int
     longest: int
-    ragged: bool
+    ragged: bool  # some may have fewer words than `longest`
 
 
 @dataclass(frozen=True)
-class DispatchPlan:
-    """The tiles of some heads. A assignments, R rows of all tiles with their padding, G tiles.
-
-    Attributes:
-        heads: the heads of this plan.
-        assignments: their assignments, sorted by (head, sentence).
-        query_row: (R,) the row of a (Tq·h, d) table of queries.
-        slot: (R,) the entry of a (heads·Tq, t) table of assignments; heads·Tq·t for rows that only fill a tile.
-        row: (heads·Tq, t) the tile row of an assignment; R for an assignment that keeps nothing.
-        key_row: (G,) the row of a (Tk·h, d) table of keys where the words of a tile begin.
-        length: (G,) int64, words of each tile.
-        batches: in the order of the rows.
-    """
+class Plan:
+    """The tiles of some heads: A assignments, G groups, R rows of all tiles with their padding, N tiles."""
 
     heads: slice
-    assignments: Assignments
-    query_row: Tensor
-    slot: Tensor
-    row: Tensor
-    key_row: Tensor
-    length: Tensor
-    batches: tuple[TileBatch, ...]
+    order: Tensor  # (A,)
+    begin: Tensor  # (G + 1,)
+    asking: Tensor  # (A,) in this order, the row of a (Tq·h, d) table of queries
+    query_row: Tensor  # (R,) likewise, for each row of a tile
+    slot: Tensor  # (R,) the entry of a (heads·Tq, t) table of assignments; heads·Tq·t for rows that only fill a tile
+    row: Tensor  # (heads·Tq, t) the tile row of an assignment; R for an assignment that keeps nothing
+    key_row: Tensor  # (N,) the row of a (Tk·h, d) table of keys where the words of a tile begin
+    length: Tensor  # (N,) words of each tile
+    batches: list[Batch]  # in the order of the rows
 
 
-def plan_dispatch(selection: Selection, key_layout: DocumentLayout) -> Iterator[DispatchPlan]:
-    """Yield plans for as many heads at a time as fit into memory, at least one."""
-    for heads in heads_at_a_time(selection, costs.TILE_ASSIGNMENTS):
-        yield _exact(selection, key_layout.sentences, heads)
-
-
-def _exact(selection: Selection, sentences: Spans, heads: slice) -> DispatchPlan:
-    device = selection.sentences.device
-    chosen = Selection(selection.sentences[heads].cpu(), selection.relevance[heads].cpu())  # a card is waited for
-    found = Assignments.on_cpu(chosen, len(sentences))
-    begin = found.begin.numpy()
-    tiles = _tiles(np.diff(begin), np.tile(sentences.lengths, heads.stop - heads.start))
-    widths = np.concatenate(
-        [np.full(b.tiles.stop - b.tiles.start, b.width) for b in tiles.batches] or [np.zeros(0, int)]
-    )
-    within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
-    real = within < np.repeat(tiles.size, widths)
-    position = np.repeat(begin[tiles.group] + tiles.first, widths) + np.where(real, within, 0)
-    head, sentence = np.divmod(tiles.group, len(sentences))
-    first_key = sentences.host[sentence] * len(selection.sentences) + head + heads.start
-    rows = _rows(selection, heads, found, torch.from_numpy(position), torch.from_numpy(real))
-    order, begin, *rest = to_device([*found, *rows, first_key, tiles.length], device)
-    query_row, slot, row, key_row, length = rest
-    return DispatchPlan(heads, Assignments(order, begin), query_row, slot, row, key_row, length, tiles.batches)
-
-
-def _rows(
-    selection: Selection, heads: slice, found: Assignments, position: Tensor, real: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return `query_row`, `slot` and `row` of a plan.
-
-    Args:
-        position: (R,) the index in `found.order` of each tile row.
-        real: (R,) bool, False for rows that only fill a tile.
-    """
+def by_sentence(selection: Selection, spans: Spans) -> Iterator[Plan]:
+    """Plan the tiles of a selection among the sentences `spans`, for as many heads at a time as fit into memory."""
     all_heads, queries, t = selection.sentences.shape
-    slot = found.order.index_select(0, position)
-    query_row = query_rows(queries, t, heads, all_heads, slot.device).index_select(0, slot)
-    slot.masked_fill_(~real, len(found.order))
-    row = torch.full((len(found.order) + 1,), len(slot), device=slot.device)
-    row.scatter_(0, slot, torch.arange(len(slot), device=slot.device))
-    return query_row, slot, row[:-1].view(-1, t)
+    at_once = max(1, TILE_ASSIGNMENTS // max(1, queries * t))
+    for begin_head in range(0, all_heads, at_once):
+        heads = slice(begin_head, min(begin_head + at_once, all_heads))
+        count = heads.stop - heads.start
+        number, groups = count * queries * t, count * len(spans)
+        group = selection.sentences[heads].cpu().numpy() + np.arange(0, groups, len(spans))[:, None, None]
+        group[(selection.relevance[heads] == -torch.inf).cpu().numpy()] = groups  # on a card the host waits here
+        group = group.ravel().astype(np.min_scalar_type(groups))  # NumPy sorts short integers by counting
+        order = group.argsort(kind="stable")
+        sizes = np.bincount(group, minlength=groups + 1)[:groups]
+        begin = np.concatenate([[0], np.cumsum(sizes)])
+        of_query = np.arange(queries)[:, None] * all_heads + np.arange(heads.start, heads.stop)[:, None, None]
+        asking = np.broadcast_to(of_query, (count, queries, t)).ravel()[order]
 
+        pieces = -(-sizes // TILE)
+        tile_group = np.repeat(np.arange(groups), pieces)
+        piece = np.arange(len(tile_group)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        first = sizes[tile_group] * piece // pieces[tile_group]  # of the group's assignments
+        size = sizes[tile_group] * (piece + 1) // pieces[tile_group] - first
+        head, sentence = np.divmod(tile_group, len(spans))
+        kind = np.searchsorted(TILE_LENGTHS, spans.lengths[sentence])
+        tiles = np.lexsort((-size, kind))
+        first, size, head, sentence = (begin[tile_group] + first)[tiles], size[tiles], head[tiles], sentence[tiles]
+        length, kind = spans.lengths[sentence], kind[tiles]
 
-@dataclass(frozen=True)
-class _Tiles:
-    """Tiles in the order of computation: `size` queries of `group` from its query `first` on, and `length` words."""
+        batches: list[Batch] = []
+        row = tile = 0
+        for end in (np.flatnonzero(np.diff(kind, append=-1)) + 1).tolist():
+            while tile < end:
+                width = int(size[tile])
+                stop = min(end, tile + max(1, TILE_BATCH // (width * int(TILE_LENGTHS[kind[tile]]))))
+                stop = tile + int(np.searchsorted(-size[tile:stop], -width / TILE_SPREAD, side="right"))
+                longest, shortest = int(length[tile:stop].max()), int(length[tile:stop].min())
+                rows = slice(row, row + (stop - tile) * width)
+                batches.append(Batch(rows, slice(tile, stop), width, longest, shortest < longest))
+                row, tile = rows.stop, stop
 
-    group: np.ndarray
-    first: np.ndarray
-    size: np.ndarray
-    length: np.ndarray
-    batches: tuple[TileBatch, ...]
-
-
-def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
-    """Cut groups with `sizes` queries and `lengths` words into tiles, sorted by length and size, and batch these."""
-    pieces = -(-sizes // costs.TILE)
-    group = np.repeat(np.arange(len(sizes)), pieces)
-    piece = np.arange(len(group)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    first = sizes[group] * piece // pieces[group]
-    size = sizes[group] * (piece + 1) // pieces[group] - first
-    kind = _kinds(lengths[group], size)
-    order = np.lexsort((-size, kind))
-    group, first, size, kind = group[order], first[order], size[order], kind[order]
-    length = lengths[group]
-    batches: list[TileBatch] = []
-    row = tile = 0
-    for end in (np.flatnonzero(np.diff(kind, append=-1)) + 1).tolist():
-        while tile < end:
-            width, words = int(size[tile]), int(costs.TILE_LENGTHS[kind[tile]])
-            stop = min(end, tile + max(1, costs.TILE_BATCH // (width * words)))
-            work = np.cumsum(size[tile:stop]) * words
-            padding = np.arange(1, stop - tile + 1) * width * words - work
-            # In decoding most tiles hold one query
-            too_much = np.flatnonzero(padding > np.maximum(work, costs.TILE_BATCH_BEGIN))
-            stop = tile + int(too_much[0]) if len(too_much) else stop
-            longest, shortest = int(length[tile:stop].max()), int(length[tile:stop].min())
-            rows = slice(row, row + (stop - tile) * width)
-            batches.append(TileBatch(rows, slice(tile, stop), width, longest, shortest < longest))
-            row, tile = rows.stop, stop
-    return _Tiles(group, first, size, length, tuple(batches))
-
-
-def _kinds(length: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return a number for each tile; tiles with equal numbers may share a batch.
-
-    It is the index in `costs.TILE_LENGTHS` of the tile's length, or of one up to four times as long where there is
-    little work.
-    """
-    kind = np.searchsorted(costs.TILE_LENGTHS, length)
-    joined = np.arange(len(costs.TILE_LENGTHS))
-    work = shortest = 0
-    for at, more in enumerate(np.bincount(kind, length * size).tolist()[:-1]):
-        shortest = shortest if work else int(costs.TILE_LENGTHS[at])
-        work += more
-        if work < costs.TILE_BATCH_BEGIN and costs.TILE_LENGTHS[at + 1] <= 4 * shortest:
-            joined[at] = at + 1
-        else:
-            work = 0
-    for at in reversed(range(len(joined))):
-        joined[at] = joined[joined[at]]
-    return joined[kind]
-
-
-# Conditional attention computed sentence by sentence: each (head, sentence) gathers the queries that keep it.
-#
-# Each tile of the plan is a block of dense attention; the t partial results of a query are merged by their log-sum-
-# exp.
-# Work and memory are proportional to Tq·t, whatever the number of sentences: the O(n·t·m²) of table 1 in Trankova and
-# Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
+        widths = np.repeat([b.width for b in batches], [b.tiles.stop - b.tiles.start for b in batches]).astype(int)
+        within = np.arange(row) - np.repeat(np.cumsum(widths) - widths, widths)
+        real = within < np.repeat(size, widths)
+        position = np.repeat(first, widths) + np.where(real, within, 0)  # in `order`
+        slot = np.where(real, order[position], number)
+        row_of = np.full(number + 1, row)
+        row_of[slot] = np.arange(row)
+        key_row = spans.host[sentence] * all_heads + head + heads.start
+        arrays = [order, begin, asking, asking[position], slot, row_of[:-1].reshape(-1, t), key_row, length]
+        yield Plan(heads, *to_device(arrays, selection.sentences.device), batches)
 
 
 def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
     """Return attention to the words of the kept sentences, (Tq, h, d_v)."""
-    # Subtracting a constant leaves the softmax unchanged and keeps the log-sum-exp small, hence precise
+    # subtracting a constant leaves the softmax unchanged and keeps the log-sum-exp small, hence precise
     near = Selection(selection.sentences, subtract_largest(selection.relevance))
-    inputs = _Inputs(queries.words, keys.words, keys.values, queries.sentences, keys.sentences)
-    plans = list(plan_dispatch(near, keys.layout))
-    out: Tensor = _Dispatch.apply(*inputs, near, plans)  # type: ignore[no-untyped-call]
+    inputs = queries.words, keys.words, keys.values, queries.sentences, keys.sentences
+    plans = list(by_sentence(near, keys.layout.sentences))
+    out: Tensor = _BySentence.apply(*inputs, near, plans)  # type: ignore[no-untyped-call]
     return out
 
 
-class _Inputs(NamedTuple):
-    """The differentiable inputs, or the gradients of them."""
-
-    q: Tensor  # (Tq, h, d_k)
-    k: Tensor  # (Tk, h, d_k)
-    v: Tensor  # (Tk, h, d_v)
-    sentence_q: Tensor  # (Tq, h, d_k)
-    sentence_k: Tensor  # (Sk, h, d_k)
-
-
-class _Output(NamedTuple):
-    """The output (Tq, h, d_v) and the log-sum-exp of all scores of each query (h, Tq)."""
-
-    out: Tensor
-    lse: Tensor
-
-
-class _Dispatch(torch.autograd.Function):
-    """Autograd function that saves inputs and output of the forward pass; the backward pass recomputes the scores."""
+class _BySentence(torch.autograd.Function):
+    """Saves inputs and output only: the backward pass computes the scores again."""
 
     @staticmethod
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
-        selection: Selection, plans: list[DispatchPlan],
+        selection: Selection, plans: list[Plan],
     ) -> Tensor:  # fmt: skip
-        """Return the attention's output (Tq, h, d_v), computed plan by plan."""
-        x = _Inputs(q.contiguous(), k.contiguous(), v.contiguous(), sentence_q, sentence_k)
-        result = _Output(v.new_empty(*q.shape[:2], v.shape[-1]), q.new_empty(q.shape[1], len(q)))
+        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
+        (queries, heads), d_v = q.shape[:2], v.shape[-1]
+        flat_q, flat_k, flat_v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
+        out, lse = v.new_empty(queries, heads, d_v), q.new_empty(heads, queries)
         for plan in plans:
-            _forward(x, selection.relevance, plan, result)
-        ctx.save_for_backward(*x, *result)
+            rows = len(plan.slot)
+            partial = v.new_empty(rows + 1, d_v)
+            top, total = q.new_empty(rows + 1), q.new_ones(rows + 1)
+            partial[rows], top[rows] = 0, -torch.inf  # what an assignment that keeps nothing adds
+            for batch in plan.batches:
+                words = _word_rows(plan, batch, heads)
+                tile_q = _gather(flat_q, plan.query_row[batch.rows].view(-1, batch.width))
+                scores = _scores(tile_q, _gather(flat_k, words), plan, batch)  # (tiles, words, width)
+                largest = scores.amax(-2, keepdim=True)
+                weights = scores.sub_(largest).exp_()
+                top[batch.rows] = largest.flatten()
+                total[batch.rows] = weights.sum(-2).flatten()
+                torch.bmm(weights.mT, _gather(flat_v, words), out=partial[batch.rows].view(-1, batch.width, d_v))
+            # a sentence's relevance is the same for all its words, so it enters here
+            tops = _pick(top, plan.row) + selection.relevance[plan.heads].flatten(0, 1)  # (heads·Tq, t)
+            level = (tops + _pick(total, plan.row).log_()).logsumexp(-1)  # (heads·Tq,)
+            merge = (tops - level.unsqueeze(-1)).exp_().masked_fill_(tops == -torch.inf, 0)
+            merged = functional.embedding_bag(plan.row, partial, mode="sum", per_sample_weights=merge)
+            out[:, plan.heads] = merged.view(-1, queries, d_v).transpose(0, 1)
+            lse[plan.heads] = level.view(-1, queries)
+        ctx.save_for_backward(q, k, v, sentence_q, sentence_k, out, lse)
         ctx.selection, ctx.plans = selection, plans
-        return result.out
+        return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the five input tensors, from recomputed scores."""
-        *inputs, out, lse = ctx.saved_tensors
-        x, result, grad = _Inputs(*inputs), _Output(out, lse), grad.contiguous()
-        d = _Inputs(
-            torch.empty_like(x.q),
-            torch.zeros_like(x.k),
-            torch.zeros_like(x.v),
-            torch.empty_like(x.q),
-            torch.empty_like(x.sentence_k),
-        )
+        """With P = exp(score + relevance − lse): dV = Pᵀ dO, dS = P (dO·V − dO·O), d relevance = Σ dS of a sentence."""
+        q, k, v, sentence_q, sentence_k, out, lse = ctx.saved_tensors
+        selection, grad = ctx.selection, grad.contiguous()
+        (queries, heads, d_k), t = q.shape, selection.sentences.shape[-1]
+        dq, dk, dv, d_sentence_q = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v), torch.empty_like(q)
+        d_sentence_k = torch.empty_like(sentence_k)
+        flat_q, flat_k, flat_v, flat_grad = (x.flatten(0, 1) for x in (q, k, v, grad))
+        flat_dk, flat_dv = dk.flatten(0, 1), dv.flatten(0, 1)
         with torch.autocast(grad.device.type, enabled=False):
             for plan in ctx.plans:
-                d_relevance = _backward(x, ctx.selection.relevance, plan, result, grad, d)
-                _relevance_backward(x, ctx.selection, plan, d_relevance, d)
-        return (*d, None, None)
+                rows = len(plan.slot)
+                offset = (lse[plan.heads].unsqueeze(-1) - selection.relevance[plan.heads]).flatten()
+                offset = _pick(functional.pad(offset, (0, 1), value=torch.inf), plan.slot)  # P = 0 in what fills
+                delta = (grad[:, plan.heads] * out[:, plan.heads]).sum(-1).T.unsqueeze(-1)  # (heads, Tq, 1)
+                delta = _pick(functional.pad(delta.expand(-1, -1, t).flatten(), (0, 1)), plan.slot)
+                partial, d_relevance = q.new_empty(rows + 1, d_k), q.new_empty(rows + 1)
+                partial[rows], d_relevance[rows] = 0, 0
+                for batch in plan.batches:
+                    tiles = (-1, 1, batch.width)
+                    words, asking = _word_rows(plan, batch, heads), plan.query_row[batch.rows].view(-1, batch.width)
+                    tile_q, tile_grad = _gather(flat_q, asking), _gather(flat_grad, asking)
+                    tile_k = _gather(flat_k, words)
+                    weights = _scores(tile_q, tile_k, plan, batch).sub_(offset[batch.rows].view(tiles)).exp_()
+                    flat_dv.index_add_(0, words.flatten(), (weights @ tile_grad).flatten(0, 1))
+                    d_scores = _gather(flat_v, words) @ tile_grad.mT
+                    d_scores.sub_(delta[batch.rows].view(tiles)).mul_(weights)
+                    d_relevance[batch.rows] = d_scores.sum(-2).flatten()
+                    d_scores.mul_(1 / math.sqrt(d_k))
+                    flat_dk.index_add_(0, words.flatten(), (d_scores @ tile_q).flatten(0, 1))
+                    torch.bmm(d_scores.mT, tile_k, out=partial[batch.rows].view(-1, batch.width, d_k))
+                merged = functional.embedding_bag(plan.row, partial, mode="sum")
+                dq[:, plan.heads] = merged.view(-1, queries, d_k).transpose(0, 1)
+
+                # through relevance = sentence_q·sentence_k/√d_k; a constant added to all scores has no effect
+                alone = (plan.row < rows).sum(-1, keepdim=True) < 2
+                d_relevance = _pick(d_relevance, plan.row).masked_fill_(alone, 0) / math.sqrt(d_k)  # (heads·Tq, t)
+                head = torch.arange(heads, device=q.device)[plan.heads].view(-1, 1, 1)
+                kept = (selection.sentences[plan.heads] * heads + head).flatten(0, 1)
+                of_query = _weighted_sums(kept, sentence_k, d_relevance)
+                d_sentence_q[:, plan.heads] = of_query.view(-1, queries, d_k).transpose(0, 1)
+                by_group = _pick(d_relevance.flatten(), plan.order)
+                of_sentence = _weighted_sums(plan.asking, sentence_q, by_group, plan.begin)[:-1]  # without the last
+                d_sentence_k[:, plan.heads] = of_sentence.view(-1, len(sentence_k), d_k).transpose(0, 1)
+        return dq, dk, dv, d_sentence_q, d_sentence_k, None, None
 
 
-def _forward(x: _Inputs, relevance: Tensor, plan: DispatchPlan, result: _Output) -> None:
-    """Write the output and the log-sum-exp of the plan's heads into `result`."""
-    flat_q, flat_k, flat_v = x.q.flatten(0, 1), x.k.flatten(0, 1), x.v.flatten(0, 1)
-    (queries, heads), d_v, rows = x.q.shape[:2], x.v.shape[-1], len(plan.slot)
-    partial = x.v.new_empty(rows + 1, d_v)
-    top, total = x.q.new_empty(rows + 1), x.q.new_ones(rows + 1)
-    partial[rows], top[rows] = 0, -torch.inf  # the contribution of an assignment that keeps nothing
-    for batch in plan.batches:
-        words = _word_rows(plan, batch, heads)
-        tile_q = _gather(flat_q, plan.query_row[batch.rows].view(-1, batch.width))
-        scores = _scores(tile_q, _gather(flat_k, words), plan, batch)
-        best = scores.amax(-2, keepdim=True)
-        weights = scores.sub_(best).exp_()
-        top[batch.rows] = best.flatten()
-        total[batch.rows] = weights.sum(-2).flatten()
-        torch.bmm(weights.mT, _gather(flat_v, words), out=partial[batch.rows].view(-1, batch.width, d_v))
-    # A sentence's relevance is the same for all its words, so it enters here.
-    tops = _pick(top, plan.row) + relevance[plan.heads].flatten(0, 1)
-    every = (tops + _pick(total, plan.row).log_()).logsumexp(-1)  # (heads·Tq,)
-    merge = (tops - every.unsqueeze(-1)).exp_().masked_fill_(tops == -torch.inf, 0)
-    merged = functional.embedding_bag(plan.row, partial, mode="sum", per_sample_weights=merge)
-    result.out[:, plan.heads] = merged.view(-1, queries, d_v).transpose(0, 1)
-    result.lse[plan.heads] = every.view(-1, queries)
+def _weighted_sums(rows: Tensor, table: Tensor, weights: Tensor, begin: Tensor | None = None) -> Tensor:
+    table = table.reshape(-1, table.shape[-1])
+    return functional.embedding_bag(rows, table, begin, mode="sum", per_sample_weights=weights)
 
 
-def _backward(x: _Inputs, relevance: Tensor, plan: DispatchPlan, result: _Output, grad: Tensor, d: _Inputs) -> Tensor:
-    """Write the plan's heads into d.q, add to d.k and d.v, and return the gradient of the relevances (heads·Tq, t).
-
-    With P = exp(score + relevance - lse): dV = Pᵀ dO, dS = P (dO·V - dO·O), d relevance = Σ dS over the sentence.
-    """
-    flat_q, flat_k, flat_v, flat_grad = (tensor.flatten(0, 1) for tensor in (x.q, x.k, x.v, grad))
-    flat_dk, flat_dv = d.k.flatten(0, 1), d.v.flatten(0, 1)
-    (queries, heads, d_k), rows = x.q.shape, len(plan.slot)
-    offset = (result.lse[plan.heads].unsqueeze(-1) - relevance[plan.heads]).flatten()
-    offset = _pick(functional.pad(offset, (0, 1), value=torch.inf), plan.slot)  # P = 0 in rows that fill a tile
-    delta = (grad[:, plan.heads] * result.out[:, plan.heads]).sum(-1).T.unsqueeze(-1)
-    delta = delta.expand(-1, -1, relevance.shape[-1]).flatten()
-    delta = _pick(functional.pad(delta, (0, 1)), plan.slot)
-    partial, d_relevance = x.q.new_empty(rows + 1, d_k), x.q.new_empty(rows + 1)
-    partial[rows], d_relevance[rows] = 0, 0
-    for batch in plan.batches:
-        at, row = batch.rows, (-1, 1, batch.width)
-        words, queries_at = _word_rows(plan, batch, heads), plan.query_row[at].view(-1, batch.width)
-        tile_q, tile_grad = _gather(flat_q, queries_at), _gather(flat_grad, queries_at)
-        tile_k = _gather(flat_k, words)
-        weights = _scores(tile_q, tile_k, plan, batch).sub_(offset[at].view(row)).exp_()
-        flat_dv.index_add_(0, words.flatten(), (weights @ tile_grad).flatten(0, 1))
-        d_scores = (_gather(flat_v, words) @ tile_grad.mT).sub_(delta[at].view(row)).mul_(weights)
-        d_relevance[at] = d_scores.sum(-2).flatten()
-        d_scores.mul_(1 / math.sqrt(d_k))
-        flat_dk.index_add_(0, words.flatten(), (d_scores @ tile_q).flatten(0, 1))
-        torch.bmm(d_scores.mT, tile_k, out=partial[at].view(-1, batch.width, d_k))
-    merged = functional.embedding_bag(plan.row, partial, mode="sum")
-    d.q[:, plan.heads] = merged.view(-1, queries, d_k).transpose(0, 1)
-    alone = (plan.row < rows).sum(-1, keepdim=True) < 2  # adding a constant to all scores of a query has no effect
-    return _pick(d_relevance, plan.row).masked_fill_(alone, 0)
-
-
-def _relevance_backward(x: _Inputs, selection: Selection, plan: DispatchPlan, d_relevance: Tensor, d: _Inputs) -> None:
-    """Write the plan's heads into d.sentence_q and d.sentence_k: the gradients through sentence_q·sentence_k/√d_k."""
-    (queries, heads, d_k), sentences = x.sentence_q.shape, len(x.sentence_k)
-    d_relevance = d_relevance / math.sqrt(d_k)
-    head = torch.arange(heads, device=x.q.device)[plan.heads].view(-1, 1, 1)
-    kept = (selection.sentences[plan.heads] * heads + head).flatten(0, 1)
-    of_query = functional.embedding_bag(kept, x.sentence_k.reshape(-1, d_k), mode="sum", per_sample_weights=d_relevance)
-    d.sentence_q[:, plan.heads] = of_query.view(-1, queries, d_k).transpose(0, 1)
-    rows = query_rows(queries, d_relevance.shape[-1], plan.heads, heads, x.q.device)
-    of_sentence = functional.embedding_bag(
-        _pick(rows, plan.assignments.order),
-        x.sentence_q.reshape(-1, d_k),
-        plan.assignments.begin,
-        mode="sum",
-        per_sample_weights=_pick(d_relevance.flatten(), plan.assignments.order),
-    )
-    of_sentence = of_sentence[: len(d_relevance) // queries * sentences]  # the rest keeps nothing
-    d.sentence_k[:, plan.heads] = of_sentence.view(-1, sentences, d_k).transpose(0, 1)
-
-
-def _word_rows(plan: DispatchPlan, batch: TileBatch, heads: int) -> Tensor:
+def _word_rows(plan: Plan, batch: Batch, heads: int) -> Tensor:
     """Return the rows of each tile's words in a (Tk·h, d) table, (tiles, M); short sentences repeat their last word."""
     word = torch.arange(batch.longest, device=plan.key_row.device)
     if batch.ragged:
@@ -407,16 +242,15 @@ def _word_rows(plan: DispatchPlan, batch: TileBatch, heads: int) -> Tensor:
 
 
 def _gather(table: Tensor, rows: Tensor) -> Tensor:
-    """Return rows (tiles, n) of a table (N, d) as (tiles, n, d). `index_select` is many times faster than indexing."""
+    """Rows (tiles, n) of a table (N, d) → (tiles, n, d). `index_select` is many times faster than indexing."""
     return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[-1])
 
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:
-    """Return values[index] for a vector `values`."""
     return values.index_select(0, index.flatten()).view(index.shape)
 
 
-def _scores(tile_q: Tensor, tile_k: Tensor, plan: DispatchPlan, batch: TileBatch) -> Tensor:
+def _scores(tile_q: Tensor, tile_k: Tensor, plan: Plan, batch: Batch) -> Tensor:
     """Return the scores k·q/√d_k of a batch of tiles, (tiles, M, width); -inf beyond a sentence's end.
 
     Queries are the last dimension, so that operations along a sentence's words are plain vector arithmetic.

@@ -10,11 +10,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from docnmt.functional import packed as costs
 from docnmt.functional.packed import bucket_plan
 from docnmt.layout import Spans
 
-# Blocks of queries and the windows of keys around them, for `linear_kernel`.
+#: Queries × keys up to which the quadratic form is faster: with relative positions, masked without, and neither.
+LINEAR_RELATIVE, LINEAR_CAUSAL, LINEAR_PLAIN = 230 * 230, 270 * 270, 72 * 72
+#: Elements that all operations process before the next are read: 0.25 MB in float32, which stay in a CPU's cache.
+LINEAR_PIECE = 1 << 16
+#: Queries of a block, and blocks, of all heads together, that are handled at once.
+LINEAR_BLOCK, LINEAR_SEGMENT = 64, 64
+#: Values between two sums that a `LinearMemory` keeps: a query reads up to twice as many beside its horizon.
+LINEAR_SUMS = 8
+
+# Blocks of queries and the windows of keys around them.
 
 
 class Geometry(NamedTuple):
@@ -127,8 +135,8 @@ def windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor 
         (N, Lq, e)
     """
     horizon = 0 if rel is None else rel.shape[1] // 2
-    segment = max(1, costs.LINEAR_SEGMENT // max(1, len(q)))
-    geometry = Geometry(costs.LINEAR_BLOCK, horizon, causal, k is None, -(-q.shape[1] // costs.LINEAR_BLOCK), segment)
+    segment = max(1, LINEAR_SEGMENT // max(1, len(q)))
+    geometry = Geometry(LINEAR_BLOCK, horizon, causal, k is None, -(-q.shape[1] // LINEAR_BLOCK), segment)
     far = far_sums(values, geometry) if geometry.sums else None
     output: Tensor = _Windowed.apply(q, k, values, rel, far, geometry)  # type: ignore[no-untyped-call]
     return output
@@ -459,7 +467,7 @@ class _Normalise(torch.autograd.Function):
 
 def _rows(x: Tensor, width: int) -> int:
     """Rows handled at once: on a CPU as many as stay in its cache, or each operation would read main memory anew."""
-    return max(1, costs.LINEAR_PIECE // width) if x.device.type == "cpu" else max(1, x.numel())
+    return max(1, LINEAR_PIECE // width) if x.device.type == "cpu" else max(1, x.numel())
 
 
 def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -488,7 +496,7 @@ def _rows_per_head(rel: Tensor, q: Tensor) -> Tensor:
 def _mix(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, causal: bool, backend: Backend) -> Tensor:
     """Σ_j s_ij values_j of features q (N, Lq, d), k (N, Lk, d) or None, rel (N, 2r+1, d) or None."""
     pairs = q.shape[1] * values.shape[1]
-    short = costs.LINEAR_RELATIVE if rel is not None else costs.LINEAR_CAUSAL if causal else costs.LINEAR_PLAIN
+    short = LINEAR_RELATIVE if rel is not None else LINEAR_CAUSAL if causal else LINEAR_PLAIN
     if backend == "quadratic" or len(q) == 0 or pairs == 0 or (backend == "auto" and pairs <= short):
         return torch.bmm(_scores(q, k, values.shape[1], rel, causal), values)
     if causal:
@@ -652,7 +660,7 @@ class LinearMemory:
             return weights * self.after[block][:, :, None]
         begin, end = self.spans.offsets[span], self.spans.offsets[span + 1]
         length = end - begin
-        width = costs.LINEAR_SUMS
+        width = LINEAR_SUMS
         low = (position - horizon + 1).clamp_min(0).minimum(length) // width  # values before this block: row 0
         high = ((position + horizon).minimum(length) + width - 1) // width  # from this one on: row 2r
         place = low[:, None] * width + torch.arange(2 * (horizon + width) - 3, device=span.device)  # (R, W)
@@ -671,7 +679,7 @@ def _sums_outside(values: Tensor, spans: Spans, horizon: int | None) -> tuple[Te
     starts, lengths = spans.offsets[:-1], spans.offsets.diff()
     if horizon is None:
         return torch.zeros_like(starts), values[:0].clone(), values[:0].clone()
-    block = costs.LINEAR_SUMS if horizon else max(1, spans.max_length)
+    block = LINEAR_SUMS if horizon else max(1, spans.max_length)
     counts = lengths // block + 2  # the last one is empty
     first = counts.cumsum(0) - counts
     span = spans.span_of_token

@@ -1,5 +1,8 @@
-"""Softmax attention inside the spans of a packed row, and source2token.
-Rows have no padding; on a CPU spans of like length are gathered into buckets.
+"""Softmax attention inside the spans of a packed row: every block that reads a sentence, a window or a document.
+
+q, k, v (T, h, d) → spans of like length, padded to one *bucket* (n, h, L, d) → `bmm + softmax + bmm` → (T, h, d).
+Long spans are computed alone and keep no (query × key) tensor; half types on a CUDA card go to kernels that need no
+padding. And source2token, one query a sentence (Trankova and Rykunov, equations 1 and 2).
 """
 
 from __future__ import annotations
@@ -14,111 +17,18 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from docnmt.functional.kernels import takes_short
 from docnmt.layout import BoundedSpans, Spans
 from docnmt.runtime.device import to_device
 
-# The cost model: every tuning constant by which equally exact ways to compute the papers' equations are chosen.
-#
-# None of them says what is computed: another value takes other time or memory, and moves last bits. Where a line gives
-# two ratios, they are the processor time with half and with double the value to the time with it, on one thread of a
-# shared Xeon (medians of 5 in turns; two runs differed by up to 0.2, so only larger differences say anything):
-#
-#     OMP_NUM_THREADS=1 python tools/bench/costs.py
-#
-# `CARD_…` and `FLASH_…` are read on GPUs only. Their speed was not compared with other values; docs/results/scale.md
-# has
-# what was measured on one. Values that bound memory have their bytes instead. What changes the sentences that are kept
-# is
-# no cost and stands where it is used (`select_blocks`, `sentence_blocks`).
-
-
-# --- Conditional attention: all scores of padded documents, or a dispatch by sentence (`select_and_attend`)
-
-#: Words of a document up to which all scores are computed faster than some are chosen. 0.99, 1.00 at 160 words.
-PADDED_WORDS = 128
-#: Pairs of a query and a word up to which planning a dispatch takes longer than all scores. 0.96, 0.99 at 9,216 pairs.
-PADDED_FEW = 1 << 13
-#: Pairs of a query and a word that are held in memory at once, at most: 64 MB a head and tensor in float32.
-PADDED_MOST = 1 << 24
-#: Cost of a (query, kept sentence) pair in a dispatch, in scores of padded documents. 1.02, 1.03 at 360 words.
-DISPATCH_QUERY = 22.0
-#: Cost of a (query, word of a kept sentence) pair there, likewise. 0.99, 0.97 at 600 words.
-DISPATCH_WORD = 1.7
-#: Longest document of a padded group over its shortest, at most, ones of up to `PADDED_SHORT` words aside.
-PADDED_SPREAD = 1.5
-PADDED_SHORT = 48
-
-# --- Tiles of a dispatch (`dispatch_plan`); measured on 3,200 words in 128 sentences
-
-#: Queries of a tile, at most. 1.13, 1.07.
-TILE = 128
-#: Word scores computed at a time: 0.5 MB in float32, which stay in the cache. 1.19, 1.03.
-TILE_BATCH = 1 << 17
-#: Word scores whose computation takes as long as beginning a batch. 0.99, 1.02.
-TILE_BATCH_BEGIN = 1 << 13
-#: Assignments planned at a time; their partial results take 16 MB at width 64. 0.99, 1.01 on 12,800 words.
-TILE_ASSIGNMENTS = 1 << 16
-#: Words to which sentences of a batch are padded: at most a quarter of it is padding.
-TILE_LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *2 ** np.arange(8, 63)])
-#: Queries of a sequence of flash attention, at most (`varlen_plan`).
-FLASH_TILE = 512
-
-# --- Selection of sentences; measured for 1,024 words
-
-#: Relevances of all sentences held at a time on a CPU: 4 MB in float32, in its caches. 1.16, 1.04 among 1,024.
-SELECT_CHUNK = 1 << 20
-#: Relevances, dots or products held at a time on a GPU: 128 MB in float32.
-CARD_CHUNK = 1 << 25
-#: Queries side by side, at least: fewer heads at a time rather than shorter rows. 1.02, 1.04 among 1,024.
-SELECT_ROWS = 480
-#: Relevances up to which documents are taken together, other documents' sentences included. 0.90, 1.05 in 64 documents.
-SELECT_JOINT = 1 << 18
-#: Products of single features at a time on a CPU: their indices stay in the cache. 1.00, 1.08 among 4,096.
-BLOCK_PRODUCTS = 1 << 16
-#: Nodes of a tree's level above which single keys are gathered. 1.02, 1.01 among 512.
-TREE_WIDE = 128
-#: Relevances of a tree's upper levels held at a time on a CPU: 16 MB in float32. 1.19, 0.99 among 1,024.
-TREE_CHUNK = 1 << 22
-#: Floats of gathered keys at a time on a CPU: 1 MB, in its cache. 1.03, 0.95 among 1,024.
-TREE_DOTS = 1 << 18
-
-# --- Softmax attention between spans (`packed`, `buckets`)
-
-#: Queries × keys of a span from which a CPU computes it without keeping the scores. 0.99, 0.32 in spans of 128 words:
-#: with double the value they are kept, which was three times as fast there, and 1.6 times at 400 words.
-SPAN_FUSED = 128 * 128
-#: Queries × keys above which a span is computed alone and keeps no scores, 1 MB a head in float32. 1.01, 1.03 at 512
-#: words.
-SPAN_LONG = 512 * 512
-#: Queries × keys that a block of queries of a long span holds: 4 MB a head in float32. 1.03, 1.01 at 2,048 words.
+#: Queries × keys above which a span is computed alone and keeps no scores, 0.25 MB a head in float32.
+SPAN_LONG = 256 * 256
+#: Queries × keys that a block of queries of a long span with distance scores holds: 4 MB a head in float32.
 SPAN_BLOCK = 1 << 20
 
-# --- Linear attention (`linear`, `linear_kernel`, `linear_state`) and the pointer (`copy_scores`)
-
-#: Queries × keys up to which the quadratic form is taken: with relative positions. 1.07, 1.09 at 230 words.
-LINEAR_RELATIVE = 230 * 230
-#: Masked without them. 1.26, 1.04 at 270 words.
-LINEAR_CAUSAL = 270 * 270
-#: Where the linear form is two products. 0.96, 1.07 at 72 words.
-LINEAR_PLAIN = 72 * 72
-#: Elements that all operations process before the next are read: 0.25 MB in float32, which stay in a CPU's cache. 0.99,
-#: 1.00 at 2,048 words.
-LINEAR_PIECE = 1 << 16
-#: Queries of a block. 1.06, 1.11 at 2,048 words.
-LINEAR_BLOCK = 64
-#: Blocks, of all heads together, that are handled at once. 1.03, 0.97 at 2,048 words.
-LINEAR_SEGMENT = 64
-#: Values between two sums that a `LinearMemory` keeps: a query reads up to twice as many beside its horizon.
-LINEAR_SUMS = 8
-#: Queries that the pointer compares at a time, at least.
-COPY_QUERIES = 256
-
-
-# Packed spans in buckets of similar length, padded so that batched products can compute them.
+# Buckets: packed spans, padded so that batched products can compute them.
 
 
 @dataclass(frozen=True)
@@ -129,7 +39,7 @@ class Bucket:
     q_length: int
     k_length: int
     mask: Tensor | None  # (n or 1, 1, Lq or 1, Lk), 0 or -inf
-    long: bool
+    long: bool  # one span, without padding
 
 
 @dataclass(frozen=True)
@@ -179,14 +89,21 @@ def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Buck
     shapes, masks = [], []
     for members in np.split(order, borders) if len(order) else []:
         q_length, k_length = int(q_padded[members[0]]), int(k_padded[members[0]])
-        is_long = bool(long[members[0]])
-        masks.append(None if is_long else _mask(q_length, k_length, k_lengths[members], causal))
-        shapes.append((len(members), q_length, k_length, is_long))
+        shapes.append((len(members), q_length, k_length, bool(long[members[0]])))
+        if long[members[0]]:
+            masks.append(None)
+            continue
+        hidden = (np.arange(k_length) >= k_lengths[members, None])[:, None, None]  # (n, 1, 1, Lk)
+        if causal:
+            future = np.arange(k_length) > np.arange(q_length)[:, None]
+            # the future of every query already covers the padding when no query is beyond the keys
+            hidden = future[None, None] if q_length <= k_lengths[members].min() else hidden | future
+        masks.append(np.where(hidden, -np.inf, 0).astype(np.float32) if hidden.any() else None)
     q_rows, filled = _padded_rows(q_spans, order, q_padded, heads)
     output_rows = np.zeros(q_spans.num_tokens * heads, dtype=np.int64)
     output_rows[q_rows[filled]] = 1 + np.flatnonzero(filled)
     k_rows, _ = _padded_rows(k_spans, order, k_padded, heads)
-    arrays: list[np.ndarray | Tensor] = [q_rows, k_rows, output_rows, *(mask for mask in masks if mask is not None)]
+    arrays = [q_rows, k_rows, output_rows, *(mask for mask in masks if mask is not None)]
     arrived = iter(to_device(arrays, q_spans.offsets.device))
     rows = next(arrived), next(arrived), next(arrived)
     buckets = [
@@ -212,17 +129,6 @@ def _padded_rows(spans: Spans, order: np.ndarray, padded: np.ndarray, heads: int
     return np.repeat(first, widths) + np.minimum(place, last) * heads, place <= last
 
 
-def _mask(q_length: int, k_length: int, k_lengths: np.ndarray, causal: bool) -> Tensor | None:
-    """Return a mask (n or 1, 1, Lq or 1, Lk): -inf at padding and, when causal, later keys; None if all are visible."""
-    place = np.arange(k_length)
-    hidden = (place >= k_lengths[:, None])[:, None, None]
-    if causal:
-        future = place > np.arange(q_length)[:, None]
-        # the future of every query already covers the padding when no query is beyond the keys
-        hidden = future[None, None] if q_length <= k_lengths.min() else hidden | future
-    return torch.zeros(hidden.shape).masked_fill_(torch.from_numpy(hidden), float("-inf")) if hidden.any() else None
-
-
 # Attention in half types on a CUDA card, by variable-length flash attention.
 #
 # The forward and backward kernels are passed as `Calls`: PyTorch's own on a card; in tests, a float64 implementation.
@@ -238,7 +144,7 @@ class Sequences(NamedTuple):
 
 
 class VarlenOutput(NamedTuple):
-    """The result of a forward call: the output (rows, h, d) and the scores' log-sum-exp (h, rows), float32 at least."""
+    """The output (rows, h, d) of a forward call, and the scores' log-sum-exp (h, rows), float32 at least."""
 
     out: Tensor
     lse: Tensor
@@ -286,10 +192,7 @@ def takes_varlen(q: Tensor, k: Tensor, v: Tensor) -> bool:
 
 @lru_cache
 def _has_flash(device: torch.device) -> bool:
-    """Return True if this PyTorch and this card have flash attention with a log-sum-exp of shape (h, rows).
-
-    Earlier versions of PyTorch returned (sequences, h, longest), and other names for the results.
-    """
+    """Whether card and PyTorch have flash attention whose log-sum-exp is (h, rows), as earlier versions' is not."""
     names = [result.name for result in torch.ops.aten._flash_attention_forward.default._schema.returns]
     known = "rng_state" in names and torch.version.cuda is not None
     return known and torch.cuda.get_device_capability(device) >= (8, 0)
@@ -308,15 +211,10 @@ def varlen_packed_attention(
     Returns:
         (Tq, h, d).
     """
-    longest = max(1, q_spans.max_length), max(1, k_spans.max_length)
-    sequences = Sequences(_short_offsets(q_spans), _short_offsets(k_spans), *longest)
+    short_offsets = (spans.derive(varlen_packed_attention, spans.offsets.int) for spans in (q_spans, k_spans))
+    sequences = Sequences(*short_offsets, max(1, q_spans.max_length), max(1, k_spans.max_length))
     out: Tensor = _Packed.apply(q, k, v, sequences, causal, calls)  # type: ignore[no-untyped-call]
     return out
-
-
-def _short_offsets(spans: Spans) -> Tensor:
-    """Return the offsets in int32, as flash attention expects them; they are cached for all layers."""
-    return spans.derive(_short_offsets, spans.offsets.int)
 
 
 class _Packed(torch.autograd.Function):
@@ -324,7 +222,6 @@ class _Packed(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, sequences: Sequences, causal: bool, calls: Calls
     ) -> Tensor:
-        """The output (Tq, h, d)."""
         read = calls.forward(q, k, v, sequences, causal)
         ctx.save_for_backward(q, k, v, *read)
         ctx.sequences, ctx.causal, ctx.calls = sequences, causal, calls
@@ -333,20 +230,12 @@ class _Packed(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of q, k and v."""
         q, k, v, *read = ctx.saved_tensors
         gradients = ctx.calls.backward(grad.contiguous(), q, k, v, VarlenOutput(*read), ctx.sequences, ctx.causal)
         return (*gradients, None, None, None)
 
 
-# Softmax attention between the spans of packed rows: every block that reads a sentence, a window or a document.
-#
-# Spans of similar length form a *bucket* and are padded there only, to a length that follows from the span's own. A
-# bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU, or without distance scores, from
-# `costs.SPAN_FUSED` on, one `scaled_dot_product_attention`. Long spans are computed alone, without padding, and keep
-# no
-# (query × key) tensor: `scaled_dot_product_attention`, or block after block with distance scores. Half types on a CUDA
-# card go to flash attention as they are, unless there are distance scores.
+# Attention inside spans.
 
 
 def packed_attention(
@@ -392,16 +281,12 @@ def packed_attention(
         near = [distance_scores[:, None].expand(1, -1, bucket.q_length, -1) for bucket in plan.buckets]
     outputs = []
     for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, near, strict=True):
-        fused = bucket.long or (q.device.type == "cpu" and bucket.q_length * bucket.k_length >= SPAN_FUSED)
-        if ns is None and fused:
-            hidden = None if bucket.mask is None else bucket.mask.to(qs.dtype)  # a long span has none
-            future = causal and bucket.long
-            read = F.scaled_dot_product_attention(qs, ks, vs, attn_mask=hidden, is_causal=future, scale=1.0)
-        elif ns is not None and bucket.long:
-            read = _attend_long(qs, ks, vs, ns, causal)
+        if not bucket.long:
+            outputs.append(_attend(qs, ks, vs, ns, bucket.mask))
+        elif ns is None:
+            outputs.append(F.scaled_dot_product_attention(qs, ks, vs, is_causal=causal, scale=1.0))
         else:
-            read = _attend(qs, ks, vs, ns, bucket.mask)
-        outputs.append(read)
+            outputs.append(_attend_long(qs, ks, vs, ns, causal))
     return plan.unpad(outputs, v)
 
 
@@ -456,9 +341,7 @@ def _check(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, near
         )
 
 
-# Source2token self-attention: one vector a sentence.
-#
-# Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 1 and 2.
+# Source2token: one vector a sentence (equations 1 and 2).
 
 
 def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: Tensor) -> Tensor:
@@ -510,7 +393,7 @@ def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
     weights = spans_softmax(scores.to(precise), spans).T.reshape(-1)  # (h·T,)
     token = torch.arange(tokens, device=words.device)
     begin = spans.offsets[:-1] + torch.arange(heads, device=words.device)[:, None] * tokens  # (h, S)
-    means = functional.embedding_bag(
+    means = F.embedding_bag(
         token.repeat(heads), words.to(precise), begin.flatten(), mode="sum", per_sample_weights=weights
     )
     return means.view(heads, len(spans), words.shape[1]).to(words.dtype)

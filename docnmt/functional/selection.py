@@ -1,4 +1,9 @@
-"""Which sentences a query keeps: policies, relevance, the t largest of its document."""
+"""Which sentences a query keeps: `Queries` and `Keys` → `top_sentences`, `find_sentences` or `descend` → `Selection`.
+
+Flat selection compares a query with all sentences of its document, through blocks with some of them; over a tree it
+descends (`tree`). Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 3 and 4 and
+section 3.3.2.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,64 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional import packed as costs
 from docnmt.functional.kernels import takes_choice
 from docnmt.functional.tree import TreeIndex, best_children, cumulative_keys, on_device, ranked_children
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import to_device
 
-# The sentences of long documents in blocks of neighbours, so that blocks can be compared before sentences are.
+#: Relevances of all sentences held at a time on a CPU: 4 MB in float32, in its caches.
+SELECT_CHUNK = 1 << 20
+#: Relevances, dots or products held at a time on a GPU: 128 MB in float32.
+CARD_CHUNK = 1 << 25
+#: Relevances up to which trees are descended together, other documents' sentences included.
+SELECT_JOINT = 1 << 18
+#: Products of single features at a time on a CPU: their indices stay in the cache.
+BLOCK_PRODUCTS = 1 << 16
+#: Nodes of a tree's level above which single keys are gathered.
+TREE_WIDE = 128
+#: Relevances of a tree's upper levels held at a time on a CPU: 16 MB in float32.
+TREE_CHUNK = 1 << 22
+#: Floats of gathered keys at a time on a CPU: 1 MB, in its cache.
+TREE_DOTS = 1 << 18
 
+# KeepTopT: the equation. Selection itself keeps no masked scores.
+
+
+def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
+    """Keeps the t largest scores of each row and sets the others to -inf (equation 4); differentiable in `scores`.
+
+    Ties keep the lowest index, so that exactly min(t, selectable) scores stay.
+
+    Args:
+        scores: (..., n).
+        t: how many stay.
+        mask: (..., n) bool, False = not selectable.
+
+    Returns:
+        (..., n).
+
+    Raises:
+        ValueError: t is below 1, or the mask is not a bool tensor that fits the scores.
+    """
+    check_t(t)
+    if mask is not None:
+        broadcast = zip(mask.shape[::-1], scores.shape[::-1], strict=False)
+        if mask.dtype != torch.bool or mask.dim() > scores.dim() or any(m not in (1, n) for m, n in broadcast):
+            raise ValueError(
+                f"mask: expected bool of shape {tuple(scores.shape)}, got {mask.dtype} of shape {tuple(mask.shape)}"
+            )
+    selectable = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+    order = selectable.detach().argsort(dim=-1, descending=True, stable=True)
+    return selectable.scatter(-1, order[..., t:], -torch.inf)
+
+
+def check_t(t: int, name: str = "t") -> None:
+    """Raise ValueError where fewer than one score would stay."""
+    if t < 1:
+        raise ValueError(f"{name}: must be at least 1, got {t}")
+
+
+# The sentences of long documents in blocks of neighbours, so that blocks can be compared before sentences are.
 
 _FIRST = 16  # a document of 16·m² sentences has blocks of m: comparing a block costs less than comparing its members
 
@@ -92,134 +147,7 @@ def _make_blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor
     return coarse.moved(arrived[0], arrived[1]), first, last, beyond, not hidden.any()
 
 
-# KeepTopT, and `take_top_t`, the routine behind it that flat selection uses, too.
-
-
-def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
-    """Keeps the t largest scores of each row and sets the others to -inf.
-
-    Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equation 4. Ties keep the lowest
-    index, so that exactly min(t, selectable) scores stay. Differentiable in `scores`.
-
-    Args:
-        scores: (..., n).
-        t: how many stay.
-        mask: (..., n) bool, False = not selectable.
-
-    Returns:
-        (..., n).
-
-    Raises:
-        ValueError: t is below 1, or the mask is not a bool tensor that fits the scores.
-    """
-    check_t(t)
-    if mask is not None and (mask.dtype != torch.bool or not _fits(mask, scores)):
-        raise ValueError(
-            f"mask: expected bool of shape {tuple(scores.shape)}, got {mask.dtype} of shape {tuple(mask.shape)}"
-        )
-    selectable = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
-    if scores.numel() == 0:
-        return selectable
-    n = scores.shape[-1]
-    columns = selectable.detach().reshape(-1, n).T  # (n, rows): `take_top_t` works on columns
-    columns = columns.double() if columns.dtype == torch.float64 else columns.float()
-    if torch.isposinf(columns).any():  # infinities must be comparable by subtraction: ranks will do
-        columns = torch.where(
-            columns == -torch.inf, -torch.inf, columns.unique(return_inverse=True)[1].to(columns.dtype)
-        )
-    columns = functional.pad(columns, (0, 0, 0, padding(n)), value=-torch.inf)
-    values, indices = take_top_t(columns, min(t, n))
-    kept = kept_mask(values, indices, columns)[:n].T.reshape(scores.shape)
-    return selectable.masked_fill(~kept, -torch.inf)
-
-
-def kept_mask(values: Tensor, indices: Tensor, like: Tensor) -> Tensor:
-    """Bool tensor in the shape of `like`, True at the indices along the last axis but one whose value is not -inf."""
-    return torch.zeros_like(like).scatter_add_(-2, indices, (values != -torch.inf).to(like.dtype)) != 0
-
-
-def check_t(t: int, name: str = "t") -> None:
-    """Raise ValueError where fewer than one score would stay."""
-    if t < 1:
-        raise ValueError(f"{name}: must be at least 1, got {t}")
-
-
-def _fits(mask: Tensor, scores: Tensor) -> bool:
-    try:
-        return mask.broadcast_to(scores.shape) is not None
-    except RuntimeError:
-        return False
-
-
-def padding(n: int) -> int:
-    """Return the number of rows of -inf to append to n candidates for `take_top_t`."""
-    return -n % _group(n) if _group(n) > 1 else 0
-
-
-def _group(n: int) -> int:
-    """Return the number of candidates in a group of the tournament; 1 if searching all of them is faster."""
-    return 1 if n <= 64 else 8 if n <= 256 else 16 if n <= 1024 else 32
-
-
-def take_top_t(scores: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """Return the t largest of n candidates for many queries at once; ties keep the lowest index. Overwrites `scores`.
-
-    A tournament: groups of candidates keep their maximum, groups of groups theirs. The winner is found from the top
-    down and taken out, and only the maxima above it are computed anew. All of it is plain arithmetic along the queries,
-    which are neighbours in memory: several times faster than sorting each query's candidates.
-
-    Args:
-        scores: (..., n, R) contiguous float, of R queries, n including `padding`; -inf = not selectable.
-        t: at most n.
-
-    Returns:
-        values and indices (int64), (..., t, R), largest first; the value is -inf where nothing was left.
-    """
-    levels, group = [scores], _group(scores.shape[-2])
-    while group > 1 and levels[-1].shape[-2] > 2 * group and levels[-1].shape[-2] % group == 0:
-        levels.append(levels[-1].unflatten(-2, (-1, group)).amax(-2))
-    within = torch.arange(group, device=scores.device).unsqueeze(-1)
-    values, indices = [], []
-    for taken in range(t):
-        best = levels[-1].amax(-2, keepdim=True)
-        path = [_first(levels[-1], best)]
-        members = []
-        for level in levels[-2::-1]:
-            members.append(level.gather(-2, path[-1] * group + within))
-            path.append(path[-1] * group + _first(members[-1], best))
-        values.append(best)
-        indices.append(path[-1])
-        if taken + 1 < t:
-            _remove_winner(levels, path, members, group)
-    return torch.cat(values, -2), torch.cat(indices, -2)
-
-
-def _first(scores: Tensor, best: Tensor) -> Tensor:
-    """Index of the first score that equals the best: (..., n, R), (..., 1, R) → (..., 1, R).
-
-    Where the best is NaN, or nothing is left, any valid index. The sign of the difference is 0 there and -1 elsewhere;
-    on a CPU comparing and selecting would be four times slower. On a card it is the calls that take the time.
-    """
-    if scores.device.type != "cpu":
-        return scores.argmax(-2, keepdim=True)
-    n = scores.shape[-2]
-    countdown = torch.arange(n - 1, -1, -1, dtype=scores.dtype, device=scores.device).unsqueeze(-1)
-    found = (scores - best).sign_().mul_(n).add_(countdown).amax(-2, keepdim=True)
-    return (n - 1 - found).long().clamp_(0, n - 1)  # -inf minus -inf is NaN
-
-
-def _remove_winner(levels: list[Tensor], path: list[Tensor], members: list[Tensor], group: int) -> None:
-    """Removes the winner at the end of `path` and renews the maxima above it."""
-    gone = torch.full_like(levels[-1][..., :1, :], -torch.inf)
-    for level, index, siblings in zip(levels[:-1], path[:0:-1], members[::-1], strict=True):
-        level.scatter_(-2, index, gone)
-        gone = siblings.scatter_(-2, index % group, gone).amax(-2, keepdim=True)
-    levels[-1].scatter_(-2, path[0], gone)
-
-
-# The data types of sentence selection: queries, keys, the policy of the selection, and its result.
-#
-# `docnmt.functional.conditional` leads from the first to the last, and from there to the attention's output.
+# What goes in and what comes out. `docnmt.functional.conditional` leads on to the attention's output.
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,11 +288,6 @@ class Selection:
         """Return the selection of these heads."""
         return Selection(self.sentences[heads], self.relevance[heads])
 
-    def write(self, heads: slice, rows: slice, sentences: Tensor, relevance: Tensor) -> None:
-        """Set the kept sentences and relevances, (heads, ≤ t, rows) each, of some heads and queries."""
-        self.sentences[heads, rows, : sentences.shape[1]] = sentences.transpose(1, 2)
-        self.relevance[heads, rows, : sentences.shape[1]] = relevance.transpose(1, 2)
-
 
 def subtract_largest(kept: Tensor) -> Tensor:
     """Return relevances (..., S), -inf where a sentence is not kept, minus the largest of each row.
@@ -382,134 +305,44 @@ def in_float32(x: Tensor) -> Tensor:
 
 
 # Flat selection: every word and head compares its query with the keys of all sentences of its document.
-#
-# Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 3 and 4.
 
 
 def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
     """Top t of the relevances q·sentence/√d_k among the visible non-empty sentences of the query's own document.
 
-    Works in chunks of queries of one or a few documents, so that a query costs its own document's sentences. A key that
-    is not finite counts as 0 here, so that it cannot disturb the order of the others.
+    One product a document, some queries at a time. Of equal sentences the same row always keeps the same ones. A key
+    that is not finite counts as 0 here, so that it cannot disturb the order of the others.
     """
     if takes_choice(queries.sentences, keys.sentences, policy.top_t):
         from docnmt.functional.kernels.attention import choose_sentences
 
         layouts, earlier = (queries.layout, keys.layout), policy.visible == "earlier"
         return Selection(*choose_sentences(queries.sentences, keys.sentences, *layouts, policy.top_t, earlier=earlier))
-    q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).permute(1, 2, 0)  # (h, d_k, Tq)
+    q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).transpose(0, 1)  # (h, Tq, d_k)
     k = keys.sentences.transpose(0, 1).nan_to_num(0, 0, 0)  # (h, Sk, d_k)
+    empty, own = keys.layout.sentences.empty, queries.layout.sentence_of_token
     selection = Selection.empty(queries.sentences, policy.top_t)
-    chunk = at_once(q.device, costs.SELECT_CHUNK)
-    seen = _visible_sentences(queries.layout, keys.layout, policy.visible)
-    for tokens, documents in document_runs(queries.layout, keys.layout, heads=len(k)):
-        sentences = slice(*keys.layout.document_sentences.host[[documents.start, documents.stop]].tolist())
-        n = sentences.stop - sentences.start
-        run_keys = functional.pad(k[:, sentences], (0, 0, 0, padding(n)))
-        alone = len(documents) == 1
-        some = max(1, min(len(k), chunk // (n * costs.SELECT_ROWS)))
-        step = chunk_rows(chunk // (n * some))
-        for start in range(tokens.start, tokens.stop, step):
-            rows = slice(start, min(start + step, tokens.stop))
-            n = int(seen.stop[rows].max()) - sentences.start
-            if n == 0:
-                continue
-            hidden = seen.hidden(range(sentences.start, sentences.start + n), rows, q)
-            for head in range(0, len(k), some):
-                heads = slice(head, head + some)
-                scores = run_keys[heads, : n + padding(n)] @ q[heads, :, rows]  # (heads, n and padding, rows)
-                scores[:, n:] = -torch.inf
-                if hidden is not None:
-                    scores[:, :n] += hidden
-                every = n <= policy.top_t and alone
-                values, indices = _in_order(scores[:, :n]) if every else take_top_t(scores, min(policy.top_t, n))
-                # a query that is not finite keeps anything, but in its own document
-                inside = (indices + sentences.start).clamp_(min=seen.lowest[rows], max=seen.highest[rows])
-                selection.write(heads, rows, inside, values)
+    words, sentences = queries.layout.documents.host.tolist(), keys.layout.document_sentences.host.tolist()
+    for document, first_own in enumerate(queries.layout.document_sentences.host[:-1].tolist()):
+        first, last = sentences[document], sentences[document + 1]
+        step = max(1, _at_once(q.device, SELECT_CHUNK) // max(1, len(k) * (last - first)))
+        for begin in range(words[document], words[document + 1] if last > first else 0, step):
+            rows = slice(begin, min(begin + step, words[document + 1]))
+            scores = q[:, rows] @ k[:, first:last].mT  # (h, rows, sentences)
+            if empty is not None:
+                scores.masked_fill_(empty[first:last], -torch.inf)
+            if policy.visible == "earlier":
+                number = torch.arange(last - first, device=q.device)
+                scores.masked_fill_(number >= (own[rows] - first_own)[:, None], -torch.inf)
+            relevance, index = scores.topk(min(policy.top_t, last - first))
+            selection.relevance[:, rows, : relevance.shape[-1]] = relevance
+            selection.sentences[:, rows, : index.shape[-1]] = index + first
     return selection
 
 
-def _in_order(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return all n scores of (heads, n, rows) and their indices like `take_top_t`, but in order of index."""
-    return scores, torch.arange(scores.shape[1], device=scores.device).unsqueeze(-1).expand_as(scores)
-
-
-@dataclass(frozen=True)
-class _Visible:
-    """The key sentences that each query token may see.
-
-    Attributes:
-        first, stop: (Tq,) int64 on the host, the first of them and the one after the last.
-        vacant: (Sk,) bool on the host, which key sentences have no word.
-        lowest, highest: (Tq,) int64, the first and the last; an index that there is, where there is none of them.
-        begin, end, empty: `first`, `stop` and `vacant` on the device.
-    """
-
-    first: np.ndarray
-    stop: np.ndarray
-    vacant: np.ndarray
-    lowest: Tensor
-    highest: Tensor
-    begin: Tensor
-    end: Tensor
-    empty: Tensor
-
-    def hidden(self, sentences: range, rows: slice, like: Tensor) -> Tensor | None:
-        """(n, rows), -inf for a sentence that a query may not choose, else 0; None: there is no such."""
-        begins, ends = self.first[rows].max() <= sentences.start, self.stop[rows].min() >= sentences.stop
-        if begins and ends and not self.vacant[sentences.start : sentences.stop].any():
-            return None
-        index = torch.arange(sentences.start, sentences.stop, device=like.device)[:, None]
-        unseen = (index < self.begin[rows]) | (index >= self.end[rows])
-        unseen |= self.empty[sentences.start : sentences.stop, None]
-        return like.new_zeros(unseen.shape).masked_fill_(unseen, -torch.inf)
-
-
-def _visible_sentences(query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str) -> _Visible:
-    """Return the visible sentences of a pair of layouts; they are cached with the query layout."""
-    key = (_visible_sentences, key_layout.sentences, key_layout.document_sentences, query_layout.documents, visible)
-    return query_layout.sentences.derive(key, lambda: _make_visible(query_layout, key_layout, visible))
-
-
-def _make_visible(query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str) -> _Visible:
-    documents = np.repeat(np.arange(query_layout.num_documents), query_layout.documents.lengths)
-    bounds = key_layout.document_sentences.host
-    first, stop = bounds[documents], bounds[documents + 1]
-    if visible == "earlier":
-        own = np.repeat(np.arange(query_layout.num_sentences), query_layout.sentences.lengths)
-        stop = first + own - query_layout.document_sentences.host[documents]
-    empty = key_layout.sentences.lengths == 0
-    lowest, highest = (np.minimum(x, key_layout.num_sentences - 1) for x in (first, np.maximum(stop - 1, first)))
-    arrays = to_device([lowest, highest, first, stop, empty], query_layout.sentence_offsets.device)
-    return _Visible(first, stop, empty, *arrays)
-
-
-def document_runs(
-    query_layout: DocumentLayout, key_layout: DocumentLayout, *, heads: int
-) -> Iterator[tuple[slice, range]]:
-    """Yield (query tokens, documents): runs of one document, or of several small ones."""
-    tokens, sentences = query_layout.documents.host.tolist(), key_layout.document_sentences.host.tolist()
-    start, number = 0, query_layout.num_documents
-    joint = at_once(query_layout.sentence_offsets.device, costs.SELECT_JOINT)
-    while start < number:
-        stop = start + 1
-        while stop < number and (
-            heads * (tokens[stop + 1] - tokens[start]) * (sentences[stop + 1] - sentences[start]) <= joint
-        ):
-            stop += 1
-        if sentences[start] < sentences[stop]:
-            yield slice(tokens[start], tokens[stop]), range(start, stop)
-        start = stop
-
-
-def at_once(device: torch.device, on_cpu: int) -> int:
-    """Return the number of values to compute at a time: `on_cpu` on a CPU, `costs.CARD_CHUNK` on any other device."""
-    return on_cpu if device.type == "cpu" else costs.CARD_CHUNK
-
-
-def chunk_rows(rows: int) -> int:
-    """Round to an odd multiple of a cache line: columns a power of two apart would share one cache set."""
-    return max(1, rows // 32) * 32 - 16
+def _at_once(device: torch.device, on_cpu: int) -> int:
+    """Values to compute at a time."""
+    return on_cpu if device.type == "cpu" else CARD_CHUNK
 
 
 # The search for the t most relevant sentences through blocks of neighbouring sentences, for long documents.
@@ -567,7 +400,7 @@ def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
     missing = (best.relevance == -torch.inf).flatten(0, 1)
     selection = Selection.empty(queries.sentences, t)
     sentences, relevance = selection.sentences.flatten(0, 1), selection.relevance.flatten(0, 1)  # views
-    step = max(1, at_once(q.device, costs.BLOCK_PRODUCTS) // (rows.shape[1] * width))
+    step = max(1, _at_once(q.device, BLOCK_PRODUCTS) // (rows.shape[1] * width))
     for start in range(0, len(q), step):
         part = slice(start, start + step)
         scores = _scores(q[part], blocks.columns, rows[part])  # (step, 2t, m)
@@ -618,11 +451,11 @@ def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
     node_k = keys.relevance if by_node else keys.cumulative  # what nodes are kept by
     q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).transpose(0, 1).contiguous()  # (h, Tq, d_k)
     selection = Selection.empty(queries.sentences, t)
-    for tokens, documents in document_runs(queries.layout, keys.layout, heads=len(q)):
+    for tokens, documents in _document_runs(queries.layout, keys.layout, heads=len(q)):
         levels = _levels(keys.tree, documents, keys.layout, t)
         upper = node_k.index_select(0, levels.upper_nodes).transpose(0, 1).contiguous()  # (h, 2·pairs, d_k)
         hidden = q.new_zeros(len(levels.upper_nodes)).masked_fill_(levels.hidden, -torch.inf)
-        step = chunk_rows(at_once(q.device, costs.TREE_CHUNK) // max(1, upper.shape[:2].numel()))
+        step = max(1, _at_once(q.device, TREE_CHUNK) // max(1, upper.shape[:2].numel()))
         for start in range(tokens.start, tokens.stop, step):
             rows = slice(start, min(start + step, tokens.stop))
             scores = torch.baddbmm(hidden, q[:, rows], upper.mT)  # (h, rows, 2·pairs)
@@ -633,8 +466,27 @@ def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
                 total = _dots(q[:, rows], keys.cumulative, descent.nodes(0, leaves))
                 values = total.masked_fill_(values == -torch.inf, -torch.inf)
             sentences = descent.sentences(leaves).clamp_(max=keys.layout.num_sentences - 1)
-            selection.write(slice(None), rows, sentences.transpose(0, 1), values.transpose(0, 1))
+            selection.sentences[:, rows, : len(values)] = sentences.permute(1, 2, 0)
+            selection.relevance[:, rows, : len(values)] = values.permute(1, 2, 0)
     return selection
+
+
+def _document_runs(
+    query_layout: DocumentLayout, key_layout: DocumentLayout, *, heads: int
+) -> Iterator[tuple[slice, range]]:
+    """Yield (query tokens, documents): runs of one document, or of several small ones."""
+    tokens, sentences = query_layout.documents.host.tolist(), key_layout.document_sentences.host.tolist()
+    start, number = 0, query_layout.num_documents
+    joint = _at_once(query_layout.sentence_offsets.device, SELECT_JOINT)
+    while start < number:
+        stop = start + 1
+        while stop < number and (
+            heads * (tokens[stop + 1] - tokens[start]) * (sentences[stop + 1] - sentences[start]) <= joint
+        ):
+            stop += 1
+        if sentences[start] < sentences[stop]:
+            yield slice(tokens[start], tokens[stop]), range(start, stop)
+        start = stop
 
 
 @dataclass(frozen=True)
@@ -674,7 +526,7 @@ class _Levels:
         node = np.where(exists > 0, index.level_start[:, part], np.maximum(root, 0))
         widest = size.max(1)  # shrinks upwards
         first = max(0, int((widest > t).sum()) - 1)
-        low = min(first + 1, int((widest > costs.TREE_WIDE).sum()))
+        low = min(first + 1, int((widest > TREE_WIDE).sum()))
         pairs = (size[low : first + 1].ravel() + 1) // 2 + 1
         pair = np.cumsum(pairs) - pairs
         place = np.arange(2 * pairs.sum()) - np.repeat(2 * pair, 2 * pairs)
@@ -763,7 +615,7 @@ def _dots(queries: Tensor, keys: Tensor, nodes: Tensor) -> Tensor:
     head = torch.arange(heads, device=nodes.device).view(-1, 1)
     index = (nodes * heads + head).flatten(1).T.contiguous()  # (h·R, c)
     flat_q, flat_k = queries.reshape(-1, 1, width), keys.reshape(-1, width)
-    step = max(1, at_once(nodes.device, costs.TREE_DOTS) // (index.shape[1] * width))
+    step = max(1, _at_once(nodes.device, TREE_DOTS) // (index.shape[1] * width))
     dots = [
         flat_k.index_select(0, part.flatten()).view(*part.shape, width).mul_(q).sum(-1)
         for part, q in zip(torch.split(index, step), torch.split(flat_q, step), strict=True)

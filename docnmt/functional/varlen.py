@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional import packed as costs
-from docnmt.functional.dispatch import Assignments, tiles_of
+from docnmt.functional.dispatch import sorted_by_group
 from docnmt.functional.packed import FLASH, Calls, Sequences, VarlenOutput, takes_varlen
 from docnmt.functional.selection import Keys, Queries, Selection, in_float32, subtract_largest
 from docnmt.layout import Spans
@@ -20,11 +19,13 @@ from docnmt.layout import Spans
 #
 # The assignments of a selection, sorted by (head, sentence), are the queries; the words of the sentence are the keys
 # of
-# the sequence. A sentence that very many queries keep is read by several sequences of at most `costs.FLASH_TILE`
+# the sequence. A sentence that very many queries keep is read by several sequences of at most `FLASH_TILE`
 # queries. So the longest sequence and all shapes follow from sizes that the host knows, whatever has been selected:
 # nothing here waits for the device.
 
 
+#: Queries of a sequence, at most.
+FLASH_TILE = 512
 #: Sequences of a call, at most: they are the second dimension of a grid of CUDA blocks.
 SEQUENCES = 65535
 
@@ -54,7 +55,7 @@ class VarlenPlan:
 
 def heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
     """Return the number of heads for which a plan has at most `SEQUENCES` sequences; 0 if one head has more."""
-    return min(heads, SEQUENCES // (1 + sentences + queries * t // costs.FLASH_TILE))
+    return min(heads, SEQUENCES // (1 + sentences + queries * t // FLASH_TILE))
 
 
 def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
@@ -62,15 +63,18 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
     kept = selection.sentences
     heads, queries, t = kept.shape
     groups, number = heads * len(sentences), kept.numel()
-    order, begin = Assignments.of(selection, len(sentences))
+    order, begin = sorted_by_group(selection, len(sentences))
     place = torch.empty_like(order).scatter_(0, order, torch.arange(number, device=order.device))
-    most = min(groups, number) + number // costs.FLASH_TILE  # as many tiles as there can be
-    tile_group, within = tiles_of(begin.diff(), costs.FLASH_TILE, most)
+    most = min(groups, number) + number // FLASH_TILE  # as many tiles as there can be
+    end = ((begin.diff() + FLASH_TILE - 1) // FLASH_TILE).cumsum(0)  # (groups,) tiles up to each group's last
+    tile = torch.arange(most, device=kept.device)
+    tile_group = torch.searchsorted(end, tile, right=True)  # `groups` for tiles that there are not
+    within = (tile - functional.pad(end, (1, 0)).index_select(0, tile_group)) * FLASH_TILE
     first = torch.minimum(begin.index_select(0, tile_group) + within, begin[-1])
     q = torch.cat([first, begin[-1:]]).int()
     unused = tile_group == groups
-    word, tile, unread, k = _words(tile_group % len(sentences), unused, sentences, heads, number)
-    of_head = tile_group.index_select(0, tile).clamp(max=groups - 1) // len(sentences)
+    word, of_row, unread, k = _words(tile_group % len(sentences), unused, sentences, heads, number)
+    of_head = tile_group.index_select(0, of_row).clamp(max=groups - 1) // len(sentences)
     asked = order // t  # (A,) numbered in (h, Tq)
     asking = asked // queries
     return VarlenPlan(
@@ -80,7 +84,7 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
         sentence=kept.flatten().index_select(0, order) * heads + asking,
         key=word * heads + of_head,
         unread=unread.unsqueeze(-1),
-        sequences=Sequences(q, k, min(costs.FLASH_TILE, queries), max(1, sentences.max_length)),
+        sequences=Sequences(q, k, min(FLASH_TILE, queries), max(1, sentences.max_length)),
     )
 
 
@@ -94,7 +98,7 @@ def _words(
     """
     lengths = sentences.offsets.diff().index_select(0, sentence).masked_fill(unused, 0)
     offsets = functional.pad(lengths.cumsum(0), (1, 0))
-    rows = heads * sentences.num_tokens + number // costs.FLASH_TILE * sentences.max_length  # as many as there can be
+    rows = heads * sentences.num_tokens + number // FLASH_TILE * sentences.max_length  # as many as there can be
     row = torch.arange(rows, device=sentence.device)
     tile = torch.searchsorted(offsets[1:], row, right=True).clamp(max=len(sentence) - 1)
     unread = row >= offsets[-1]

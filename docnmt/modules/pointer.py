@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.functional import packed as costs
 from docnmt.functional.loss import Copied
 from docnmt.layout import DocumentLayout
 from docnmt.modules.layers import DocumentPart, Note, OwnStart, check_at_least, taking_notes
@@ -19,6 +18,8 @@ from docnmt.modules.layers import DocumentPart, Note, OwnStart, check_at_least, 
 # Scores of the copy pointer: similarities of a word's state to states of earlier sentences, and the copied labels.
 
 
+#: Queries that the pointer compares at a time, at least.
+COPY_QUERIES = 256
 #: The similarity of hidden words; finite, so that rows which read nothing have gradients of 0 and not NaN.
 NOTHING = -1e9
 
@@ -89,13 +90,13 @@ def _scored(
 def _blocks(layout: DocumentLayout, window: int) -> Iterator[tuple[int, int, int]]:
     """Yield (first word read, first query, end) of blocks of whole sentences, each from one document.
 
-    A block has at least `costs.COPY_QUERIES` queries, unless its document ends.
+    A block has at least `COPY_QUERIES` queries, unless its document ends.
     """
     sentences, documents = layout.sentences.host, layout.document_sentences.host
     for first, last in zip(documents[:-1].tolist(), documents[1:].tolist(), strict=True):
         begin = first
         for number in range(first + 1, last + 1):
-            if number == last or sentences[number] - sentences[begin] >= costs.COPY_QUERIES:
+            if number == last or sentences[number] - sentences[begin] >= COPY_QUERIES:
                 start = max(int(sentences[first]), int(sentences[begin]) - window)
                 if sentences[number] > sentences[begin]:
                     yield start, int(sentences[begin]), int(sentences[number])

@@ -36,8 +36,7 @@ from linear_ways import (
 from torch import Tensor
 
 from docnmt.functional import linear_attention, relative_attention_term
-from docnmt.functional.linear import LinearState, feature_map
-from docnmt.functional.packed import LINEAR_BLOCK
+from docnmt.functional.linear import LINEAR_BLOCK, LinearState, feature_map
 from docnmt.runtime import device as runtime
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))

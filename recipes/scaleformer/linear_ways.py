@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from docnmt.functional.linear import feature_map
-from docnmt.functional.packed import LINEAR_BLOCK
+from docnmt.functional.linear import LINEAR_BLOCK, feature_map
 
 Features = Callable[[Tensor], Tensor]
 

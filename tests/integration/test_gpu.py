@@ -24,7 +24,7 @@ from docnmt.core.training.checkpoint import load_model
 from docnmt.functional import conditional_attention, kernels
 from docnmt.functional.conditional import select
 from docnmt.functional.packed import packed_attention, takes_varlen
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy, take_top_t
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import CudaRecorder
@@ -84,13 +84,6 @@ def test_conditional_attention_gives_the_equation_and_its_gradients(width: int, 
     assert_near(found, passes(equation, exactly(inputs)))
     again = passes(attend, inputs)
     assert torch.equal(found[0], again[0])
-
-
-@pytest.mark.parametrize("candidates", [5, 128, 4096])
-def test_the_same_of_equal_relevances_are_kept_as_on_a_cpu(candidates: int) -> None:
-    scores = torch.randint(0, 9, (3, candidates, 300), generator=torch.Generator().manual_seed(0)).float()
-    for ours, theirs in zip(take_top_t(scores.to(DEVICE), 4), take_top_t(scores.clone(), 4), strict=True):
-        assert torch.equal(ours.cpu(), theirs)
 
 
 def test_all_queries_may_keep_the_same_sentences() -> None:

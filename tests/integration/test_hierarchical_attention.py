@@ -61,7 +61,7 @@ def test_both_backends_walk_the_tree(select_on, key_lengths, seed, t, data):
 @pytest.mark.parametrize("wide", [1, 8, 256])
 def test_backends_agree_at_the_size_of_a_document(select_on, wide, monkeypatch):
     """Upper levels as one product down to levels of `wide` nodes, single keys gathered below."""
-    monkeypatch.setattr("docnmt.functional.packed.TREE_WIDE", wide)
+    monkeypatch.setattr("docnmt.functional.selection.TREE_WIDE", wide)
     generator = torch.Generator().manual_seed(3)
     lengths = [torch.randint(0, 6, (n,), generator=generator).tolist() for n in (150, 1, 17)]
     layout, tree, inputs = self_attention_inputs(lengths)
@@ -77,7 +77,7 @@ def test_backends_agree_at_the_size_of_a_document(select_on, wide, monkeypatch):
 @pytest.mark.parametrize("select_on", SELECT_ON)
 def test_the_walk_is_the_papers_at_depth(select_on, count_copies, wide, monkeypatch):
     """A few words over 70 sentences, some without words, against the word by word walk."""
-    monkeypatch.setattr("docnmt.functional.packed.TREE_WIDE", wide)
+    monkeypatch.setattr("docnmt.functional.selection.TREE_WIDE", wide)
     key_layout = DocumentLayout.from_lengths([[1, 2, 0, 1, 1, 0, 0] * 10, [2] * 33])
     query_layout = DocumentLayout.from_lengths([[3], [2]])
     tree = tree_over(key_layout)

@@ -16,7 +16,6 @@ from docnmt.cli.train import main
 from docnmt.core.training import criterions as form_choice
 from docnmt.functional import conditional_attention
 from docnmt.functional import selection as nearest
-from docnmt.functional.selection import take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.modules.layers import Dropout
 from docnmt.runtime.device import to_device, to_host
@@ -218,15 +217,3 @@ def test_a_dispatch_on_a_card_is_the_equation(lengths: list[list[int]], top_t: i
         found = attend(pretended.NAME, "dispatch")
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("candidates", [5, 64, 128, 1024, 4096])
-def test_a_card_keeps_the_same_sentences_among_equal_ones(candidates: int) -> None:
-    scores = torch.randint(0, 9, (3, candidates, 37), generator=torch.Generator().manual_seed(0)).float()
-    scores[0, :, 0] = scores[1, 3:, 1] = -torch.inf
-    values, indices = take_top_t(scores.clone(), 4)
-    with pretended.pretended():
-        found = [x.to("cpu") for x in take_top_t(scores.clone().to(pretended.NAME), 4)]
-    assert torch.equal(found[0], values)
-    kept = values != -torch.inf
-    assert torch.equal(found[1][kept], indices[kept])

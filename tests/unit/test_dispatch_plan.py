@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from docnmt.functional import packed as costs
-from docnmt.functional.dispatch import DispatchPlan, plan_dispatch
+from docnmt.functional.dispatch import TILE_SPREAD, Plan, by_sentence
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout
 
 
-def plans(lengths: list[int], chosen: torch.Tensor) -> list[DispatchPlan]:
+def plans(lengths: list[int], chosen: torch.Tensor) -> list[Plan]:
     """Plans of a choice (h, Tq, t) among sentences of these lengths."""
     layout = DocumentLayout.from_lengths([lengths])
-    return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), layout))
+    return list(by_sentence(Selection(chosen, torch.zeros(chosen.shape)), layout.sentences))
 
 
 @pytest.mark.parametrize("queries", [1, 40, 3000])
@@ -46,5 +45,17 @@ def test_a_popular_sentence_does_not_pad_the_tiles_of_others() -> None:
     chosen = torch.cat([torch.zeros(queries, 1, dtype=torch.int64), others], 1)[None]
     (plan,) = plans([words] * sentences, chosen)
     computed = sum((b.tiles.stop - b.tiles.start) * b.width * b.longest for b in plan.batches)
-    assert computed <= 2 * chosen.numel() * words + costs.TILE_BATCH_BEGIN * len(plan.batches)
+    assert computed <= TILE_SPREAD * chosen.numel() * words
     assert len(plan.batches) <= 3
+
+
+def test_the_drawing_of_the_chapter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("docnmt.functional.dispatch.TILE", 2)
+    chosen = torch.tensor([[2, 0, 2, 2], [1, 1, 0, 0]])[..., None]
+    relevance = torch.zeros(2, 4, 1)
+    relevance[1, 3] = -torch.inf
+    (plan,) = by_sentence(Selection(chosen, relevance), DocumentLayout.from_lengths([[5, 4, 3]]).sentences)
+    assert plan.order.tolist() == [1, 0, 2, 3, 6, 4, 5, 7]
+    assert plan.begin.tolist() == [0, 1, 1, 4, 5, 7, 7]
+    assert plan.slot.tolist() == [2, 3, 0, 8, 4, 5, 1, 6]
+    assert plan.row.flatten().tolist() == [2, 6, 0, 1, 4, 5, 7, 8]

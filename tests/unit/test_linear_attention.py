@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from docnmt.functional import linear as costs
 from docnmt.functional import linear_attention, relative_attention_term
-from docnmt.functional import packed as costs
 from docnmt.functional.linear import LinearMemory, LinearState, packed_linear_attention
 from docnmt.layout import Spans
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,7 +13,7 @@ from docnmt.functional.packed import packed_attention
 from docnmt.layout import Spans
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6)
-ROUTES = st.sampled_from(["kept", "fused", "long"])
+ROUTES = st.sampled_from(["bucket", "long"])
 
 
 def spans(lengths: list[int]) -> Spans:
@@ -56,7 +54,6 @@ def test_equals_the_loop_over_spans(lengths: list[tuple[int, int]], causal: bool
     near = {"none": None, "shared": leaf(2, 7), "by query": leaf(len(q), 2, 7)}[distance]
     inputs = [x for x in (q, k, v, near) if x is not None]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(costs, "SPAN_FUSED", 0 if route == "fused" else math.inf)
         if route == "long":  # every span alone, in small blocks
             patch.setattr(costs, "SPAN_LONG", 0)
             patch.setattr(costs, "SPAN_BLOCK", 50)
@@ -87,9 +84,9 @@ def test_a_span_does_not_see_its_neighbours() -> None:
     assert torch.equal(packed_attention(broken, broken, broken, q_spans, q_spans)[5:], out[5:])
 
 
-@pytest.mark.parametrize("fused", [0, math.inf])
-def test_half_types_are_close_to_float32(fused: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "SPAN_FUSED", fused)
+@pytest.mark.parametrize("longest", [0, 256])
+def test_half_types_are_close_to_float32(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "SPAN_LONG", longest)
     both, x = spans([6, 11]), torch.randn(17, 2, 8)
     full, half = (packed_attention(y, y, y, both, both) for y in (x, x.bfloat16()))
     assert half.dtype == torch.bfloat16

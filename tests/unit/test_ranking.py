@@ -41,7 +41,7 @@ def test_best_children_are_those_of_a_sort(dtype, width, data):
 @pytest.mark.parametrize("wide", [1, 16, 512])
 def test_float32_chooses_what_float64_chooses(t, wide, monkeypatch):
     """Small whole numbers: sums are exact in both, and there are ties at every level."""
-    monkeypatch.setattr("docnmt.functional.packed.TREE_WIDE", wide)
+    monkeypatch.setattr("docnmt.functional.selection.TREE_WIDE", wide)
     random = torch.Generator().manual_seed(t)
     lengths = [torch.randint(0, 3, (n,), generator=random).tolist() for n in (1, 200, 9, 0, 33)]
     keys, queries = DocumentLayout.from_lengths(lengths), DocumentLayout.from_lengths([[5], [40], [9], [2], [3]])

@@ -18,7 +18,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from varlen_emulation import EMULATED, pretend
 
 from docnmt.functional import build_tree, conditional_attention
-from docnmt.functional import packed as costs
 from docnmt.functional import packed as varlen
 from docnmt.functional import varlen as varlen_plan
 from docnmt.functional.conditional import select
@@ -65,7 +64,7 @@ def same_as_the_equation(policy: SelectionPolicy, queries: DocumentLayout, keys:
 def test_the_two_calls_give_the_equation_and_all_its_gradients(
     t: int, keys: DocumentLayout, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(costs, "FLASH_TILE", tile)  # 2: sentences are read by several sequences
+    monkeypatch.setattr(varlen_plan, "FLASH_TILE", tile)  # 2: sentences are read by several sequences
     same_as_the_equation(SelectionPolicy(t), LAYOUT, keys, tree=False)
 
 
@@ -90,7 +89,7 @@ def test_any_layout_gives_the_equation(lengths: list[list[int]], t: int, visible
     if layout.num_tokens == 0:
         return  # left to the equation: see test_nothing_is_left_to_the_equation
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(costs, "FLASH_TILE", tile)
+        patch.setattr(varlen_plan, "FLASH_TILE", tile)
         same_as_the_equation(SelectionPolicy(t, visible), layout, layout, tree=False)
 
 
@@ -137,7 +136,7 @@ def test_a_plan_of_so_many_heads_has_a_call_full_of_sequences(heads: int, querie
     found = heads_at_once(heads, queries, t, sentences)
 
     def most(of: int) -> int:
-        return min(of * sentences, of * queries * t) + of * queries * t // costs.FLASH_TILE
+        return min(of * sentences, of * queries * t) + of * queries * t // varlen_plan.FLASH_TILE
 
     assert 0 <= found <= heads
     assert most(found) <= varlen_plan.SEQUENCES
@@ -149,7 +148,7 @@ def test_a_popular_sentence_is_read_by_several_short_sequences() -> None:
     selection = Selection(torch.full((1, 5000, 1), 7), torch.zeros(1, 5000, 1))
     plan = plan_varlen(selection, layout.sentences)
     lengths = plan.sequences.q.diff()
-    assert int(lengths.max()) == plan.sequences.max_q == costs.FLASH_TILE
+    assert int(lengths.max()) == plan.sequences.max_q == varlen_plan.FLASH_TILE
     assert int(lengths.sum()) == 5000
     assert plan.query.sort().values.equal(torch.arange(5000))
     begin, stop = plan.sequences.k[0], plan.sequences.k[1]

@@ -1,4 +1,4 @@
-"""What half and double of each tuning constant of `docnmt/functional/packed.py` cost on this CPU.
+"""What half and double of each tuning constant of `docnmt/functional/` cost on this CPU.
 
     OMP_NUM_THREADS=1 python tools/bench/costs.py [--repeats 5] [NAME …]
 
@@ -15,12 +15,15 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import process_time
+from types import ModuleType
 
 import torch
 from torch import Tensor
 
 from docnmt import functional
-from docnmt.functional import packed as costs
+from docnmt.functional import conditional as conditional_chapter
+from docnmt.functional import dispatch, packed, selection
+from docnmt.functional import linear as linear_chapter
 from docnmt.functional.conditional import select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.layout import DocumentLayout
@@ -66,7 +69,7 @@ def spans(number: int, words: int) -> Work:
     """Compute softmax attention inside spans, and all gradients."""
     offsets = DocumentLayout.from_lengths([[words] * number]).sentences
     inputs = _leaves(*[number * words] * 3)
-    return _both(lambda: functional.packed_attention(*inputs, offsets, offsets))
+    return _both(lambda: packed.packed_attention(*inputs, offsets, offsets))
 
 
 def linear(words: int, *, relative: bool, causal: bool) -> Work:
@@ -84,17 +87,15 @@ WORKS: dict[str, Callable[[], Work]] = {
     "DISPATCH_WORD": lambda: conditional(1, 24, 25, "auto"),
     "TILE": lambda: conditional(1, 128, 25, "dispatch"),
     "TILE_BATCH": lambda: conditional(1, 128, 25, "dispatch"),
-    "TILE_BATCH_BEGIN": lambda: conditional(1, 128, 25, "dispatch"),
+    "TILE_SPREAD": lambda: conditional(1, 128, 25, "dispatch"),
     "TILE_ASSIGNMENTS": lambda: conditional(1, 512, 25, "dispatch"),
     "SELECT_CHUNK": lambda: selecting(1, 1024, tree=False),
-    "SELECT_ROWS": lambda: selecting(1, 1024, tree=False),
-    "SELECT_JOINT": lambda: selecting(64, 16, tree=False),
+    "SELECT_JOINT": lambda: selecting(64, 16, tree=True),
     "TREE_WIDE": lambda: selecting(1, 512, tree=True),
     "TREE_CHUNK": lambda: selecting(1, 1024, tree=True),
     "TREE_DOTS": lambda: selecting(1, 1024, tree=True),
     "BLOCK_PRODUCTS": lambda: selecting(1, 4096, tree=False),
-    "SPAN_FUSED": lambda: spans(16, 128),
-    "SPAN_LONG": lambda: spans(2, 512),
+    "SPAN_LONG": lambda: spans(8, 256),
     "SPAN_BLOCK": lambda: spans(1, 2048),
     "LINEAR_RELATIVE": lambda: linear(230, relative=True, causal=False),
     "LINEAR_CAUSAL": lambda: linear(270, relative=False, causal=True),
@@ -105,13 +106,22 @@ WORKS: dict[str, Callable[[], Work]] = {
 }  # fmt: skip
 
 
+CHAPTERS = (conditional_chapter, dispatch, linear_chapter, packed, selection)
+
+
+def chapter_of(name: str) -> ModuleType:
+    """The chapter that holds a constant."""
+    return next(chapter for chapter in CHAPTERS if hasattr(chapter, name))
+
+
 def measured(name: str, repeats: int) -> tuple[float, float, float]:
     """Return the median seconds with the kept value, and the ratios of half and double of it to that."""
-    work, kept = WORKS[name](), getattr(costs, name)
+    chapter = chapter_of(name)
+    work, kept = WORKS[name](), getattr(chapter, name)
     seconds = defaultdict(list)
     for turn in range(repeats + 1):
         for factor in (1.0, 0.5, 2.0):
-            setattr(costs, name, type(kept)(kept * factor))
+            setattr(chapter, name, type(kept)(kept * factor))
             work()  # which plans
             calls, begin = 0, process_time()
             while process_time() - begin < _LEAST or not calls:
@@ -119,7 +129,7 @@ def measured(name: str, repeats: int) -> tuple[float, float, float]:
                 calls += 1
             if turn:
                 seconds[factor].append((process_time() - begin) / calls)
-    setattr(costs, name, kept)
+    setattr(chapter, name, kept)
     now, half, double = (statistics.median(seconds[factor]) for factor in (1.0, 0.5, 2.0))
     return now, half / now, double / now
 
@@ -138,7 +148,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in options.names or WORKS:
         torch.manual_seed(0)
         now, half, double = measured(name, options.repeats)
-        print(f"| {name} | {getattr(costs, name):,} | {now * 1e3:.1f} | {half:.2f} | {double:.2f} |", flush=True)
+        kept = getattr(chapter_of(name), name)
+        print(f"| {name} | {kept:,} | {now * 1e3:.1f} | {half:.2f} | {double:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from docnmt.functional.dispatch import Assignments
+from docnmt.functional.dispatch import sorted_by_group
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout, Spans
 
@@ -212,7 +212,7 @@ class _Chosen(torch.autograd.Function):
         q, k, v = (x if x.stride(2) == 1 else x.contiguous() for x in (q, k, v))
         heads, queries, t = selection.sentences.shape
         width, count = q.shape[-1], len(sentences)
-        order, begin = Assignments.of(selection, count)
+        order, begin = sorted_by_group(selection, count)
         read = q.new_empty(heads, queries, t, width)
         lse, near = (torch.empty(heads, queries, t, dtype=torch.float32, device=q.device) for _ in range(2))
         level = lse.new_empty(heads, queries)
