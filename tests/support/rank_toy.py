@@ -18,10 +18,10 @@ import toy
 
 from docnmt.core.training import run
 from docnmt.core.training import trainer as validation
-from docnmt.runtime import jobs as lost_ranks
+from docnmt.runtime import jobs
 
 if __name__ == "__main__":
-    lost_ranks.BEAT, lost_ranks._PATIENCE = 0.4, 2.5  # a lost rank is named sooner
+    jobs._PATIENCE = 2.5  # a lost rank is named sooner
     arch, data, save_dir, *options = sys.argv[1:]
     if os.environ["RANK"] != "0":
         options += os.environ.get("OTHER_OPTIONS", "").split()
