@@ -13,7 +13,7 @@ from test_scoring import write
 
 from docnmt.cli import score as command
 from docnmt.core.scoring import metrics as agreement
-from docnmt.core.scoring.metrics import Comet, Summed, evaluate, paired_bootstrap, windows
+from docnmt.core.scoring.metrics import Comet, Score, evaluate, paired_bootstrap, windows
 from docnmt.registry import METRICS
 
 MODEL = "model.ckpt"
@@ -108,7 +108,7 @@ def test_people_agree_as_the_paper_says(monkeypatch: pytest.MonkeyPatch) -> None
     """Kocmi et al. 2024: BLEU 1.00 is 63.99 %, as the package's own readme has it; chrF as much by 0.67."""
     pytest.importorskip("mt_thresholds")
     hypothesis, offsets = ["a b c d", "e f g h"], [0, 1, 2]
-    metrics: dict[str, Summed] = dict(evaluate(hypothesis, [hypothesis], offsets, metrics=METRICS.names()).metrics)
+    metrics: dict[str, Score] = dict(evaluate(hypothesis, [hypothesis], offsets, metrics=METRICS.names()).metrics)
     metrics |= {"COMET": Comet("Unbabel/wmt22-comet-da")}
     agree = agreement.human_agreement
     assert agree("s-BLEU", metrics["s-BLEU"], -1.0) == pytest.approx(63.989, abs=1e-3)

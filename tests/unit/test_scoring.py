@@ -104,7 +104,7 @@ def test_several_systems_are_evaluated_as_one_by_one():
         assert evaluation.scores == alone.scores
         for name, counts in alone.counts.items():
             assert (evaluation.counts[name] == counts).all()
-            assert evaluation.metrics[name]._ref_cache is None
+            assert evaluation.metrics[name].metric._ref_cache is None
 
 
 def test_perfect_and_empty_translations():

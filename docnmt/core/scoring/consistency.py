@@ -1,4 +1,4 @@
-"""Consistency inside documents: words that are translated alike, forms of address."""
+"""Consistency inside documents: forms of address, and words that are translated alike."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from types import SimpleNamespace
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -27,17 +26,18 @@ _DISTANCES = (1, 2, 3, 5, 9)
 
 
 @dataclass(frozen=True)
-class AddressShare:
+class _AddressShare:
     """The share of equal forms among those compared, in percent, as a metric of counts (same, compared)."""
 
     language: str
 
-    def _compute_score_from_stats(self, stats: list[float]) -> SimpleNamespace:
-        same, compared = stats
-        return SimpleNamespace(score=100 * same / compared if compared else 0.0)  # no lines score 0, as in BLEU
+    def score(self, sums: np.ndarray) -> float:
+        """Return the share; no lines score 0, as in BLEU."""
+        return _share(sums) or 0.0
 
-    def get_signature(self) -> str:
-        """Return everything that the number depends on, in sacreBLEU's manner."""
+    @property
+    def signature(self) -> str:
+        """Everything that the number depends on."""
         return f"nrefs:1|address:{self.language}"
 
 
@@ -64,12 +64,13 @@ class Address:
     def __str__(self) -> str:
         rows = [f"forms of address ({self.language}): {self.lines:,} lines, {self.reference_lines:,} of the reference"]
         for name in ("agreement", "consistency"):
-            said = _percent(self.evaluation, name)
-            if (found := self.intervals.get(name)) is not None:
-                said += f" [{found[0]:.1f}, {found[1]:.1f}]"
+            shown = _percent(self.evaluation, name)
+            if name in self.intervals:
+                low, high = self.intervals[name]
+                shown += f" [{low:.1f}, {high:.1f}]"
             if name == "consistency":
-                said += f"; reference: {_percent(self.reference, name)}"
-            rows.append(f"{name:<11} = {said}")
+                shown += f"; reference: {_percent(self.reference, name)}"
+            rows.append(f"{name:<11} = {shown}")
         parts = [part for part in self.by_distance() if part["lines"]]
         rows += ["\t".join(["distance", "lines", "agreement", "consistency"])] if parts else []
         for part in parts:
@@ -81,22 +82,23 @@ class Address:
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The middle 95 % of each share in samples of documents, if enough documents have such lines."""
-        enough = {
-            name: int((counts[:, 1] > 0).sum()) >= FEW_DOCUMENTS for name, counts in self.evaluation.counts.items()
+        return {
+            name: interval(self.evaluation, name)
+            for name, counts in self.evaluation.counts.items()
+            if int((counts[:, 1] > 0).sum()) >= FEW_DOCUMENTS
         }
-        return {name: interval(self.evaluation, name) for name, there in enough.items() if there}
 
     def by_distance(self) -> list[dict[str, Any]]:
         """Return both shares by the distance to the system's last line of address; `first`: there is none before."""
-        counts, found = self.evaluation.sentence_counts, []
         labels = ["first", *(str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in pairwise(_DISTANCES))]
         which = np.searchsorted((0, *_DISTANCES), self.distances, side="right") - 1
-        for place, label in enumerate([*labels, f"{_DISTANCES[-1]}-"]):
-            chosen = np.flatnonzero(which == place)
-            sums = {name: counts[name][chosen].sum(axis=0) for name in self.evaluation.counts}
-            shares = {name: _share(each) for name, each in sums.items()}
-            found.append({"distance": label, "lines": len(chosen), **shares})
-        return found
+        rows = []
+        for number, label in enumerate([*labels, f"{_DISTANCES[-1]}-"]):
+            chosen = np.flatnonzero(which == number)
+            counts = {name: lines[chosen].sum(axis=0) for name, lines in self.evaluation.sentence_counts.items()}
+            shares = {name: _share(sums) for name, sums in counts.items()}
+            rows.append({"distance": label, "lines": len(chosen), **shares})
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; a share of no lines is None."""
@@ -137,23 +139,28 @@ def score_address(
         raise ValueError(f"{len(sources)} sources, {len(hypotheses)} hypotheses and {len(reference)} references differ")
     rule, speaks = AddressRule(language), second_person(source_language)
     asked = [speaks(sentence) for sentence in sources]
+    offsets = np.asarray(document_offsets, dtype=np.int64)
 
     def forms(sentences: Sequence[str]) -> list[Form | None]:
         return [rule.form(sentence) if there else None for there, sentence in zip(asked, sentences, strict=True)]
 
+    def evaluation(**counts: np.ndarray) -> Evaluation:
+        sums = {name: sum_documents(lines, offsets) for name, lines in counts.items()}
+        return Evaluation(sums, dict.fromkeys(counts, _AddressShare(rule.language)), offsets, counts)
+
     ours, theirs = forms(hypotheses), forms(reference)
+    pairs = zip(ours, theirs, strict=True)
     agreement = np.array(
-        [[a is not None and a == b, a is not None and b is not None] for a, b in zip(ours, theirs, strict=True)],
-        dtype=np.float64,
+        [[a is not None and a == b, a is not None and b is not None] for a, b in pairs], dtype=np.float64
     ).reshape(-1, 2)
-    (consistency, distances), (of_reference, _) = (_kept(each, document_offsets) for each in (ours, theirs))
+    (consistency, distances), (of_reference, _) = _repeated(ours, offsets), _repeated(theirs, offsets)
     return Address(
         rule.language,
-        sum(each is not None for each in ours),
-        sum(each is not None for each in theirs),
-        _evaluation(rule.language, document_offsets, agreement=agreement, consistency=consistency),
-        _evaluation(rule.language, document_offsets, consistency=of_reference),
-        np.where([each is not None for each in ours], distances, -1),
+        sum(form is not None for form in ours),
+        sum(form is not None for form in theirs),
+        evaluation(agreement=agreement, consistency=consistency),
+        evaluation(consistency=of_reference),
+        np.where([form is not None for form in ours], distances, -1),
     )
 
 
@@ -177,11 +184,11 @@ def address_doubt(
     )
 
 
-def _kept(forms: Sequence[Form | None], document_offsets: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _repeated(forms: Sequence[Form | None], document_offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return, for each line (S, 2), whether it has the form of the line of address before it, and whether there is one;
     and the distance (S,) to it."""
     counts, distances = np.zeros((len(forms), 2)), np.zeros(len(forms), dtype=np.int64)
-    for begin, end in pairwise(np.asarray(document_offsets).tolist()):
+    for begin, end in pairwise(document_offsets.tolist()):
         last: int | None = None
         for number in range(begin, end):
             if forms[number] is None:
@@ -191,13 +198,6 @@ def _kept(forms: Sequence[Form | None], document_offsets: Sequence[int] | np.nda
                 distances[number] = number - last
             last = number
     return counts, distances
-
-
-def _evaluation(language: str, offsets: Sequence[int] | np.ndarray, **counts: np.ndarray) -> Evaluation:
-    """Return an evaluation of counts (S, 2) of shares, by name."""
-    places = np.asarray(offsets, dtype=np.int64)
-    sums = {name: sum_documents(each, places) for name, each in counts.items()}
-    return Evaluation(sums, dict.fromkeys(counts, AddressShare(language)), places, counts)
 
 
 def _share(counts: np.ndarray) -> float | None:
@@ -214,16 +214,15 @@ def _percent(evaluation: Evaluation, name: str) -> str:
 
 # Lexical consistency (LTCR, Lyu et al. 2021): whether repeated terms of a document are translated in the same way.
 #
-# It is the share of agreeing translations among all pairs of a term's occurrences in different sentences of a
-# document.
+# It is the share of agreeing translations among all pairs of a term's occurrences in different sentences of a document.
 # Word translations are found by IBM model 1 (Brown et al. 1993), trained on the test's source and reference.
 
 
 #: Number of initial letters by which two words count as forms of one: inflection mostly changes the end of a word.
-STEM = 5
+_STEM = 5
 _WORD = re.compile(r"[^\W\d_]+")
 
-Lexicon = dict[str, dict[str, float]]
+_Lexicon = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -250,7 +249,7 @@ class Consistency:
 
 
 def lexical_consistency(
-    sources: Sequence[str], targets: Sequence[str], document_offsets: Sequence[int] | np.ndarray, lexicon: Lexicon
+    sources: Sequence[str], targets: Sequence[str], document_offsets: Sequence[int] | np.ndarray, lexicon: _Lexicon
 ) -> Consistency:
     """Measure how consistently `targets` translate the terms that documents repeat.
 
@@ -264,36 +263,39 @@ def lexical_consistency(
         ValueError: unequal numbers of sentences.
     """
     _check(sources, targets)
-    frequent = Counter(word for sentence in sources for word in set(_words(sentence)))
+    words = [list(dict.fromkeys(_words(sentence))) for sentence in sources]
+    frequent = Counter(chain.from_iterable(words))
     limit = max(3, len(sources) // 10)
     agreeing = pairs = 0
     terms: set[str] = set()
     for first, last in pairwise(document_offsets):
-        places = defaultdict(list)
-        for index in range(first, last):
-            for word in dict.fromkeys(_words(sources[index])):
-                places[word].append(index)
-        for word, lines in places.items():
-            if len(lines) < 2 or len(word) < 4 or frequent[word] > limit:
+        sentences_of = defaultdict(list)
+        for sentence in range(first, last):
+            for word in words[sentence]:
+                sentences_of[word].append(sentence)
+        for word, sentences in sentences_of.items():
+            if len(sentences) < 2 or len(word) < 4 or frequent[word] > limit:
                 continue
             terms.add(word)
-            translations = [_translation(word, targets[index], lexicon) for index in lines]
+            translations = [_translation(word, targets[sentence], lexicon) for sentence in sentences]
             agreeing += sum(n * (n - 1) // 2 for stem, n in Counter(translations).items() if stem)
-            pairs += len(lines) * (len(lines) - 1) // 2
+            pairs += len(sentences) * (len(sentences) - 1) // 2
     return Consistency(agreeing, pairs, len(terms))
 
 
-def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations: int = 5) -> Lexicon:
+def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations: int = 5) -> _Lexicon:
     """Estimate p(target stem | source word) by expectation maximisation of IBM model 1, with an empty source word.
 
     Raises:
         ValueError: unequal numbers of sentences.
     """
     _check(sources, targets)
-    left, right = _Vocabulary(), _Vocabulary()
-    empty = left[""]
-    source = [np.array([empty, *(left[word] for word in _words(sentence))]) for sentence in sources]
-    target = [np.array([right[stem] for stem in _stems(sentence)], dtype=np.int64) for sentence in targets]
+    left: dict[str, int] = {"": 0}  # words with their numbers, in the order of their first occurrence
+    right: dict[str, int] = {}
+    source = [np.array([0, *(left.setdefault(word, len(left)) for word in _words(line))]) for line in sources]
+    target = [
+        np.array([right.setdefault(stem, len(right)) for stem in _stems(line)], dtype=np.int64) for line in targets
+    ]
     pairs = [np.tile(s, len(t)) * len(right) + np.repeat(t, len(s)) for s, t in zip(source, target, strict=True)]
     entries, pair = np.unique(np.concatenate(pairs), return_inverse=True)  # (E,) of the lexicon, (P,) which one
     word, stem = np.divmod(entries, len(right))  # (E,)
@@ -305,18 +307,10 @@ def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations:
         counts = np.bincount(pair, share)  # (E,) expected
         p = counts / np.bincount(word, counts)[word]
     words, stems = list(left), list(right)
-    lexicon: Lexicon = {name: {} for name in words}
+    lexicon: _Lexicon = {name: {} for name in words}
     for w, t, value in zip(word.tolist(), stem.tolist(), p.tolist(), strict=True):
         lexicon[words[w]][stems[t]] = value
     return lexicon
-
-
-class _Vocabulary(dict[str, int]):
-    """Words with their numbers, in the order of their first look-up."""
-
-    def __missing__(self, word: str) -> int:
-        self[word] = number = len(self)
-        return number
 
 
 def _check(sources: Sequence[str], targets: Sequence[str]) -> None:
@@ -324,7 +318,7 @@ def _check(sources: Sequence[str], targets: Sequence[str]) -> None:
         raise ValueError(f"{len(sources)} source sentences, but {len(targets)} target sentences")
 
 
-def _translation(word: str, target: str, lexicon: Lexicon) -> str:
+def _translation(word: str, target: str, lexicon: _Lexicon) -> str:
     """Return the stem in `target` that most probably translates `word`, more than the empty word; or ""."""
     row, empty = lexicon.get(word, {}), lexicon.get("", {})
     candidates = {t: row[t] for t in _stems(target) if row.get(t, 0.0) > empty.get(t, 0.0)}
@@ -332,7 +326,7 @@ def _translation(word: str, target: str, lexicon: Lexicon) -> str:
 
 
 def _stems(sentence: str) -> Iterator[str]:
-    return (word[:STEM] for word in _words(sentence))
+    return (word[:_STEM] for word in _words(sentence))
 
 
 def _words(sentence: str) -> list[str]:

@@ -1,4 +1,7 @@
-"""Contrastive and generative test sets: their files, contexts and reports."""
+"""Contrastive and generative test sets: their files, contexts and reports.
+
+file → `ContrastiveGroup`s or `Question`s → other contexts, if wished → a model's scores or translations → report
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,11 @@ from msgspec import Meta, field
 from docnmt.core.lines import TextLines
 from docnmt.core.scoring.config import CONTEXT_SEED
 from docnmt.core.tables import open_table, text_rows
-from docnmt.runtime.system import Count, Name, OpenObject, UserError, checked, parse_json
+from docnmt.runtime.system import Count, Name, OpenObject, UserError, checked, parse_json, read_limited
 
-# Contrastive evaluation: the share of questions in which a model prefers the right translation, by context, to others.
-#
-# A group is one source sentence in its context with several translations, exactly one of them right. The model scores
-# each; the group counts as solved when the right one scores strictly best (Sennrich 2017; Müller et al. 2018).
-# `contrastive_files.py` reads the files; `docnmt.core.search.forced` scores.
+# Contrastive evaluation: a group is one source sentence in its context with several translations, exactly one right. A
+# model scores each (`docnmt.core.search.forced`); the group counts as solved when the right one scores strictly best
+# (Sennrich 2017; Müller et al. 2018).
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class ContrastiveGroup:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class _Accuracy:
     """The number of solved groups among all; `chance` is the accuracy of guessing, in percent."""
 
     solved: int
@@ -92,64 +93,62 @@ class Accuracy:
 
 
 @dataclass(frozen=True, eq=False)
-class ContrastiveReport:
+class _ContrastiveReport:
     """The results of a contrastive test: which groups were solved."""
 
     groups: Sequence[ContrastiveGroup]
     solved: Sequence[bool]
 
     @property
-    def overall(self) -> Accuracy:
+    def overall(self) -> _Accuracy:
         """The accuracy on all groups."""
         return self.by()[()]
 
-    def by(self, *names: str) -> dict[tuple[str, ...], Accuracy]:
+    def by(self, *names: str) -> dict[tuple[str, ...], _Accuracy]:
         """Return the accuracy for every combination of these labels' values, in natural order."""
-        found = cells([group.labels for group in self.groups], *names)
-        return {key: self._accuracy(indices) for key, indices in found.items()}
+        accuracies = {}
+        for values, groups in _cells([group.labels for group in self.groups], *names).items():
+            chance = sum(1 / len(self.groups[i].variants) for i in groups) / len(groups)
+            accuracies[values] = _Accuracy(sum(self.solved[i] for i in groups), len(groups), 100 * chance)
+        return accuracies
 
-    def _accuracy(self, indices: Sequence[int]) -> Accuracy:
-        chance = sum(1 / len(self.groups[i].variants) for i in indices) / len(indices)
-        return Accuracy(sum(self.solved[i] for i in indices), len(indices), 100 * chance)
-
-    @property
-    def label_names(self) -> list[str]:
-        """The labels that all groups have."""
-        return shared_labels([group.labels for group in self.groups])
+    def _by_label(self) -> dict[str, dict[str, _Accuracy]]:
+        """Return the accuracy for every value of each label that all groups have."""
+        names = _shared_labels([group.labels for group in self.groups])
+        return {name: {value: cell for (value,), cell in self.by(name).items()} for name in names}
 
     def __str__(self) -> str:
         lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", self.overall.line("all")]
-        for name in self.label_names:
-            lines += ["", *(cell.line(f"{name} {value or '-'}") for (value,), cell in self.by(name).items())]
+        for name, of_values in self._by_label().items():
+            lines += ["", *(cell.line(f"{name} {value or '-'}") for value, cell in of_values.items())]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return accuracies overall and by each label, and for every group whether it was solved."""
+        by_label = self._by_label().items()
         return {
             **self.overall.to_dict(),
-            "by": {
-                name: {value: cell.to_dict() for (value,), cell in self.by(name).items()} for name in self.label_names
-            },
+            "by": {name: {value: cell.to_dict() for value, cell in of_values.items()} for name, of_values in by_label},
             "solved": [{**group.labels, "solved": done} for group, done in zip(self.groups, self.solved, strict=True)],
         }
 
 
-def cells(labels: Sequence[Mapping[str, str]], *names: str) -> dict[tuple[str, ...], list[int]]:
+def _cells(labels: Sequence[Mapping[str, str]], *names: str) -> dict[tuple[str, ...], list[int]]:
     """Return the questions with each combination of these labels' values, in the values' natural order."""
-    found: dict[tuple[str, ...], list[int]] = {}
-    for index, each in enumerate(labels):
-        found.setdefault(tuple(each[name] for name in names), []).append(index)
-    return {key: found[key] for key in sorted(found, key=lambda key: [*map(_natural, key)])}
+    questions: dict[tuple[str, ...], list[int]] = {}
+    for question, of_question in enumerate(labels):
+        questions.setdefault(tuple(of_question[name] for name in names), []).append(question)
+    return {values: questions[values] for values in sorted(questions, key=lambda values: [*map(_natural, values)])}
 
 
-def shared_labels(labels: Sequence[Mapping[str, str]]) -> list[str]:
+def _shared_labels(labels: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the labels that all questions have."""
-    return [name for name in labels[0] if all(name in each for each in labels)]
+    return [name for name in labels[0] if all(name in of_question for of_question in labels)]
 
 
 def contrastive_report(
     groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExample]], list[float]]
-) -> ContrastiveReport:
+) -> _ContrastiveReport:
     """Score all variants of all groups and report which groups are solved.
 
     Args:
@@ -165,7 +164,7 @@ def contrastive_report(
     if len(scores) != len(examples):
         raise ValueError(f"{len(scores)} scores for {len(examples)} examples")
     rest = iter(scores)
-    return ContrastiveReport(groups, [group.solved([next(rest) for _ in group.variants]) for group in groups])
+    return _ContrastiveReport(groups, [group.solved([next(rest) for _ in group.variants]) for group in groups])
 
 
 def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = CONTEXT_SEED) -> list[ContrastiveGroup]:
@@ -186,7 +185,7 @@ def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = 
     if kind == "none":
         return [_in_context(group, (), ()) for group in groups]
     if kind == "shuffled":
-        if not any(_can_be_shuffled(group) for group in groups):
+        if not any(len(set(group.variants[0].source_context)) > 1 for group in groups):
             raise UserError("no group has two different context sentences that could be shuffled; use another context")
         return [_shuffled(group, rng) for group in groups]
     if kind == "foreign":
@@ -203,14 +202,10 @@ def _in_context(group: ContrastiveGroup, source: tuple[str, ...], target: tuple[
     return replace(group, variants=tuple(variants))
 
 
-def _can_be_shuffled(group: ContrastiveGroup) -> bool:
-    return len(set(group.variants[0].source_context)) > 1
-
-
 def _shuffled(group: ContrastiveGroup, rng: random.Random) -> ContrastiveGroup:
     context = group.variants[0].source_context
     order = list(range(len(context)))
-    while _can_be_shuffled(group) and tuple(context[i] for i in order) == context:
+    while len(set(context)) > 1 and tuple(context[i] for i in order) == context:
         rng.shuffle(order)
     variants = []
     for variant in group.variants:
@@ -244,12 +239,12 @@ def _natural(value: str) -> tuple[bool, float, str]:
 # - DiscEvalMT's JSON (Bawden et al. 2018): anaphora and lexical choice.
 
 
-SEPARATOR = "<SEP>"
+_SEPARATOR = "<SEP>"
 #: The sentences of a text, one or more.
-Texts = Annotated[list[str], Meta(min_length=1)]
-COLUMNS = ("src_context", "src", "tgt_context", "tgt")
+_Texts = Annotated[list[str], Meta(min_length=1)]
+_COLUMNS = ("src_context", "src", "tgt_context", "tgt")
 #: The keys that `--json` writes for a question besides its labels, which cannot have these names.
-RESULTS = ("solved", "answered")
+_RESULTS = ("solved", "answered")
 
 
 def read_contrastive(path: Path, *, documents: Path | None = None) -> list[ContrastiveGroup]:
@@ -267,38 +262,23 @@ def read_contrastive(path: Path, *, documents: Path | None = None) -> list[Contr
     return groups
 
 
-def read_json(path: Path) -> object:
-    """Read the content of a JSON file.
-
-    Raises:
-        UserError: the file cannot be read, is not JSON in UTF-8, or is nested too deeply.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not valid JSON, which is UTF-8: {error}") from error
-    return parse_json(text, str(path))
-
-
 def _read_contrastive_tsv(path: Path) -> list[ContrastiveGroup]:
-    header, table_rows = read_rows(path)
-    columns = column_names(header)
-    if not {"group", "correct"} <= set(header) or len(columns) < len(COLUMNS):
+    header, table_rows = _read_rows(path)
+    columns = _column_names(header)
+    if not {"group", "correct"} <= set(header) or len(columns) < len(_COLUMNS):
         raise UserError(
-            f"{path}:1: expected the columns group, correct, {', '.join(COLUMNS)} "
+            f"{path}:1: expected the columns group, correct, {', '.join(_COLUMNS)} "
             f"(or ctx_en, src_en, ctx_de, tgt_de), got {', '.join(header)[:200]}"
         )
     rows: dict[str, list[dict[str, str]]] = {}
     for _, row in table_rows:
         rows.setdefault(row["group"], []).append(row)
-    names = [columns[name] for name in COLUMNS]
+    names = [columns[name] for name in _COLUMNS]
     labels = [name for name in header if name not in ("group", "correct", *names)]
     return [_group_of_rows(path, name, members, names, labels) for name, members in rows.items()]
 
 
-def read_rows(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
+def _read_rows(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
     """Read the columns of a table, and the place and texts of each row; empty lines are left out.
 
     Raises:
@@ -306,7 +286,7 @@ def read_rows(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
             `correct` other than 0 and 1.
     """
     table = open_table(path)
-    if taken := [name for name in RESULTS if name in table.names]:
+    if taken := [name for name in _RESULTS if name in table.names]:
         raise UserError(f"{path}:1: rename the column '{taken[0]}', which is the name of what is found")
     rows = [(place, row) for place, row in text_rows(table, table.names) if any(map(str.strip, row.values()))]
     for place, row in rows:
@@ -315,9 +295,9 @@ def read_rows(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
     return table.names, rows
 
 
-def column_names(header: Sequence[str]) -> dict[str, str]:
-    """Map the present columns of `COLUMNS` to their names in this header."""
-    found = {name: name for name in COLUMNS if name in header}
+def _column_names(header: Sequence[str]) -> dict[str, str]:
+    """Map the present columns of `_COLUMNS` to their names in this header."""
+    found = {name: name for name in _COLUMNS if name in header}
     for language in [name[4:] for name in header if name.startswith("ctx_")]:
         for side in ("src", "tgt"):
             if f"{side}_{language}" in header:
@@ -335,7 +315,7 @@ def _group_of_rows(
         )
     source_context, source, target_context, target = columns
     variants = tuple(
-        ForcedExample(sentences_of(row[source_context]), row[source], sentences_of(row[target_context]), row[target])
+        ForcedExample(_sentences_of(row[source_context]), row[source], _sentences_of(row[target_context]), row[target])
         for row in rows
     )
     if len({(variant.source_context, variant.source) for variant in variants}) != 1:
@@ -345,15 +325,15 @@ def _group_of_rows(
     return ContrastiveGroup(variants, right[0], {label: rows[right[0]][label] for label in labels})
 
 
-def sentences_of(context: str) -> tuple[str, ...]:
+def _sentences_of(context: str) -> tuple[str, ...]:
     """Return the sentences of a context column."""
-    return tuple(sentence.strip() for sentence in context.split(SEPARATOR)) if context.strip() else ()
+    return tuple(sentence.strip() for sentence in context.split(_SEPARATOR)) if context.strip() else ()
 
 
 def _read_contrastive_json(path: Path, documents: Path | None) -> list[ContrastiveGroup]:
-    content = read_json(path)
+    content = parse_json(read_limited(path), str(path))
     if isinstance(content, list):
-        entries = checked(content, list[ContraProEntry], f"{path}: not ContraPro's JSON form")
+        entries = checked(content, list[_ContraProEntry], f"{path}: not ContraPro's JSON form")
         return [_contrapro(entry, documents) for entry in entries]
     blocks = checked(content, dict[str, _Block], f"{path}: neither ContraPro's nor DiscEvalMT's JSON form")
     return [group for number, block in blocks.items() for group in _discevalmt(f"{path}: '{number}'", block)]
@@ -363,7 +343,7 @@ class _Wrong(OpenObject):
     contrastive: str
 
 
-class ContraProEntry(OpenObject):
+class _ContraProEntry(OpenObject):
     """A question of ContraPro's `contrapro.json`."""
 
     src_segment: str = field(name="src segment")
@@ -376,7 +356,7 @@ class ContraProEntry(OpenObject):
     segment_id: Count | None = field(name="segment id", default=None)
 
 
-def _contrapro(entry: ContraProEntry, documents: Path | None) -> ContrastiveGroup:
+def _contrapro(entry: _ContraProEntry, documents: Path | None) -> ContrastiveGroup:
     source_context, target_context = _subtitles(entry, documents) if documents else ((), ())
     targets = [entry.ref_segment, *(error.contrastive for error in entry.errors)]
     labels = {
@@ -387,7 +367,7 @@ def _contrapro(entry: ContraProEntry, documents: Path | None) -> ContrastiveGrou
     return ContrastiveGroup(tuple(variants), 0, labels)
 
 
-def _subtitles(entry: ContraProEntry, documents: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _subtitles(entry: _ContraProEntry, documents: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the sentences before this entry's in its document, `FOLDER/NAME.de` and `.en`; entries count from 1."""
     if entry.document_id is None or not entry.segment_id:
         raise UserError(f"{documents}: an entry has no 'document id' and 'segment id', so its context is unknown")
@@ -402,14 +382,14 @@ def _subtitles(entry: ContraProEntry, documents: Path) -> tuple[tuple[str, ...],
 class _Target(OpenObject):
     """A right translation (`correct` or `semi-correct`) and a wrong one, each with its context."""
 
-    incorrect: Texts
-    correct: Texts | None = None
-    semi_correct: Texts | None = field(name="semi-correct", default=None)
+    incorrect: _Texts
+    correct: _Texts | None = None
+    semi_correct: _Texts | None = field(name="semi-correct", default=None)
     type: str = ""
 
 
 class _Example(OpenObject):
-    src: Texts
+    src: _Texts
     trg: _Target
 
 
@@ -417,7 +397,7 @@ class _Block(OpenObject):
     """A block of DiscEvalMT: lexical choice has examples with own sources, anaphora one source with several targets."""
 
     examples: list[_Example] | None = None
-    src: Texts | None = None
+    src: _Texts | None = None
     trg: list[_Target] | None = None
     type: str = ""
 
@@ -446,10 +426,9 @@ def _discevalmt_pair(where: str, source: Sequence[str], target: _Target, labels:
 
 # Generative evaluation of discourse: whether translations have the word forms that depend on context.
 #
-# ctxpro's rule (Wicks and Post 2023, Identifying Context-Dependent Translations for Evaluation Set Production):
-# without
-# case and ASCII punctuation, the expected form occurs between spaces, or at an end. So the form counts anywhere
-# in the sentence, and another right translation does not count: only differences between systems or contexts matter.
+# ctxpro's rule (Wicks and Post 2023, Identifying Context-Dependent Translations for Evaluation Set Production): without
+# case and ASCII punctuation, the expected form occurs between spaces, or at an end. So the form counts anywhere in the
+# sentence, and another right translation does not count: only differences between systems or contexts matter.
 
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -487,27 +466,25 @@ class GenerativeReport:
 
     def by(self, *names: str) -> dict[tuple[str, ...], dict[str, float]]:
         """Return accuracies of system and references in percent, and the number of questions, by these labels."""
-        found = cells([question.labels for question in self.questions], *names)
-        return {key: self._accuracy(indices) for key, indices in found.items()}
-
-    def _accuracy(self, indices: Sequence[int]) -> dict[str, float]:
-        right = sum(self.answered[i] for i in indices)
-        found = {"accuracy": 100 * right / len(indices), "questions": len(indices)}
-        questions = [self.questions[i] for i in indices]
-        if all(question.example.target for question in questions):
-            references = sum(question.answered(question.example.target) for question in questions)
-            found["reference"] = 100 * references / len(indices)
-        return found
+        accuracies = {}
+        for values, numbers in _cells([question.labels for question in self.questions], *names).items():
+            cell = {"accuracy": 100 * sum(self.answered[i] for i in numbers) / len(numbers), "questions": len(numbers)}
+            questions = [self.questions[i] for i in numbers]
+            if all(question.example.target for question in questions):
+                references = sum(question.answered(question.example.target) for question in questions)
+                cell["reference"] = 100 * references / len(numbers)
+            accuracies[values] = cell
+        return accuracies
 
     def __str__(self) -> str:
         lines = [f"{'':<24} {'accuracy':>8} {'reference':>9} {'questions':>9}", _line("all", self.by()[()])]
-        for name in shared_labels([question.labels for question in self.questions]):
+        for name in _shared_labels([question.labels for question in self.questions]):
             lines += ["", *(_line(f"{name} {value or '-'}", cell) for (value,), cell in self.by(name).items())]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return accuracies overall and by each label, and for every question whether it was answered."""
-        names = shared_labels([question.labels for question in self.questions])
+        names = _shared_labels([question.labels for question in self.questions])
         return {
             **self.by()[()],
             "by": {name: {value: cell for (value,), cell in self.by(name).items()} for name in names},
@@ -546,8 +523,8 @@ def read_questions(path: Path, *, documents: Path | None = None) -> list[Questio
 
 
 def _read_generative_tsv(path: Path) -> list[Question]:
-    header, rows = read_rows(path)
-    columns = column_names(header)
+    header, rows = _read_rows(path)
+    columns = _column_names(header)
     expected = next((name for name in ("expected", "pronoun") if name in header), None)
     if expected is None:
         raise UserError(f"{path}:1: expected a column 'expected' or 'pronoun', got {', '.join(header)[:200]}")
@@ -558,8 +535,8 @@ def _read_generative_tsv(path: Path) -> list[Question]:
             continue
         if not row[expected].strip():
             raise UserError(f"{place}: nothing in the column '{expected}'; expected what a translation should have")
-        source_context, source, target_context, target = (row.get(columns.get(name, ""), "") for name in COLUMNS)
-        example = ForcedExample(sentences_of(source_context), source, sentences_of(target_context), target)
+        source_context, source, target_context, target = (row.get(columns.get(name, ""), "") for name in _COLUMNS)
+        example = ForcedExample(_sentences_of(source_context), source, _sentences_of(target_context), target)
         questions.append(Question(example, row[expected].strip(), {name: row[name] for name in labels}))
     return questions
 
@@ -572,7 +549,7 @@ class _CtxproEntry(OpenObject):
 
 
 def _read_generative_json(path: Path, documents: Path | None) -> list[Question]:
-    content = read_json(path)
+    content = parse_json(read_limited(path), str(path))
     if isinstance(content, list) and content and isinstance(content[0], dict) and "expected" in content[0]:
         return [
             Question(ForcedExample((), entry.source, (), entry.reference), entry.expected, {"rule": entry.rule})

@@ -1,4 +1,7 @@
-"""The report that docnmt-score prints, by parts of the text, and as JSON."""
+"""The report that docnmt-score prints, by parts of the text, and as JSON.
+
+files → aligned lines (`text_files`) → `Evaluation`s of all systems (`metrics`) → `TranslationReport`
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.core.data_options import Columns, parse_columns
+from docnmt.core.data_options import parse_columns
 from docnmt.core.formality import language_pair
 from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
 from docnmt.core.scoring.consistency import (
@@ -101,32 +104,27 @@ class PartScores:
     @classmethod
     def of(cls, by: str, systems: dict[str, Evaluation]) -> PartScores:
         """Score the parts for systems that were evaluated on the same sentences."""
-        found, whole = parts(by, next(iter(systems.values()))), by == "document-length"
-        return cls(
-            by,
-            found,
-            {
-                name: [each.of_part(part.sentences, part.documents if whole else None) for part in found]
-                for name, each in systems.items()
-            },
-        )
-
-    def __str__(self) -> str:
-        names = [f"{metric}{suffix}" for metric in self._metrics for suffix in self._suffixes]
-        rows = ["\t".join([self.by, "sentences", "documents", *names])]
-        for number, part in enumerate(self.parts):
-            values = (rows[number][metric] for metric in self._metrics for rows in self.scores.values())
-            counts = (str(len(part.sentences)), str(len(part.documents)))
-            rows.append("\t".join([part.label, *counts, *(f"{value:.2f}" for value in values)]))
-        return "\n".join(rows)
+        divided, whole = parts(by, next(iter(systems.values()))), by == "document-length"
+        scores = {
+            name: [system.of_part(part.sentences, part.documents if whole else None) for part in divided]
+            for name, system in systems.items()
+        }
+        return cls(by, divided, scores)
 
     @property
-    def _metrics(self) -> list[str]:
+    def metrics(self) -> list[str]:
+        """The names of the metrics."""
         return list(next(iter(self.scores.values()))[0])
 
-    @property
-    def _suffixes(self) -> list[str]:
-        return ["", *(f" ({name})" for name in list(self.scores)[1:])]
+    def __str__(self) -> str:
+        suffixes = ["", *(f" ({name})" for name in list(self.scores)[1:])]
+        names = [f"{metric}{suffix}" for metric in self.metrics for suffix in suffixes]
+        lines = ["\t".join([self.by, "sentences", "documents", *names])]
+        for number, part in enumerate(self.parts):
+            values = (rows[number][metric] for metric in self.metrics for rows in self.scores.values())
+            counts = (str(len(part.sentences)), str(len(part.documents)))
+            lines.append("\t".join([part.label, *counts, *(f"{value:.2f}" for value in values)]))
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -152,8 +150,8 @@ class PartScores:
         form = picture_form("--plot", path)
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(4.2 * len(self._metrics), 3.4), layout="constrained")
-        for axis, metric in zip(figure.subplots(1, len(self._metrics), squeeze=False)[0], self._metrics, strict=True):
+        figure = Figure(figsize=(4.2 * len(self.metrics), 3.4), layout="constrained")
+        for axis, metric in zip(figure.subplots(1, len(self.metrics), squeeze=False)[0], self.metrics, strict=True):
             for name, rows in self.scores.items():
                 axis.plot([part.label for part in self.parts], [row[metric] for row in rows], marker="o", label=name)
             axis.set(title=metric, xlabel=self.by.replace("-", " "))
@@ -200,12 +198,12 @@ class TranslationReport:
         if self.seeds:
             pieces.append(f"(means of {len(self.seeds)} seeds)")
             for name in self.scores.values:
-                found = [each[name] for each in self.seeds]
-                shown = ", ".join(f"{score:.2f}" for score in found)
-                pieces.append(f"({name}: {min(found):.2f} to {max(found):.2f}: {shown})")
+                scores = [seed[name] for seed in self.seeds]
+                shown = ", ".join(f"{score:.2f}" for score in scores)
+                pieces.append(f"({name}: {min(scores):.2f} to {max(scores):.2f}: {shown})")
         if self.unscored:
             pieces.append(f"({self.unscored:,} sentences without a partner are not scored)")
-        pieces += [f"lexical consistency, {who}: {each}" for who, each in self.consistency.items()]
+        pieces += [f"lexical consistency, {who}: {share}" for who, share in self.consistency.items()]
         if self.address is not None:
             pieces.append(str(self.address))
         if self.comparisons:
@@ -224,18 +222,16 @@ class TranslationReport:
         if self.unscored:
             content["unscored"] = self.unscored
         if self.consistency:
-            content["lexical_consistency"] = {who: each.to_dict() for who, each in self.consistency.items()}
+            content["lexical_consistency"] = {who: share.to_dict() for who, share in self.consistency.items()}
         if self.address is not None:
             content["address"] = self.address.to_dict()
-        if self.comparisons:
-            metrics, said = [each.to_dict() for each in self.comparisons], reservations(self.scores.documents)
-            said += [self.doubt] if self.doubt else []
-            content["paired"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
-        if self.foreign:
-            metrics, said = [each.to_dict() for each in self.foreign], reservations(self.scores.documents)
-            content["foreign"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
+        for name, comparisons in (("paired", self.comparisons), ("foreign", self.foreign)):
+            if comparisons:
+                metrics, warnings = [row.to_dict() for row in comparisons], reservations(self.scores.documents)
+                warnings += [self.doubt] if self.doubt and name == "paired" else []
+                content[name] = {"samples": self.samples, "metrics": metrics, "warnings": warnings}
         if self.seeds:
-            content["seeds"] = {name: of_seeds([each[name] for each in self.seeds]) for name in self.scores.values}
+            content["seeds"] = {name: of_seeds([seed[name] for seed in self.seeds]) for name in self.scores.values}
         if self.parts is not None:
             content["of_parts"] = self.parts.to_dict()
         if self.documents:
@@ -256,20 +252,15 @@ def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
 
 def problems_of_seeds(systems: int, wanted: ReportConfig) -> list[str]:
     """Return a message for each part of the report that cannot be had for so many seeds of a system."""
-    found = []
+    problems = []
     if wanted.foreign and len(wanted.foreign) != systems:
-        found.append(f"--foreign: expected {systems}, one for each --sys, in its order; got {len(wanted.foreign)}")
-    parts = {
-        "--by": bool(wanted.by),
-        "--per-document": wanted.per_document,
-        "--per-sentence": wanted.per_sentence,
-        "--address": bool(wanted.address),
-    }
+        problems.append(f"--foreign: expected {systems}, one for each --sys, in its order; got {len(wanted.foreign)}")
     if systems > 1:
-        found += [f"{name}: is of one translation; give one --sys" for name, value in parts.items() if value]
+        asked = [name for name in ("by", "per_document", "per_sentence", "address") if getattr(wanted, name)]
+        problems += [f"--{name.replace('_', '-')}: is of one translation; give one --sys" for name in asked]
     elif len(wanted.paired) > 1 and (wanted.by or wanted.address):
-        found.append("--by and --address compare with one translation; give one --paired")
-    return found
+        problems.append("--by and --address compare with one translation; give one --paired")
+    return problems
 
 
 def check_wanted(wanted: ReportConfig) -> None:
@@ -314,98 +305,80 @@ def report_on(
     Raises:
         UserError: see `check_wanted`; or COMET's model is not available, or no sentence has a reference.
     """
-    kept, scored, references, texts = with_partners(layout, references, [*seeds, *others, *foreign])
+    numbers, scored, references, texts = with_partners(layout, references, [*seeds, *others, *foreign])
     offsets, sources = scored.document_offsets, scored.sentences
     systems = evaluate_systems(texts, references, offsets, tokenize=tokenize, metrics=wanted.asked_metrics)
     if wanted.comet_model is not None:
         comet = Comet(wanted.comet_model, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
         counts = comet.counts(texts, sources, references[0], offsets)
-        systems = [each.including("COMET", comet, rows) for each, rows in zip(systems, counts, strict=True)]
-    own, compared = systems[: len(seeds)], systems[len(seeds) : len(seeds) + len(others)]
+        systems = [system.including("COMET", comet, rows) for system, rows in zip(systems, counts, strict=True)]
+    first, compared = systems[0], systems[len(seeds) : len(seeds) + len(others)]
     shares = {}
     if consistency:
         lexicon = learn_lexicon(sources, references[0])  # not from the system's text: all are measured alike
         for who, sentences in (("system", texts[0]), ("reference", references[0])):
             shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
-    addresses = [] if wanted.address is None else _addresses(wanted.address, scored, texts, references[0])
+    addresses: list[Address] = []
+    if wanted.address is not None:
+        source, target = language_pair(wanted.address)
+        if of_language := address_doubt(sources, references[0], target, source):
+            print(f"warning: --address {wanted.address}: {of_language}", file=sys.stderr)
+        for lines in texts:
+            address = score_address(sources, lines, references[0], offsets, language=target, source_language=source)
+            addresses.append(address)
 
     def against(begin: int, end: int) -> list[Comparison]:
         """Compare the system with the texts of these numbers, by all metrics and by forms of address."""
-        kinds = [systems, [each.evaluation for each in addresses]] if end > begin else []
+        if begin == end:
+            return []
+        by_address = [address.evaluation for address in addresses]
         return [
-            each
-            for kind in kinds
-            if kind
-            for each in paired_bootstrap(kind[: len(seeds)], kind[begin:end], samples=samples, seed=seed)
+            comparison
+            for kind in ([systems, by_address] if by_address else [systems])
+            for comparison in paired_bootstrap(kind[: len(seeds)], kind[begin:end], samples=samples, seed=seed)
         ]
 
-    documents = layout.documents_with(kept) if scored is not layout else range(own[0].documents)
+    documents: list[dict[str, float]] = []
+    sentence_rows: list[dict[str, float]] = []
+    if wanted.per_document:  # those without a scored sentence are empty
+        documents = [{} for _ in layout.document_offsets[1:]]
+        places = layout.documents_with(numbers) if scored is not layout else range(first.documents)
+        for place, row in zip(places, first.of_documents(), strict=True):
+            documents[place] = row
+    if wanted.per_sentence:  # by metrics suited to sentences, which BLEU is not
+        sentence_rows = [{} for _ in seeds[0]]
+        for name in first.sentence_counts:
+            if not name.startswith("s-BLEU"):
+                for place, score in zip(numbers, first.of_sentences(name), strict=True):
+                    sentence_rows[place][name] = score
+    parts_of_text = None
+    if wanted.by is not None:
+        parts_of_text = PartScores.of(wanted.by, dict(zip(("system", "other"), [first, *compared], strict=False)))
+        if wanted.plot is not None:
+            parts_of_text.draw(Path(wanted.plot))
+    of_seeds = [system.scores for system in systems[: len(seeds)]]
+    means = {name: fmean(scores[name] for scores in of_seeds) for name in of_seeds[0].values}
     return TranslationReport(
-        _mean([each.scores for each in own]),
-        _placed(own[0].of_documents(), documents, len(layout.document_offsets) - 1) if wanted.per_document else [],
-        _placed(_of_sentences(own[0]), kept, len(seeds[0])) if wanted.per_sentence else [],
+        replace(of_seeds[0], values=means),
+        documents,
+        sentence_rows,
         shares,
         against(len(seeds), len(seeds) + len(others)),
         samples,
-        _of_parts(wanted, [*own, *compared]),
+        parts_of_text,
         addresses[0] if addresses else None,
-        len(seeds[0]) - len(kept),
+        len(seeds[0]) - len(numbers),
         doubt,
         against(len(seeds) + len(others), len(systems)),
-        [each.scores for each in own] if len(own) > 1 else (),
+        of_seeds if len(seeds) > 1 else (),
     )
-
-
-def _mean(seeds: Sequence[Scores]) -> Scores:
-    """Return the mean scores of a system's seeds."""
-    return replace(seeds[0], values={name: fmean(each[name] for each in seeds) for name in seeds[0].values})
-
-
-def _addresses(
-    wanted: str, layout: LineLayout, systems: Sequence[Sequence[str]], reference: Sequence[str]
-) -> list[Address]:
-    """Score the forms of address of each system."""
-    source, target = language_pair(wanted)
-    if doubt := address_doubt(layout.sentences, reference, target, source):
-        print(f"warning: --address {wanted}: {doubt}", file=sys.stderr)
-    return [
-        score_address(
-            layout.sentences, texts, reference, layout.document_offsets, language=target, source_language=source
-        )
-        for texts in systems
-    ]
-
-
-def _placed(rows: Sequence[dict[str, float]], places: Sequence[int], number: int) -> list[dict[str, float]]:
-    """Put rows at their places in a list of `number`; the others are empty."""
-    found: list[dict[str, float]] = [{} for _ in range(number)]
-    for place, row in zip(places, rows, strict=True):
-        found[place] = row
-    return found
-
-
-def _of_parts(wanted: ReportConfig, systems: Sequence[Evaluation]) -> PartScores | None:
-    """Score parts of the text if requested, and draw them if requested."""
-    if wanted.by is None:
-        return None
-    found = PartScores.of(wanted.by, dict(zip(("system", "other"), systems, strict=False)))
-    if wanted.plot is not None:
-        found.draw(Path(wanted.plot))
-    return found
-
-
-def _of_sentences(system: Evaluation) -> list[dict[str, float]]:
-    """Return every sentence's scores by metrics suited to sentences, which BLEU is not."""
-    names = [name for name in system.sentence_counts if not name.startswith("s-BLEU")]
-    columns = [system.of_sentences(name) for name in names]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 # The command `docnmt-score --ref --sys`: read the files, align the sentences, score.
 
 
 #: Number of notes on documents of unusual length that are printed.
-MOST_NOTES = 5
+_MOST_NOTES = 5
 
 
 def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationReport:
@@ -438,9 +411,14 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         print(f"warning: {config.ref[0]}: {doubt}", file=sys.stderr)
 
     def read(path: str) -> list[str]:
-        if config.resegment:
-            return _resegmented(Path(path), layout, references[0], columns)
-        return layout.align(Path(path), columns)
+        if not config.resegment:
+            return layout.align(Path(path), columns)
+        divided = resegment(Path(path), layout, references[0], columns)
+        for note in divided.notes[:_MOST_NOTES]:
+            print(f"note: {note}; it is scored as it is", file=sys.stderr)
+        if (more := len(divided.notes) - _MOST_NOTES) > 0:
+            print(f"note: {path}: {more:,} more documents are empty or of unusual length", file=sys.stderr)
+        return divided.sentences
 
     systems = [read(path) for path in config.sys]
     if config.resegmented is not None:
@@ -458,13 +436,3 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         seed=SEED if config.seed is None else config.seed,
         doubt=training_doubt(records_beside(config.sys), records_beside(wanted.paired)),
     )
-
-
-def _resegmented(path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns) -> list[str]:
-    """Divide the file's text into the reference's sentences; notes go to stderr."""
-    found = resegment(path, layout, reference, columns)
-    for note in found.notes[:MOST_NOTES]:
-        print(f"note: {note}; it is scored as it is", file=sys.stderr)
-    if (more := len(found.notes) - MOST_NOTES) > 0:
-        print(f"note: {path}: {more:,} more documents are empty or of unusual length", file=sys.stderr)
-    return found.sentences

@@ -25,49 +25,44 @@ from docnmt.runtime.system import OpenObject, UserError, read_json
 # Matching of the documents of two tables by their names.
 
 
-#: The names of documents; None for one without a name.
-DocumentNames = Sequence[str | None]
-
-
-def places_by_name(path: Path, names: DocumentNames, wanted_path: Path, wanted: DocumentNames) -> list[int]:
+def _places_by_name(
+    path: Path, names: Sequence[str | None], wanted_path: Path, wanted: Sequence[str | None]
+) -> list[int]:
     """Return for each document of `wanted_path` its place in `path`, by the names that both give; if they have no name
     in common, in the order of the file.
 
     Raises:
         UserError: a file lacks documents of the other, or has two of one name in another order.
     """
-    as_they_stand = list(range(len(names)))
     if list(names) == list(wanted) or None in names or None in wanted or not set(names) & set(wanted):
-        return as_they_stand
-    for one, there, other, here in ((path, names, wanted_path, wanted), (wanted_path, wanted, path, names)):
-        if twice := [name for name, count in Counter(there).items() if count > 1]:
+        return list(range(len(names)))
+    for file, documents, other, others in ((path, names, wanted_path, wanted), (wanted_path, wanted, path, names)):
+        if twice := [name for name, count in Counter(documents).items() if count > 1]:
             raise UserError(
-                f"{one}: document '{twice[0]}' stands in two places, and {other} has its documents in another order; "
+                f"{file}: document '{twice[0]}' stands in two places, and {other} has its documents in another order; "
                 "put the rows of each document together"
             )
-        known = set(here)
-        if surplus := [name for name in there if name not in known]:
+        known = set(others)
+        if surplus := [name for name in documents if name not in known]:
             raise UserError(
-                f"{one}: document '{surplus[0]}' is not in {other} ({len(surplus):,} such documents); both must have "
+                f"{file}: document '{surplus[0]}' is not in {other} ({len(surplus):,} such documents); both must have "
                 "the same documents, in any order; a missing translation is a row without text"
             )
-    place = {name: number for number, name in enumerate(names)}
-    return [place[name] for name in wanted]
+    numbers = {name: number for number, name in enumerate(names)}
+    return [numbers[name] for name in wanted]
 
 
 # Alignment of the lines of hypotheses with those of references, and the documents that they form.
 #
 # An empty line in a file of hypotheses is a document break or a missing translation; only the reference (or the
-# source),
-# which has no empty sentence, tells which. So its lines determine the meaning of the others. Lines that are only `<d>`
-# or
-# `<p>` mark documents and paragraphs as in the text of a corpus, and need not be in the other files. Tables that name
-# their documents need no such rules: each row is a sentence, also one without text.
+# source), which has no empty sentence, tells which. So its lines determine the meaning of the others. Lines that are
+# only `<d>` or `<p>` mark documents and paragraphs as in the text of a corpus, and need not be in the other files.
+# Tables that name their documents need no such rules: each row is a sentence, also one without text.
 
 
-DOCUMENT, PARAGRAPH = "<d>", "<p>"
+_DOCUMENT, _PARAGRAPH = "<d>", "<p>"
 #: Columns found by the names that known tables have.
-ANY = Columns()
+_ANY = Columns()
 
 
 @dataclass(frozen=True)
@@ -113,7 +108,7 @@ class LineLayout:
         places = self._between() if self.names else [row != "" for row in self.rows]
         return "".join(f"{next(rest) if place else ''}\n" for place in places)
 
-    def align(self, path: Path, columns: Columns = ANY, role: str = "hypothesis") -> list[str]:
+    def align(self, path: Path, columns: Columns = _ANY, role: str = "hypothesis") -> list[str]:
         """Return the sentences of another file, one for each of this one's; an empty one is a missing translation.
 
         `columns` and `role` are as in `read_layout`.
@@ -128,7 +123,11 @@ class LineLayout:
         """
         other = read_layout(path, columns, role, may_be_empty=True)
         if other.names and None not in other.names:
-            other = other.in_order(places_by_name(path, other.names, self.path, self.names))
+            order = _places_by_name(path, other.names, self.path, self.names)
+            spans = [other.rows[begin:end] for begin, end in pairwise(other.document_offsets)]
+            offsets = tuple(accumulate((len(spans[number]) for number in order), initial=0))
+            rows = tuple(row for number in order for row in spans[number])
+            other = replace(other, rows=rows, document_offsets=offsets)
         for places in [] if other.names else self._places():
             if len(other.rows) == len(places) and not any(
                 row for place, row in zip(places, other.rows, strict=True) if not place
@@ -141,25 +140,16 @@ class LineLayout:
             pairs = zip(other.document_offsets, self.document_offsets, strict=False)
             where = next(min(pair) for pair in pairs if pair[0] != pair[1])
             raise UserError(f"{path}: its documents are not those of {self.path}; they part after sentence {where}")
-        asked = [number for number, sentence in enumerate(self.sentences) if sentence]
-        if len(asked) < len(self.sentences):  # rows that are empty here may have no line there
-            found = dict(zip(asked, self.only(asked).align(path, columns, role), strict=True))
-            return [found.get(number, "") for number in range(len(self.sentences))]
+        texts = [number for number, sentence in enumerate(self.sentences) if sentence]
+        if len(texts) < len(self.sentences):  # rows that are empty here may have no line there
+            translated = dict(zip(texts, self.only(texts).align(path, columns, role), strict=True))
+            return [translated.get(number, "") for number in range(len(self.sentences))]
         hint = " (an empty line is a break between documents, unless --src has a sentence there)"
         raise UserError(
             f"{path}: {len(other.sentences):,} sentences in {len(other.rows):,} lines, but {self.path} has "
             f"{len(self.sentences):,} in {len(self.rows):,}; there must be one line for each of its lines"
             f"{hint if len(other.rows) == len(self.rows) else ''}"
         )
-
-    def in_order(self, documents: Sequence[int]) -> LineLayout:
-        """Return the layout with its documents in another order; it must be a table with names."""
-        spans = [range(*span) for span in pairwise(self.document_offsets)]
-        offsets = [0]
-        for number in documents:
-            offsets.append(offsets[-1] + len(spans[number]))
-        rows = tuple(self.rows[i] for number in documents for i in spans[number])
-        return replace(self, rows=rows, document_offsets=tuple(offsets))
 
     def _places(self) -> Iterator[Sequence[bool]]:
         """Yield the possible positions of sentences in files that translate this one line by line."""
@@ -176,7 +166,7 @@ class LineLayout:
         return between
 
 
-def read_layout(path: Path, columns: Columns = ANY, role: str = "target", *, may_be_empty: bool = False) -> LineLayout:
+def read_layout(path: Path, columns: Columns = _ANY, role: str = "target", *, may_be_empty: bool = False) -> LineLayout:
     """Read the sentences and documents of a text file, or of a table's column `role`; `may_be_empty` permits no text.
 
     Raises:
@@ -188,13 +178,13 @@ def read_layout(path: Path, columns: Columns = ANY, role: str = "target", *, may
     offsets = [0]
     sentences = 0
     for item in side_lines(path, columns, role):
-        line = DOCUMENT if isinstance(item, DocumentStart) else item.strip()
+        line = _DOCUMENT if isinstance(item, DocumentStart) else item.strip()
         if isinstance(item, DocumentStart):
             names.append(item.name)
             sentence = False
         else:
-            sentence = bool(names) or line not in ("", DOCUMENT, PARAGRAPH)
-        if not sentence and line != PARAGRAPH and offsets[-1] != sentences:
+            sentence = bool(names) or line not in ("", _DOCUMENT, _PARAGRAPH)
+        if not sentence and line != _PARAGRAPH and offsets[-1] != sentences:
             offsets.append(sentences)
         lines.append(sentence)
         if sentence or line == "":
@@ -268,7 +258,7 @@ class ModelRecord(OpenObject, omit_defaults=True):
     @property
     def updates(self) -> int:
         """The number of all updates, those of its starts included."""
-        return sum(each.update for each in self.lineage)
+        return sum(model.update for model in self.lineage)
 
 
 class _Results(OpenObject):
@@ -279,12 +269,12 @@ class _Results(OpenObject):
 
 def records_beside(paths: Iterable[str]) -> list[ModelRecord]:
     """Return the records of the models that wrote these files, as far as they lie in results folders that have them."""
-    found: list[ModelRecord] = []
+    records: list[ModelRecord] = []
     for path in map(Path, paths):
         if path.name == HYPOTHESES and (path.parent / SCORES).is_file():
             with contextlib.suppress(UserError):  # another's file
-                found += read_json(path.parent / SCORES, _Results).models
-    return found
+                records += read_json(path.parent / SCORES, _Results).models
+    return records
 
 
 def training_doubt(system: Sequence[ModelRecord], other: Sequence[ModelRecord]) -> str | None:
@@ -292,17 +282,17 @@ def training_doubt(system: Sequence[ModelRecord], other: Sequence[ModelRecord]) 
     names = {"the system": system, "the other": other}
     for (longer, models), (shorter, starts) in (pair := list(names.items())), pair[::-1]:
         for model, start in product(models, starts):
-            weights = [each.weights for each in model.lineage]
+            weights = [record.weights for record in model.lineage]
             if start.weights in weights[1:]:
-                more = sum(each.update for each in model.lineage[: weights.index(start.weights)])
+                more = sum(record.update for record in model.lineage[: weights.index(start.weights)])
                 return (
                     f"{longer} was started from {shorter} ({start.checkpoint}, --finetune-from-model) and has {more:,} "
                     f"updates more, which the difference holds, too: compare with {start.checkpoint} trained "
                     f"{more:,} updates further"
                 )
-    updates = [sorted({each.updates for each in models}) for models in names.values()]
-    if all(updates) and updates[0] != updates[1]:
-        shown = (f"{name} {' and '.join(f'{each:,}' for each in of)}" for name, of in zip(names, updates, strict=True))
+    updates = {name: sorted({model.updates for model in models}) for name, models in names.items()}
+    if all(updates.values()) and updates["the system"] != updates["the other"]:
+        shown = (f"{name} {' and '.join(f'{number:,}' for number in numbers)}" for name, numbers in updates.items())
         return f"they had other numbers of updates, those of their starts included: {', '.join(shown)}"
     return None
 
@@ -326,14 +316,13 @@ def doubts(references: Sequence[str], tokenize: str) -> Iterator[str]:
 
 # Resegmentation: a translation with other sentences is divided into the reference's, document by document.
 #
-# The division minimises the word error rate (Matusov et al. 2005; Post and Hoang 2025), by the package
-# `mweralign`. Words are compared without case and apart from the punctuation around them; Chinese and Japanese,
-# character
-# by character. Nothing but white space between sentences is lost or added, and no word is cut.
+# The division minimises the word error rate (Matusov et al. 2005; Post and Hoang 2025), by the package `mweralign`.
+# Words are compared without case and apart from the punctuation around them; Chinese and Japanese, character by
+# character. Nothing but white space between sentences is lost or added, and no word is cut.
 
 
 #: A document is reported if its length, as a share of its reference's, is outside of this range.
-USUAL = 0.5, 2.0
+_USUAL = 0.5, 2.0
 _CJK = "\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 _TOKEN = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+(?:[^\w\s{_CJK}]+[^\W{_CJK}]+)*|[^\w\s]")
 _IS_CJK = re.compile(rf"[{_CJK}]")
@@ -342,18 +331,18 @@ _OPENING = frozenset("\"'([{<“„‘‚«‹»›¿¡–—-*「『（《〈�
 
 #: A function of the reference's sentences, one per line, and a text; it returns the text in as many lines. Tokens are
 #: separated by spaces.
-Align = Callable[[str, str], str]
+_Align = Callable[[str, str], str]
 
 
 @dataclass(frozen=True)
-class Resegmented:
+class _Resegmented:
     """A translation divided into the reference's sentences, with a note for each document of unusual length."""
 
     sentences: list[str]
     notes: list[str]
 
 
-def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns = ANY) -> Resegmented:
+def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns = _ANY) -> _Resegmented:
     """Divide the documents of a file into the reference's sentences.
 
     Args:
@@ -367,23 +356,23 @@ def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns:
     spans = list(pairwise(layout.document_offsets))
     documents = read_documents(path, columns, number=len(spans))
     names, texts = [name for name, _ in documents], [text for _, text in documents]
-    texts = [texts[number] for number in places_by_name(path, names, layout.path, layout.names)]
+    texts = [texts[number] for number in _places_by_name(path, names, layout.path, layout.names)]
     if len(texts) != len(spans):
         raise UserError(
             f"{path}: {len(texts):,} documents, but {layout.path} has {len(spans):,}; separate them by empty lines, or "
-            f"begin each with a line {DOCUMENT}, after which nothing stands where a translation is missing"
+            f"begin each with a line {_DOCUMENT}, after which nothing stands where a translation is missing"
         )
     sentences, notes = [], []
     for number, (text, (begin, end)) in enumerate(zip(texts, spans, strict=True), 1):
         sentences += divide(text, reference[begin:end], align)
         share = len(text) / max(1, len(" ".join(reference[begin:end])))
-        if not USUAL[0] <= share <= USUAL[1]:
+        if not _USUAL[0] <= share <= _USUAL[1]:
             what = f"has {100 * share:.0f} % of its reference's characters" if text else "is empty"
             notes.append(f"{path}: document {number:,} {what}")
-    return Resegmented(sentences, notes)
+    return _Resegmented(sentences, notes)
 
 
-def read_documents(path: Path, columns: Columns = ANY, *, number: int | None = None) -> list[tuple[str | None, str]]:
+def read_documents(path: Path, columns: Columns = _ANY, *, number: int | None = None) -> list[tuple[str | None, str]]:
     """Read the name, if a table gives it, and the text of every document of a file, its lines joined by spaces.
 
     Empty lines, one or more, separate documents. Or each document begins with a line `<d>`, or is named by a table:
@@ -397,9 +386,9 @@ def read_documents(path: Path, columns: Columns = ANY, *, number: int | None = N
     lines = [line.strip() for line in items if isinstance(line, str)]
     may_be_empty = len(lines) < len(items)
     if not may_be_empty:  # a text, or a table without documents
-        may_be_empty = DOCUMENT in lines
-        opening = DOCUMENT if may_be_empty else ""
-        items = [DocumentStart() if line == opening else line for line in lines if line != PARAGRAPH]
+        may_be_empty = _DOCUMENT in lines
+        opening = _DOCUMENT if may_be_empty else ""
+        items = [DocumentStart() if line == opening else line for line in lines if line != _PARAGRAPH]
     documents: list[tuple[str | None, list[str]]] = [(None, [])]
     for item in items:
         if isinstance(item, DocumentStart):
@@ -415,7 +404,7 @@ def read_documents(path: Path, columns: Columns = ANY, *, number: int | None = N
     return found
 
 
-def divide(text: str, reference: Sequence[str], align: Align) -> list[str]:
+def divide(text: str, reference: Sequence[str], align: _Align) -> list[str]:
     """Divide one document's text into as many pieces as the reference has sentences.
 
     Pieces may be empty, and are if their reference is; the first has everything if there is nothing to compare.
@@ -454,7 +443,7 @@ def _begins(token: str) -> bool:
     return token[0].isalnum() or token in _OPENING
 
 
-def mweralign() -> Align:
+def mweralign() -> _Align:
     """Return the package's function, with its output suppressed.
 
     Raises:

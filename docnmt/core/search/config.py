@@ -8,16 +8,10 @@ from typing import Literal
 from docnmt.options import Open, option
 from docnmt.registry import GENERATORS
 
-#: Upper bounds of hypotheses per sentence, tokens per sentence and the length penalty; more can only be a typing error.
-MOST_ROWS, MOST_TOKENS, MOST_LENPEN = 10_000, 1 << 20, 10
-#: Upper bound of the repetition penalty; the field uses 1.0 to 1.5.
-MOST_PENALTY = 100
-#: Upper bound of the samples of a sentence that are compared with each other.
-MOST_COMPARED = 500
+#: Upper bound of hypotheses per sentence and of tokens per sentence; more can only be a typing error.
+_MOST_ROWS, _MOST_TOKENS = 10_000, 1 << 20
 #: Upper bound of hypotheses decoded at once, where `--batch-size` texts would have more.
-MOST_AT_WORK = 1024
-#: The lowest temperature: below it, scores divided by the temperature leave the range of float32.
-COLDEST = 1e-6
+_MOST_AT_WORK = 1024
 
 
 @dataclass(frozen=True)
@@ -25,24 +19,26 @@ class SearchConfig:
     """Options that every generator has."""
 
     lenpen: float = option(
-        1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen", between=(0, MOST_LENPEN)
+        1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen", between=(0, 10)
     )
     unkpen: float = option(0.0, "subtracted from the log-probability of <unk>")
-    max_len_a: float = option(1.5, "a sentence has at most a * (source tokens) + b tokens: a", between=(0, MOST_TOKENS))
-    max_len_b: int = option(10, "b of the same", between=(0, MOST_TOKENS))
-    min_len: int = option(1, "a sentence has at least this many tokens, </s> not counted", between=(0, MOST_TOKENS))
+    max_len_a: float = option(
+        1.5, "a sentence has at most a * (source tokens) + b tokens: a", between=(0, _MOST_TOKENS)
+    )
+    max_len_b: int = option(10, "b of the same", between=(0, _MOST_TOKENS))
+    min_len: int = option(1, "a sentence has at least this many tokens, </s> not counted", between=(0, _MOST_TOKENS))
     no_repeat_ngram_size: int = option(
         0,
         "no sequence of N tokens occurs twice in the translation of a sentence, given words and glossary terms aside; "
         "0: any may",
         metavar="N",
-        between=(0, MOST_TOKENS),
+        between=(0, _MOST_TOKENS),
     )
     repetition_penalty: float = option(
         1.0,
         "the log-probability of a token that the translation of a sentence has already is multiplied by this; "
         "1: no penalty",
-        between=(1, MOST_PENALTY),
+        between=(1, 100),
     )
 
     def problems(self) -> list[str]:
@@ -66,7 +62,7 @@ class SearchConfig:
 class BeamSearchConfig(SearchConfig):
     """Options of beam search."""
 
-    beam: int = option(5, "hypotheses that live at every step", basic=True, between=(1, MOST_ROWS))
+    beam: int = option(5, "hypotheses that live at every step", basic=True, between=(1, _MOST_ROWS))
     nbest: int = option(1, "hypotheses that docnmt-generate gives for a sentence, at most --beam", between=(1, None))
 
     def problems(self) -> list[str]:
@@ -87,7 +83,7 @@ class SamplingConfig(SearchConfig):
     nbest: int = option(
         1,
         "independent samples that docnmt-generate draws for a sentence; with --mbr, how many of them it gives",
-        between=(1, MOST_ROWS),
+        between=(1, _MOST_ROWS),
     )
     mbr: Literal["chrf"] | None = option(
         None,
@@ -98,11 +94,11 @@ class SamplingConfig(SearchConfig):
         50,
         "samples of a sentence that --mbr compares, each with all others",
         metavar="N",
-        between=(2, MOST_COMPARED),
+        between=(2, 500),
         needs="mbr",
     )
     temperature: float = option(
-        1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True, between=(COLDEST, None)
+        1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True, between=(1e-6, None)
     )
     top_k: int = option(
         0, "draw from the k most probable tokens; 0: from all", aliases=("--sampling-topk",), between=(0, None)
@@ -151,4 +147,4 @@ class GenerationConfig:
 
     def texts_at_once(self, width: int) -> int:
         """Return how many texts of `width` hypotheses each are decoded at once."""
-        return max(1, min(self.batch_size, MOST_AT_WORK // width))
+        return max(1, min(self.batch_size, _MOST_AT_WORK // width))

@@ -1,4 +1,7 @@
-"""How a translation grows: beam search, sampling, minimum Bayes risk."""
+"""How a translation grows: beam search, sampling, minimum Bayes risk.
+
+logits (R, V) → `allowed` → candidates of each slot → those that end and those that live on → `Advance`
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -115,14 +118,13 @@ class Greedy(BeamSearch):
 
 
 def divided(tokens: Sequence[int], totals: Sequence[float], count: int) -> tuple[list[int], list[int]]:
-    """Return the places of a part's candidates, best first, that end among the first `count`, and of the first `count`
+    """Return the places of a slot's candidates, best first, that end among the first `count`, and of the first `count`
     others."""
     if EOS not in tokens:
         return [], list(range(count))
     ends = [token == EOS and total > -torch.inf for token, total in zip(tokens, totals, strict=True)]
-    return [place for place in range(count) if ends[place]], [place for place, end in enumerate(ends) if not end][
-        :count
-    ]
+    others = [place for place, end in enumerate(ends) if not end]
+    return [place for place in range(count) if ends[place]], others[:count]
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -139,45 +141,36 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
     Raises:
         ValueError: a score is NaN.
     """
-    parts, vocabulary, whole = len(totals) // width, log_probs.shape[1], log_probs.shape[1] // _RUN * _RUN
-    most, places = min(2 * width, width * vocabulary), _places(width, vocabulary, log_probs.device)
-    sums, scores = totals.view(parts, width), log_probs.view(parts, width * vocabulary)
-    largest = (log_probs[:, :whole].view(parts, width, -1, _RUN).amax(3) + sums[:, :, None]).flatten(1)
-    best = largest.topk(min(most, largest.shape[1]), dim=1).indices  # (P, runs)
-    chosen = places.runs[best].flatten(1)  # (P, c), in rows × vocabulary
-    if len(places.rest):
-        chosen = torch.cat([chosen, places.rest.expand(parts, -1)], dim=1)
+    groups, vocabulary = len(totals) // width, log_probs.shape[1]
+    whole = vocabulary // _RUN * _RUN
+    most, (runs, rest) = min(2 * width, width * vocabulary), _runs(width, vocabulary, log_probs.device)
+    sums, scores = totals.view(groups, width), log_probs.view(groups, width * vocabulary)
+    largest = (log_probs[:, :whole].view(groups, width, -1, _RUN).amax(3) + sums[:, :, None]).flatten(1)
+    best = largest.topk(min(most, largest.shape[1]), dim=1).indices  # (G, runs)
+    chosen = runs[best].flatten(1)  # (G, c), in rows × vocabulary
+    if len(rest):
+        chosen = torch.cat([chosen, rest.expand(groups, -1)], dim=1)
     total, which = (sums.gather(1, chosen // vocabulary) + scores.gather(1, chosen)).topk(most, dim=1)
     if math.isnan(float(total.sum())):  # no sum is +inf
         raise ValueError("the model's scores are NaN; its weights or its input are not finite")
     place = chosen.gather(1, which)
-    rows = place // vocabulary + width * torch.arange(parts, device=log_probs.device)[:, None]
+    rows = place // vocabulary + width * torch.arange(groups, device=log_probs.device)[:, None]
     return rows, place % vocabulary, scores.gather(1, place), total
 
 
-class _Places(NamedTuple):
-    """Places in the rows × vocabulary of a group: those of all whole runs (n, _RUN), and the others (m,)."""
-
-    runs: Tensor
-    rest: Tensor
-
-
 @lru_cache(maxsize=4)  # of beam × vocabulary numbers each
-def _places(width: int, vocabulary: int, device: torch.device) -> _Places:
+def _runs(width: int, vocabulary: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the places in the rows × vocabulary of a group: of all whole runs (n, _RUN), and the others (m,)."""
     every = torch.arange(width * vocabulary, device=device).view(width, vocabulary)
     whole = vocabulary // _RUN * _RUN
-    return _Places(every[:, :whole].reshape(-1, _RUN), every[:, whole:].flatten())
+    return every[:, :whole].reshape(-1, _RUN), every[:, whole:].flatten()
 
 
 # Minimum Bayes risk decoding: among samples of a sentence, choose the one that is most like the others.
 
 
-#: A function from the hypotheses of a sentence to those that are returned, best first.
-Ranking = Callable[[list[Hypothesis]], list[Hypothesis]]
-
-
-def ranking(search: SearchConfig, tokenizer: Tokenizer) -> Ranking:
-    """Return the ranking that the search options demand: `--mbr`, or the generator's own order.
+def ranking(search: SearchConfig, tokenizer: Tokenizer) -> Callable[[list[Hypothesis]], list[Hypothesis]]:
+    """Return what orders a sentence's hypotheses, best first: `--mbr`, or the generator's own order.
 
     `--mbr` takes the sample of highest mean utility, where all samples represent the model's distribution (Eikema and
     Aziz 2020, "Is MAP Decoding All You Need?"; 2022, "Sampling-Based Approximations to Minimum Bayes Risk Decoding for
@@ -187,12 +180,12 @@ def ranking(search: SearchConfig, tokenizer: Tokenizer) -> Ranking:
         return lambda hypotheses: hypotheses
     nbest = search.nbest
 
-    def _by_utility(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    def by_utility(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
         utilities = mean_utilities([hypothesis.text(tokenizer) for hypothesis in hypotheses])
         order = sorted(range(len(hypotheses)), key=lambda n: -utilities[n])
         return [hypotheses[n] for n in order[:nbest]]
 
-    return _by_utility
+    return by_utility
 
 
 def mean_utilities(texts: Sequence[str]) -> list[float]:
@@ -200,9 +193,9 @@ def mean_utilities(texts: Sequence[str]) -> list[float]:
 
     A text that occurs twice counts twice. Sums are rounded once, so the order of the texts changes nothing.
     """
-    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    places = [distinct[text] for text in texts]
-    scores = chrf_of_pairs(list(distinct))[np.ix_(places, places)]
+    distinct = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    numbers = [distinct[text] for text in texts]
+    scores = chrf_of_pairs(list(distinct))[np.ix_(numbers, numbers)]
     np.fill_diagonal(scores, 0.0)
     return [math.fsum(row) / (len(texts) - 1) for row in scores.tolist()]
 
@@ -236,13 +229,13 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
 def _matches(counts: Sequence[Counter[str]]) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of n-grams that each pair of texts has in common (n, n), and that each text has (n,)."""
     columns: dict[tuple[str, int], int] = {}
-    rows = [
-        [columns.setdefault((gram, k), len(columns)) for gram, count in each.items() for k in range(count)]
-        for each in counts
+    columns_of = [
+        [columns.setdefault((gram, k), len(columns)) for gram, count in of_text.items() for k in range(count)]
+        for of_text in counts
     ]
     members = np.zeros((len(counts), len(columns)), dtype=np.float32)  # whole numbers below 2^24 are exact
-    for place, own in enumerate(rows):
-        members[place, own] = 1
+    for text, members_of_text in zip(members, columns_of, strict=True):
+        text[members_of_text] = 1
     return (members @ members.T).astype(np.float64), members.sum(1, dtype=np.float64)
 
 

@@ -1,4 +1,7 @@
-"""Terms of a glossary in beam search."""
+"""Terms of a glossary in beam search.
+
+file → `Glossary` → terms of each sentence (`TermFinder`, `Terms`) → what each row lacks (`TermProgress`, `TermRows`)
+"""
 
 from __future__ import annotations
 
@@ -120,45 +123,34 @@ def _edge(character: str, opening: str, closing: str) -> str:
 
 # Glossary terms in beam search: which tokens complete them, and which hypotheses stay in the beam.
 #
-# Dynamic beam allocation (Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for
-# Neural Machine Translation"): hypotheses that lack equally many tokens of their sentence's terms form a bank; the
-# places of the beam are divided among the banks, and places a bank does not use go to those that lack fewer. With a
-# beam
-# of one place there is nothing to divide: a term is written where the search would begin it or, at the latest, end.
+# Dynamic beam allocation (Post and Vilar 2018): hypotheses that lack equally many tokens of their sentence's terms form
+# a bank; the places of the beam are divided among the banks, and what a bank does not use goes to those that lack less.
+# In a beam of one there is nothing to divide: a term is written where the search would begin it or, at the latest, end.
 
 
-Term = tuple[int, ...]
+_Term = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms that a text must contain.
+    """The terms that a corpus or a text must contain.
 
     Attributes:
-        wanted: the tokens of each term, by the sentence's place in the text.
+        wanted: the tokens of each term, by the sentence's number in the corpus or its place in the text.
         joins: (V,) bool, True for tokens that would continue a word; none of them may follow a term.
     """
 
-    wanted: Mapping[int, tuple[Term, ...]]
+    wanted: Mapping[int, tuple[_Term, ...]]
     joins: Tensor
 
-
-@dataclass(frozen=True)
-class CorpusTerms:
-    """The terms that a corpus must contain, by sentence number; `joins` as in `Terms`."""
-
-    wanted: Mapping[int, tuple[Term, ...]]
-    joins: Tensor
-
-    def renumbered(self, own_numbers: Sequence[int]) -> CorpusTerms:
-        """Return the terms of a corpus whose sentence n is sentence `own_numbers[n]` of this one."""
-        wanted = {n: self.wanted[own] for n, own in enumerate(own_numbers) if own in self.wanted}
-        return CorpusTerms(wanted, self.joins)
+    def renumbered(self, numbers: Sequence[int]) -> Terms:
+        """Return the terms of a corpus or text whose sentence n is sentence `numbers[n]` of this one."""
+        return Terms({n: self.wanted[own] for n, own in enumerate(numbers) if own in self.wanted}, self.joins)
 
     def of(self, sentences: range, given: Collection[int]) -> Terms | None:
         """Return the terms of a text of these sentences, without the given ones; None if there are none."""
-        wanted = {place: self.wanted[n] for place, n in enumerate(sentences) if n in self.wanted and n not in given}
-        return Terms(wanted, self.joins) if wanted else None
+        terms = self.renumbered([-1 if number in given else number for number in sentences])
+        return terms if terms.wanted else None
 
 
 @dataclass(frozen=True)
@@ -172,8 +164,8 @@ class TermProgress:
     """
 
     place: int
-    left: tuple[Term, ...]
-    begun: Term = ()
+    left: tuple[_Term, ...]
+    begun: _Term = ()
     ended: bool = False
 
     @property
@@ -210,7 +202,7 @@ class TermProgress:
         return TermProgress(self.place, left, begun if going else (), ended)
 
 
-class Candidate(NamedTuple):
+class _Candidate(NamedTuple):
     """A row with one more token: its sum of log-probabilities, and its progress through the terms."""
 
     total: float
@@ -220,7 +212,7 @@ class Candidate(NamedTuple):
 
 
 class TermRows:
-    """The progress of all rows; slots without terms take no part."""
+    """The progress of all rows, `width` for each slot; slots without terms take no part."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -232,10 +224,9 @@ class TermRows:
 
     def admit(self, slots: Sequence[Slot]) -> None:
         """Add slots behind the others."""
-        self._slots += [slot.terms for slot in slots]
-        self._rows += [
-            [TermProgress(0, () if slot.terms is None else slot.terms.wanted.get(0, ()))] * self.width for slot in slots
-        ]
+        for slot in slots:
+            self._slots.append(slot.terms)
+            self._rows.append([TermProgress(0, slot.terms.wanted.get(0, ()) if slot.terms else ())] * self.width)
 
     def keep(self, slots: Sequence[int]) -> None:
         """Keep only these slots."""
@@ -254,96 +245,82 @@ class TermRows:
         `room` of a row: the most tokens before the end.
         """
         for n, terms in self._constrained():
-            for place, progress in enumerate(self._rows[n]):
-                row = n * self.width + place
+            for row, progress in enumerate(self._rows[n], n * self.width):
                 scores = log_probs[row]
                 if progress.ended and not progress.begun:
                     scores[terms.joins.to(scores.device)] = -torch.inf
-                if progress.left:
-                    now = self.width == 1 and (bool(progress.begun) or int(scores.argmax()) in (BRK, EOS))
-                    scores[[BRK, EOS]] = -torch.inf
-                    if progress.whole >= (left := room(row)) or now:
-                        steps = progress.going if now else progress.steps
-                        kept = [token for token in steps if progress.after(token, terms).missing < left]
-                        only = torch.full_like(scores, -torch.inf)
-                        only[kept] = scores[kept]
-                        log_probs[row] = only
+                if not progress.left:
+                    continue
+                now = self.width == 1 and (bool(progress.begun) or int(scores.argmax()) in (BRK, EOS))
+                scores[[BRK, EOS]] = -torch.inf
+                if progress.whole >= (left := room(row)) or now:
+                    steps = progress.going if now else progress.steps
+                    possible = [token for token in steps if progress.after(token, terms).missing < left]
+                    only = torch.full_like(scores, -torch.inf)
+                    only[possible] = scores[possible]
+                    log_probs[row] = only
 
     def choose(self, table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor, totals: Tensor) -> None:
         """Replace the candidates of slots with terms, (N, k) each: parent row, token, log-probability, sum.
 
-        Those that end come first, then those that live on, best first; log_probs (R, V) and totals (R,) are of the
-        rows.
+        Those that end come first, of the `width` best of those that lack no term; then those that live on, best first.
+        log_probs (R, V) and totals (R,) are of the rows.
         """
+        rows, tokens, scores, sums = table
         for n, terms in self._constrained():
-            found = self._candidates(n, terms, table, log_probs, totals)
-            order = [*self._ends(found), *self._living(found)][: table[0].shape[1]]
-            for column, values in zip(table, self._columns(n, order, table, log_probs), strict=True):
-                column[n] = values
+            candidates = self._candidates(n, terms, table, log_probs, totals)
+            complete = [each for each in candidates if each.token == EOS or not each.progress.left]
+            ends = [each for each in complete[: self.width] if each.token == EOS]
+            chosen = [*ends, *self._living(candidates)][: rows.shape[1]]
+            rows[n], tokens[n], sums[n] = n * self.width, UNK, -torch.inf  # what is not filled is dead
+            rows[n, : len(chosen)] = torch.tensor([each.row for each in chosen], dtype=rows.dtype)
+            tokens[n, : len(chosen)] = torch.tensor([each.token for each in chosen], dtype=tokens.dtype)
+            sums[n, : len(chosen)] = torch.tensor([each.total for each in chosen], dtype=sums.dtype)
+            scores[n] = log_probs[rows[n], tokens[n]]
 
     def advance(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
         """Update the progress: `rows` live on, each with one more token."""
         for n, terms in self._constrained():
-            own = slice(n * self.width, (n + 1) * self.width)
-            self._rows[n] = [
-                self._rows[n][parent - own.start].after(token, terms)
-                for parent, token in zip(rows[own], tokens[own], strict=True)
-            ]
+            first, of_slot = n * self.width, slice(n * self.width, (n + 1) * self.width)
+            grown = zip(rows[of_slot], tokens[of_slot], strict=True)
+            self._rows[n] = [self._rows[n][parent - first].after(token, terms) for parent, token in grown]
 
     def _constrained(self) -> list[tuple[int, Terms]]:
         return [(n, terms) for n, terms in enumerate(self._slots) if terms is not None]
 
     def _candidates(
         self, n: int, terms: Terms, table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor, totals: Tensor
-    ) -> list[Candidate]:
+    ) -> list[_Candidate]:
         """Return the slot's best candidates, each row's best, and all that continue or begin a term, best first."""
         pairs = set(zip(table[0][n].tolist(), table[1][n].tolist(), strict=True))
-        for place, progress in enumerate(self._rows[n]):
-            row = n * self.width + place
-            pairs |= {(row, int(log_probs[row].argmax()))}
-            pairs |= {(row, token) for token in progress.steps}
+        for row, progress in enumerate(self._rows[n], n * self.width):
+            pairs |= {(row, token) for token in (int(log_probs[row].argmax()), *progress.steps)}
         ordered = sorted(pairs)
-        rows, tokens = (torch.tensor(each, device=totals.device) for each in zip(*ordered, strict=True))
+        rows, tokens = (torch.tensor(column, device=totals.device) for column in zip(*ordered, strict=True))
         sums = (totals[rows] + log_probs[rows, tokens]).tolist()
-        found = [
-            Candidate(total, row, token, self._rows[n][row - n * self.width].after(token, terms))
+        candidates = [
+            _Candidate(total, row, token, self._rows[n][row - n * self.width].after(token, terms))
             for (row, token), total in zip(ordered, sums, strict=True)
             if total > -torch.inf
         ]
-        return sorted(found, key=lambda each: -each.total)
+        return sorted(candidates, key=lambda candidate: -candidate.total)
 
-    def _ends(self, found: Sequence[Candidate]) -> list[Candidate]:
-        """Return the candidates that end and are among the `width` best of those that lack no term."""
-        complete = [each for each in found if each.token == EOS or not each.progress.left]
-        return [each for each in complete[: self.width] if each.token == EOS]
-
-    def _living(self, found: Sequence[Candidate]) -> list[Candidate]:
+    def _living(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """Return a beam of candidates that do not end, taken from all banks, best first."""
         if self.width == 1:
-            return [each for each in found if each.token != EOS][:1]
-        banks: dict[int, list[Candidate]] = defaultdict(list)
-        for each in found:
-            if each.token != EOS:
-                banks[each.progress.missing].append(each)
+            return [candidate for candidate in candidates if candidate.token != EOS][:1]
+        banks: dict[int, list[_Candidate]] = defaultdict(list)
+        for candidate in candidates:
+            if candidate.token != EOS:
+                banks[candidate.progress.missing].append(candidate)
         share, more = divmod(self.width, max(len(banks), 1))
-        chosen: list[Candidate] = []
-        for number, missing in enumerate(sorted(banks)):
-            size = share + (more if number == 0 else 0)
+        chosen: list[_Candidate] = []
+        rest: list[_Candidate] = []
+        for bank, missing in enumerate(sorted(banks)):
+            size = share + (more if bank == 0 else 0)
             chosen += banks[missing][:size]
-            banks[missing] = banks[missing][size:]
-        rest = [each for missing in sorted(banks) for each in banks[missing]]
-        return sorted([*chosen, *rest[: self.width - len(chosen)]], key=lambda each: -each.total)
-
-    def _columns(
-        self, n: int, order: Sequence[Candidate], table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor
-    ) -> list[Tensor]:
-        """Return the chosen candidates as a row of each table, filled up with dead ones."""
-        missing = table[0].shape[1] - len(order)
-        parents = torch.tensor([*(each.row for each in order), *[n * self.width] * missing], device=log_probs.device)
-        tokens = torch.tensor([*(each.token for each in order), *[UNK] * missing], device=log_probs.device)
-        scores = log_probs[parents, tokens]
-        totals = torch.tensor([*(each.total for each in order), *[-torch.inf] * missing], device=log_probs.device)
-        return [parents, tokens, scores, totals.to(table[3].dtype)]
+            rest += banks[missing][size:]
+        return sorted([*chosen, *rest[: self.width - len(chosen)]], key=lambda candidate: -candidate.total)
 
 
 class TermFinder:
@@ -367,11 +344,11 @@ class TermFinder:
         joins = [piece[:1].isalnum() and not unspaced(piece[0]) for piece in tokenizer.vocabulary()]
         self._joins = torch.tensor(joins)
 
-    def of(self, sentences: Iterable[str], fixed: Sequence[Sequence[tuple[int, int]]] | None = None) -> CorpusTerms:
+    def of(self, sentences: Iterable[str], fixed: Sequence[Sequence[tuple[int, int]]] | None = None) -> Terms:
         """Return the terms of a corpus with these source sentences, none inside of the `fixed` parts of each."""
         found = ((n, self._glossary.found(text, fixed[n] if fixed else ())) for n, text in enumerate(sentences))
         wanted = {n: tuple(self._tokens[target] for target in targets) for n, targets in found if targets}
-        return CorpusTerms(wanted, self._joins)
+        return Terms(wanted, self._joins)
 
 
 def opened_glossary(options: GenerationConfig) -> Glossary | None:

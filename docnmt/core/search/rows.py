@@ -1,4 +1,7 @@
-"""Rows and hypotheses: what every generator keeps of an unfinished translation."""
+"""Slots, rows and hypotheses: what every generator keeps of texts in translation.
+
+`Slot` (a text to be written) → `Row`s (its unfinished hypotheses) → `Hypothesis` (one that has ended)
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,6 @@ from docnmt.runtime.device import to_device
 
 if TYPE_CHECKING:
     from docnmt.core.search.glossary import Terms
-
-
-# Hypotheses, which are finished target texts, and slots, which are texts to be written.
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,9 @@ class Slot:
         return sum(limit for place, limit in enumerate(self.limits) if place not in self.given)
 
 
-# The rows of a generator: the tokens written so far, as chains whose beginnings rows share.
-
-
 class Row(NamedTuple):
-    """An unfinished hypothesis: that of `before` with one more token. A row is dead if its total is -inf.
+    """An unfinished hypothesis: that of `before` with one more token, so rows share their beginnings. A row is dead if
+    its total is -inf.
 
     Fields:
         total: sum of the log-probabilities of its tokens.
@@ -129,25 +127,14 @@ class Row(NamedTuple):
             return Row(total, self, token, log_prob, length, self.place + 1, length)
         return Row(total, self, token, log_prob, length, self.place, self.begin)
 
-    def sentence(self) -> list[int]:
-        """Return the tokens of the sentence being written, from its first on."""
-        tokens, row = [], self
-        while row.before is not None and row.length > self.begin:
-            tokens.append(row.token)
-            row = row.before
-        return tokens[::-1]
-
-    def written(self) -> tuple[list[int], list[float]]:
-        """Return the tokens and their log-probabilities, from the first on."""
+    def written(self, begin: int = 0) -> tuple[list[int], list[float]]:
+        """Return the tokens and their log-probabilities, from that at length `begin` on."""
         tokens, log_probs, row = [], [], self
-        while row.before is not None:
+        while row.before is not None and row.length > begin:
             tokens.append(row.token)
             log_probs.append(row.log_prob)
             row = row.before
         return tokens[::-1], log_probs[::-1]
-
-
-# The base class of all generators: slots and their rows, the tokens that may follow, and finished hypotheses.
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,9 +233,14 @@ class Generator(ABC):
             log_probs[:, UNK] -= self._config.unkpen
         breaks = any(len(slot.limits) > 1 for slot in self.slots)
         log_probs.index_fill_(1, self._never[:-1] if breaks else self._never, -torch.inf)
-        bound = [n for n, slot in enumerate(self.slots) if breaks or not self._anywhere(slot, n * self.width)]
+        bound: list[int] = []  # the rows of slots whose one sentence may not go on, or may not end, at the next token
+        for n, slot in enumerate(self.slots):
+            first, length = n * self.width, self.rows[n * self.width].length  # a slot's rows are equally long
+            free = max(self._config.min_len, slot.tag >= 0) <= length < slot.limits[0] - 1
+            if breaks or slot.given or not free:
+                bound += range(first, first + self.width)
         if bound:
-            self._bind(log_probs, [row for n in bound for row in range(n * self.width, (n + 1) * self.width)])
+            self._bind(log_probs, bound)
         if self._config.repetition_penalty != 1 or self._config.no_repeat_ngram_size:
             self._score_repeated(log_probs)
         return log_probs
@@ -262,9 +254,9 @@ class Generator(ABC):
         for number, row in enumerate(self.rows):
             slot, place, _ = self._place(number)
             if row.total > -torch.inf and place not in slot.given:
-                sentence = row.sentence()
+                sentence, _ = row.written(row.begin)
                 penalised += [number * size + token for token in set(sentence)]
-                repeating = continuations(sentence, most) - set(self._demanded(number)) if most else ()
+                repeating = _continuations(sentence, most) - set(self._demanded(number)) if most else ()
                 refused += [number * size + token for token in repeating]
         scores = log_probs.view(-1)
         again, never = self._there(penalised), self._there(refused)
@@ -278,16 +270,12 @@ class Generator(ABC):
         """Return the tokens that may repeat an n-gram in a row, because a glossary demands them."""
         return ()
 
-    def _anywhere(self, slot: Slot, row: int) -> bool:
-        """True if the slot's one sentence may go on and may end at the next token; its rows are equally long."""
-        first = max(self._config.min_len, slot.tag >= 0)
-        return first <= self.rows[row].length < slot.limits[0] - 1 and not slot.given
-
     def _bind(self, log_probs: Tensor, rows: Sequence[int]) -> None:
         """Set scores (R, V) of these rows as limits, ends of sentences, given tokens and tags demand."""
         size = log_probs.shape[1]
-        found: tuple[list[int], ...] = ([], [], [])  # places in rows × vocabulary
-        refused, ends, certain = found
+        refused: list[int] = []  # places in rows × vocabulary
+        ends: list[int] = []
+        certain: list[int] = []
         for row in rows:
             slot, place, written = self._place(row)
             end, other = (EOS, BRK) if place == len(slot.limits) - 1 else (BRK, EOS)
@@ -302,33 +290,33 @@ class Generator(ABC):
                 refused.append(row * size + other)
                 if written < self._config.min_len:
                     refused.append(row * size + end)
-        never, must, sure = map(self._there, found)
+        never, must, sure = map(self._there, (refused, ends, certain))
         scores = log_probs.view(-1)
         scores.index_fill_(0, never, -torch.inf)
-        kept = scores.index_select(0, must)
+        of_ends = scores.index_select(0, must)
         log_probs.index_fill_(0, torch.cat([must, sure]) // size, -torch.inf)
-        scores.index_copy_(0, must, kept).index_fill_(0, sure, 0.0)
+        scores.index_copy_(0, must, of_ends).index_fill_(0, sure, 0.0)
 
     def extend(
         self, parents: Sequence[int], tokens: Sequence[int], log_probs: Sequence[float], totals: Sequence[float]
     ) -> None:
         """Replace row r by row `parents[r]` with one more token; `totals` are the new sums."""
-        old, new = self.rows, zip(parents, tokens, log_probs, totals, strict=True)
-        self.rows = [old[parent].after(token, log_prob, total) for parent, token, log_prob, total in new]
+        grown = zip(parents, tokens, log_probs, totals, strict=True)
+        self.rows = [self.rows[parent].after(token, log_prob, total) for parent, token, log_prob, total in grown]
 
     def _finish(self, parent: int, log_prob: float, total: float) -> None:
         """Record row `parent` as finished, with the log-probability of `</s>` and the sum."""
         tokens, log_probs = self.rows[parent].written()
         chosen = len(tokens) + 1 - self.slots[parent // self.width].given_tokens
-        found = Hypothesis((*tokens, EOS), total / chosen**self._config.lenpen, (*log_probs, log_prob))
-        self._finished[parent // self.width].append(found)
+        hypothesis = Hypothesis((*tokens, EOS), total / chosen**self._config.lenpen, (*log_probs, log_prob))
+        self._finished[parent // self.width].append(hypothesis)
 
     def _best(self, n: int) -> list[Hypothesis]:
         """Return the finished hypotheses of slot n, best first; among equal scores the one found first comes first."""
         return sorted(self._finished[n], key=lambda hypothesis: -hypothesis.score)
 
 
-def continuations(tokens: Sequence[int], size: int) -> set[int]:
+def _continuations(tokens: Sequence[int], size: int) -> set[int]:
     """Return the tokens after which the last `size` tokens would occur a second time."""
     last = tokens[len(tokens) - size + 1 :]
     return {

@@ -31,7 +31,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, RowState, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.generators import ranking
-from docnmt.core.search.glossary import CorpusTerms
+from docnmt.core.search.glossary import Terms
 from docnmt.core.search.rows import Generator, Hypothesis, Slot
 from docnmt.core.tokenizer import BRK, EOS, Tokenizer, tag_of
 from docnmt.registry import GENERATORS
@@ -128,7 +128,7 @@ def first_of_documents(references: Sequence[str], document_offsets: Sequence[int
 
 
 #: For each model, what other sentences read of a translation; None for a model that reads none.
-Remembered = list[object]
+_Remembered = list[object]
 
 
 class Job:
@@ -163,7 +163,7 @@ class Job:
         *,
         given: Mapping[int, Sequence[int]],
         window: int | None = None,
-        terms: CorpusTerms | None = None,
+        terms: Terms | None = None,
         streams: np.ndarray | None = None,
         asked: np.ndarray | None = None,
         progress: Callable[[int], object] | None = None,
@@ -187,7 +187,7 @@ class Job:
                 self.own_first = np.repeat(units.source_first, kept)
             if plan.given_text:
                 self.given_range = np.repeat(np.stack([units.source_first, units.source_last], axis=1), kept, axis=0)
-        self.written: dict[int, Remembered] = {}
+        self.written: dict[int, _Remembered] = {}
         self.waiting: deque[tuple[int, int]] = deque()
         self.ready: deque[Slot] = deque()
         self.left = 0
@@ -329,7 +329,7 @@ class Encoding:
         memories: list[object],
         text_places: list[Tensor],
         read_places: list[dict[int, int]],
-        remembered: dict[tuple[int, bool], tuple[tuple[int, ...], Remembered]] | None = None,
+        remembered: dict[tuple[int, bool], tuple[tuple[int, ...], _Remembered]] | None = None,
     ) -> None:
         self.job, self.first, self.last, self.memories = job, first, last, memories
         self.text_places, self.read_places = text_places, read_places
@@ -339,7 +339,7 @@ class Encoding:
         self.ready = self._slots()
         self.left, self.waiting = len(self.ready), dict[int, Slot]()
         job.tell_progress(number for number in range(first, last) if number in job.given)
-        self._given: dict[int, Remembered] = {}
+        self._given: dict[int, _Remembered] = {}
         for plan, places in zip(job.plans, read_places, strict=True):
             if plan.given_text and not self._given:
                 numbers = [number for number in places if number in job.given]
@@ -402,10 +402,10 @@ class Encoding:
         text = np.searchsorted(self.texts[:, 1], slot.number)
         return [places[text] for places in self.text_places]
 
-    def read_by(self, slot: Slot) -> list[Remembered]:
+    def read_by(self, slot: Slot) -> list[_Remembered]:
         """Return the translations that a text reads; some may be forgotten if it is a copy of one that has ended."""
         number, job = slot.number, self.job
-        read: list[Remembered] = []
+        read: list[_Remembered] = []
         if job.own_first is not None:
             read += [job.written[n] for n in range(int(job.own_first[number]), number) if n in job.written]
         if job.given_range is not None:
@@ -427,7 +427,7 @@ class Encoding:
                 return number
             tokens = job.given[number]
 
-    def _remember(self, number: int, tokens: Sequence[int], *, given: bool) -> Remembered:
+    def _remember(self, number: int, tokens: Sequence[int], *, given: bool) -> _Remembered:
         """Return what other sentences read of a translation (see `Ensemble.remember`)."""
         translation = tuple(tokens)
         known, read = self.remembered.get((number, given), (None, []))
@@ -488,11 +488,11 @@ def encode_together(pieces: Sequence[tuple[Job, int, int]]) -> list[Encoding]:
 #: Steps between two encodings, three times as many while texts wait for free rows: sentences that arrive in between
 #: are encoded together. Each encoding is a memory of its own, and models that read documents attend to one memory after
 #: the other.
-ENCODE_EVERY = 8
+_ENCODE_EVERY = 8
 #: New slots enter only when one row in this many is free: each refill has a cost of its own.
-REFILL = 4
+_REFILL = 4
 #: So many times `--max-tokens` source subwords of documents are held at once, where each writes one sentence at a time.
-LIVE = 4
+_LIVE = 4
 
 
 class Scheduler:
@@ -551,7 +551,7 @@ class Scheduler:
         """
         self._steps += 1
         filled = any(job.ready for job in self.jobs)
-        due = len(self.jobs) > 1 and self._steps >= ENCODE_EVERY * (3 if filled else 1)  # a single job need not wait
+        due = len(self.jobs) > 1 and self._steps >= _ENCODE_EVERY * (3 if filled else 1)  # a single job need not wait
         if due or not self.slots or self._rows_wait():
             self._encode()
         entering = self._entering()
@@ -649,10 +649,10 @@ class Scheduler:
         text is written by one row after the other. So many subwords are encoded that most rows have a document."""
         live = self._live()
         costs = [job.cost for job in self.jobs if job.own_first is not None and _encodable(job, live)]
-        if not costs or self._capacity - live.total() < -(-self._capacity // REFILL):
+        if not costs or self._capacity - live.total() < -(-self._capacity // _REFILL):
             return False
         encoded = sum(encoding.cost for encoding in self._encodings)
-        return encoded + min(costs) <= LIVE * self._options.max_tokens
+        return encoded + min(costs) <= _LIVE * self._options.max_tokens
 
     def _entering(self) -> list[Slot]:
         """Return the slots that enter now, sorted by memory; each is taken from the job with the fewest live slots.
@@ -661,7 +661,7 @@ class Scheduler:
         room = self._capacity - live.total()
         waiting = [job for job in self.jobs if job.ready]
         fresh = any(not live[job] for job in waiting)
-        if live and room < (1 if fresh else -(-self._capacity // REFILL)):
+        if live and room < (1 if fresh else -(-self._capacity // _REFILL)):
             return []
         entering: list[Slot] = []
         while waiting and len(entering) < max(room, 1):

@@ -1,13 +1,15 @@
-"""`translate_corpus`: a corpus in, translations in its order out, within the memory that there is."""
+"""`translate_corpus`: a corpus in, translations in its order out, within the memory that there is.
+
+corpus → memory's sentences before it (`with_memory`) → `Job` → `Scheduler` → `Hypothesis` → `Translation`
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,41 +32,11 @@ from docnmt.runtime import jobs as ranks
 from docnmt.runtime.launch import obtainable_memory
 from docnmt.runtime.system import UserError, printable
 
-if TYPE_CHECKING:
-    from docnmt.apps.explain.attention import Explanation, HeadReads
-
-
-# The memory check: estimate the least memory a translation needs and refuse, beforehand, what cannot fit.
+# The memory check: refuse, beforehand, what cannot fit.
 
 
 #: Texts longer than this many subwords get a warning that softmax attention takes quadratic time.
 LONG_TEXT = 4_000
-
-
-@dataclass(frozen=True)
-class Need:
-    """The memory that a model needs for the longest of its units.
-
-    Attributes:
-        memory: bytes, at the least. unit: name of the unit in messages.
-    """
-
-    memory: int
-    unit: str
-
-    @classmethod
-    def of(cls, job: Job, number: int) -> Need:
-        """Estimate the need of model `number` of a job."""
-        model, plan, units = job.ensemble.models[number], job.plans[number], job.units[number]
-        costs = source_costs(job.corpus, units)
-        longest = int(costs.argmax())
-        first, last = int(units.first[longest]), int(units.last[longest])
-        written = int(job.lengths[first:last].sum()) if plan.joined else 0
-        width = GENERATORS.get(job.options.generator)(job.search, job.device).width
-        return cls(
-            least_memory(model, int(costs[longest]), written, width),
-            _named(job, plan.noun, first, int(costs[longest])),
-        )
 
 
 def check_memory(job: Job) -> None:
@@ -76,29 +48,31 @@ def check_memory(job: Job) -> None:
     """
     if not job.corpus.num_sentences:
         return
-    needs = [Need.of(job, number) for number in range(len(job.plans))]
-    least, had = sum(need.memory for need in needs), memory_on(job.device)
+    width = GENERATORS.get(job.options.generator)(job.search, job.device).width
+    needs = []  # of each model: bytes at the least, and the name of the unit that needs them
+    for model, plan, units in zip(job.ensemble.models, job.plans, job.units, strict=True):
+        costs = source_costs(job.corpus, units)
+        longest = int(costs.argmax())
+        first, last = int(units.first[longest]), int(units.last[longest])
+        written = int(job.lengths[first:last].sum()) if plan.joined else 0
+        least = least_memory(model, int(costs[longest]), written, width)
+        needs.append((least, _named(job, plan.noun, first, int(costs[longest]))))
+    least, available = sum(need for need, _ in needs), _memory_on(job.device)
     parts = "--context-window N takes it in parts" if job.plans[0].whole_documents else "divide it"
-    if had is not None and least > had:
-        unit = max(needs, key=lambda need: need.memory).unit
+    if available is not None and least > available:
+        _, unit = max(needs, key=lambda need: need[0])
         raise UserError(
-            f"{unit} takes at least {least / 1e9:,.1f} GB of memory, and {had / 1e9:,.1f} can be had on {job.device}; "
-            f"{parts}"
+            f"{unit} takes at least {least / 1e9:,.1f} GB of memory, and {available / 1e9:,.1f} can be had on "
+            f"{job.device}; {parts}"
         )
-    length, first = longest_text(job)
-    if length > LONG_TEXT and any(map(_of_row, job.ensemble.models)):
-        parts = parts if job.plans[0].joined else "divide it"
-        text = _named(job, "text", first, length)
-        print(f"warning: {text} is written at once, which takes quadratic time; {parts}", file=sys.stderr)
-
-
-def longest_text(job: Job) -> tuple[int, int]:
-    """Return the number of source subwords of the longest text to be written, and its first sentence."""
     firsts, kept = job.texts.T
     total = np.concatenate([[0], np.cumsum(job.lengths)])
-    lengths = total[np.append(kept, len(job.lengths))[1:]] - total[firsts]
+    lengths = total[np.append(kept, len(job.lengths))[1:]] - total[firsts]  # source subwords of each text
     longest = int(lengths.argmax())
-    return int(lengths[longest]), int(firsts[longest])
+    if lengths[longest] > LONG_TEXT and any(map(_of_row, job.ensemble.models)):
+        parts = parts if job.plans[0].joined else "divide it"
+        text = _named(job, "text", int(firsts[longest]), int(lengths[longest]))
+        print(f"warning: {text} is written at once, which takes quadratic time; {parts}", file=sys.stderr)
 
 
 def _named(job: Job, noun: str, first: int, length: int) -> str:
@@ -135,7 +109,7 @@ def _of_row(model: AnyTranslationModel) -> int:
     return sum(2 * m.heads * m.d_head for m in modules if isinstance(m, SelfAttention) and m.causal)
 
 
-def memory_on(device: torch.device) -> int | None:
+def _memory_on(device: torch.device) -> int | None:
     """Return the bytes that this process can have on a device in all; None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device))
@@ -154,7 +128,7 @@ class Translation:
         score: natural log-probability of the subwords and `</s>` (`<brk>` inside a joined unit), divided by their
             number ** lenpen. A prescribed tag of the language is certain and not counted.
         piece_scores: natural log-probability of each piece.
-        explanation: the context that was read for it, if requested.
+        explanation: what was read for it, if requested, from `docnmt.apps.explain`.
         limited: True if it ends at the length limit (`max_len_a`, `max_len_b`), so that its end may be missing.
     """
 
@@ -162,7 +136,7 @@ class Translation:
     pieces: tuple[str, ...]
     score: float
     piece_scores: tuple[float, ...]
-    explanation: Explanation | None = None
+    explanation: Any = None
     limited: bool = False
 
     @classmethod
@@ -172,11 +146,8 @@ class Translation:
         return cls(text, pieces, 0.0, (0.0,) * len(pieces))
 
     @property
-    def reads(self) -> tuple[tuple[HeadReads, ...], ...] | None:
-        """For each piece, the document's sentences that each head of each layer read, with their weights.
-
-        None if `explain` was not requested.
-        """
+    def reads(self) -> Any:
+        """For each piece, the sentences that each head of each layer read, with weights; None if not requested."""
         return None if self.explanation is None else self.explanation.reads
 
 
@@ -193,15 +164,13 @@ class SentenceResult:
         return self.nbest[0].text
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> SentenceResult:
+    def from_dict(cls, content: Mapping[str, Any]) -> SentenceResult:
         """Rebuild a result from its dictionary as read from JSON, which has lists for tuples; numbers are exact."""
-        translations = (
-            Translation(
-                each["text"], tuple(each["pieces"]), each["score"], tuple(each["piece_scores"]), limited=each["limited"]
-            )
-            for each in found["nbest"]
-        )
-        return cls(found["number"], tuple(translations))
+        nbest: list[Translation] = []
+        for fields in content["nbest"]:
+            fields |= {name: tuple(fields[name]) for name in ("pieces", "piece_scores")}
+            nbest.append(Translation(**fields))
+        return cls(content["number"], tuple(nbest))
 
 
 @torch.inference_mode()
@@ -241,61 +210,34 @@ def translate_corpus(
         UserError: the glossary is wrong, the vocabulary cannot write a term, the generator does not support terms, or
             a document needs more memory than is available.
     """
-    finder = asked_terms(options, task.target_tokenizer, glossary)
     search = GENERATORS.config(options.generator)() if search is None else search
     found: dict[int, list[Hypothesis]] = {}
     job, own_numbers = job_of(
-        models,
-        task,
-        corpus,
-        options,
-        search,
-        finder=finder,
-        given=given,
-        fixed=fixed,
-        memory=memory,
-        window=context_window,
-        before=before,
-        progress=progress,
+        models, task, corpus, options, search, finder=asked_terms(options, task.target_tokenizer, glossary),
+        given=given, fixed=fixed, memory=memory, window=context_window, before=before, progress=progress,
         deliver=found.__setitem__,
-    )
+    )  # fmt: skip
 
-    results = partial(_results, job, found, own_numbers, task.target_tokenizer)
-    yield from results(list(job.ranges())) if ranks.world() == 1 else _shared_out(job, results)
+    def results(ranges: Sequence[tuple[int, int]]) -> Iterator[SentenceResult]:
+        """Search the sentences of these ranges that are not given; yield each, in order, once it is `found`."""
+        scheduler = Scheduler(job.ensemble, job.options, job.search)
+        scheduler.submit(job, ranges)
+        for number in chain.from_iterable(range(first, last) for first, last in ranges):
+            if number in job.given:
+                continue
+            while number not in found and scheduler.jobs:
+                scheduler.step()
+            if number not in found:
+                raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
+            nbest = tuple(translation(hypothesis, task.target_tokenizer) for hypothesis in found.pop(number))
+            yield SentenceResult(int(own_numbers[number]), nbest)
 
-
-def _results(
-    job: Job,
-    found: dict[int, list[Hypothesis]],
-    own_numbers: np.ndarray,
-    tokenizer: Tokenizer,
-    ranges: Sequence[tuple[int, int]],
-) -> Iterator[SentenceResult]:
-    """Search the sentences of these ranges that are not given; yield each, in order, once its translations are `found`.
-
-    Raises:
-        RuntimeError: a sentence got no translation.
-    """
-    scheduler = Scheduler(job.ensemble, job.options, job.search)
-    scheduler.submit(job, ranges)
-    for number in chain.from_iterable(range(*each) for each in ranges):
-        if number in job.given:
-            continue
-        while number not in found and scheduler.jobs:
-            scheduler.step()
-        if number not in found:
-            raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
-        nbest = tuple(translation(hypothesis, tokenizer) for hypothesis in found.pop(number))
-        yield SentenceResult(int(own_numbers[number]), nbest)
-
-
-def _shared_out(
-    job: Job, results: Callable[[Sequence[tuple[int, int]]], Iterator[SentenceResult]]
-) -> Iterator[SentenceResult]:
-    """Share the parts of a job among the ranks; yield all results in every rank, in order."""
-    parts = job.chains()
+    if ranks.world() == 1:
+        yield from results(list(job.ranges()))
+        return
+    parts = job.chains()  # each is translated by one rank
     sizes = [int(job.lengths[part[0][0] : part[-1][1]].sum()) for part in parts]
-    for part in ranks.shared_out(sizes, lambda place: [asdict(result) for result in results(parts[place])]):
+    for part in ranks.shared_out(sizes, lambda n: [asdict(result) for result in results(parts[n])]):
         yield from map(SentenceResult.from_dict, part)
 
 
@@ -325,19 +267,10 @@ def job_of(
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
     job = Job(
-        models,
-        task,
-        corpus,
-        options,
-        search,
-        given=tokens,
-        window=window,
+        models, task, corpus, options, search, given=tokens, window=window,
         terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
-        streams=before + streams_of(own_numbers),
-        asked=own_numbers >= 0,
-        progress=progress,
-        deliver=deliver,
-    )
+        streams=before + streams_of(own_numbers), asked=own_numbers >= 0, progress=progress, deliver=deliver,
+    )  # fmt: skip
     check_memory(job)
     return job, own_numbers
 
