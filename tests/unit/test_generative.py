@@ -117,7 +117,7 @@ def test_the_last_sentence_is_ctxpros(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(UserError, match="3 lines, but there are 2 questions"):
         read_answers(path, 2, None)
     monkeypatch.setitem(sys.modules, "sentence_splitter", None)
-    with pytest.raises(UserError, match=r"pip install 'docnmt\[ctxpro\]'"):
+    with pytest.raises(UserError, match=r"pip install 'docnmt\[evaluation\]'"):
         read_answers(path, 3, "de")
 
 
