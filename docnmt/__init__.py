@@ -9,6 +9,9 @@ from docnmt.runtime.system import __version__
 if TYPE_CHECKING:
     from docnmt.apps.commands.translator import Translator as Translator
     from docnmt.apps.commands.translator import load as load
+    from docnmt.cli.library import generate as generate
+    from docnmt.cli.library import preprocess as preprocess
+    from docnmt.cli.library import score as score
     from docnmt.cli.train import train as train
     from docnmt.core.corpus import Document as Document
     from docnmt.core.search.translate import Translation as Translation
@@ -19,11 +22,17 @@ _HOMES = {
     "Document": "core.corpus",
     "Translation": "core.search.translate",
     "Translator": "apps.commands.translator",
+    "generate": "cli.library",
     "import_plugins": "registry",
     "load": "apps.commands.translator",
+    "preprocess": "cli.library",
+    "score": "cli.library",
     "train": "cli.train",
 }
-__all__ = ["Document", "Translation", "Translator", "__version__", "import_plugins", "load", "train"]
+__all__ = [
+    "Document", "Translation", "Translator", "__version__", "generate", "import_plugins", "load", "preprocess", "score",
+    "train",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -119,7 +119,7 @@ _TRANSLATING = (
 )  # fmt: skip
 
 
-def _translating(config: dict[str, Any], *more: str) -> list[Any]:
+def translating(config: dict[str, Any], *more: str) -> list[Any]:
     """Return the options in the order in which the functions that translate take them, checked together."""
     check_memory_window(config["memory"].memory, config["models"].context_window)
     return [config[name] for name in ("command", "models", "memory", "generation", "search", *more)]
@@ -145,7 +145,7 @@ docnmt-generate data-bin/bible --path runs/bible --generator sampling --temperat
     Section("report", ReportConfig),
 )
 def generate(given: Given, config: dict[str, Any]) -> None:
-    sections = _translating(config, "report")
+    sections = translating(config, "report")
     from docnmt.apps.commands.generate import generate as generate_split
     from docnmt.runtime.jobs import joined
 
@@ -178,7 +178,7 @@ docnmt-translate --path runs/a:runs/b --beam 8 --device cuda < document.txt
     *_TRANSLATING,
 )
 def translate(given: Given, config: dict[str, Any]) -> None:
-    sections = _translating(config)
+    sections = translating(config)
     check_one_translation(config)
     from docnmt.apps.commands.translate import translate_files, translate_stream
 
@@ -510,7 +510,7 @@ curl -N -H 'Accept: application/x-ndjson' -H 'Content-Type: application/json' \\
     *_TRANSLATING,
 )
 def serve(given: Given, config: dict[str, Any]) -> None:
-    sections = _translating(config)
+    sections = translating(config)
     check_one_translation(config)
     try:
         from docnmt.apps.serve.run import serve as serve_models

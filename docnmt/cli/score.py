@@ -44,29 +44,9 @@ SEARCHING = (ANSWERING, Section("generation", GenerationConfig), SEARCH)
 
 
 def _score(given: Given) -> None:
-    given.choose("contrastive", "generative", "sys", "path")
-    if given.help is not None:
-        SCORE.config(given)
-    if given.get("contrastive") is not None:
-        _shared(_contrastive, given)
-    elif given.get("generative") is not None and given.get("sys") is None and given.get("path") is not None:
-        _shared(_generative, given)
-    elif place().rank:
-        pass  # without a model the first process of a job does it all
-    elif given.get("generative") is None:
-        _translations(given)
-    elif given.get("sys") is not None:
-        _answers(given)
-    else:
-        raise UsageError("--generative: give translations (--sys FILE) or a model (--path CKPT)")
-
-
-def _shared(work: Callable[[Given], None], given: Given) -> None:
-    """Do work that the processes of a job divide among them."""
-    from docnmt.runtime.jobs import joined
-
-    with joined():
-        work(given)
+    report, as_json = scored(given)
+    if report is not None:
+        print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
 
 
 class Report(Protocol):
@@ -76,20 +56,46 @@ class Report(Protocol):
         """Return the result as plain JSON types."""
 
 
-def _show(report: Report, as_json: bool) -> None:
-    print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
+#: A report, None in all processes of a job but the first, and whether it is wanted as JSON.
+Scored = tuple[Report | None, bool]
 
 
-def _translations(given: Given) -> None:
+def scored(given: Given) -> Scored:
+    """Score what the options name."""
+    given.choose("contrastive", "generative", "sys", "path")
+    if given.help is not None:
+        SCORE.config(given)
+    if given.get("contrastive") is not None:
+        return _shared(_contrastive, given)
+    if given.get("generative") is not None and given.get("sys") is None and given.get("path") is not None:
+        return _shared(_generative, given)
+    if place().rank:
+        return None, False  # without a model the first process of a job does it all
+    if given.get("generative") is None:
+        return _translations(given)
+    if given.get("sys") is not None:
+        return _answers(given)
+    raise UsageError("--generative: give translations (--sys FILE) or a model (--path CKPT)")
+
+
+def _shared(work: Callable[[Given], Scored], given: Given) -> Scored:
+    """Do work that the processes of a job divide among them."""
+    from docnmt.runtime.jobs import joined
+
+    with joined():
+        return work(given)
+
+
+def _translations(given: Given) -> Scored:
     """Score translations."""
     others = _belongs([*CONTRASTIVE, *GENERATIVE, *SEARCHING], "without --contrastive FILE or --generative FILE")
     config = SCORE.config(given, TRANSLATION, others)
     from docnmt.core.scoring.report import score_translation
 
-    _show(score_translation(config["translation"], config["report"]), config["translation"].json)
+    return score_translation(config["translation"], config["report"]), config["translation"].json
 
 
-def _contrastive(given: Given) -> None:
+def _contrastive(given: Given) -> Scored:
     """Test a model's choices."""
     others = _belongs([*TRANSLATION, *GENERATIVE, *SEARCHING], "with --contrastive")
     config = SCORE.config(given, CONTRASTIVE, others)
@@ -107,10 +113,10 @@ def _contrastive(given: Given) -> None:
         )
     changed = with_contexts(groups, asked.context, seed=_seed(asked))
     _note_unchanged(asked, groups, changed)
-    _show(contrastive_report(changed, scorer(models)), asked.json)
+    return contrastive_report(changed, scorer(models)), asked.json
 
 
-def _answers(given: Given) -> None:
+def _answers(given: Given) -> Scored:
     """Search given translations for expected words."""
     others = _belongs([*TRANSLATION, *QUESTIONS, *SEARCHING], "with --generative and --sys")
     config = SCORE.config(given, GENERATIVE, others)
@@ -120,10 +126,10 @@ def _answers(given: Given) -> None:
     questions = read_questions(Path(config["generative"].generative))
     _note_hopeless(questions)
     texts = read_answers(Path(answers.sys), len(questions), answers.last_sentence)
-    _show(GenerativeReport.of(questions, texts), answers.json)
+    return GenerativeReport.of(questions, texts), answers.json
 
 
-def _generative(given: Given) -> None:
+def _generative(given: Given) -> Scored:
     """Search a model's translations for expected words."""
     others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
     config = SCORE.config(given, (GENERATIVE[0], *QUESTIONS, *SEARCHING), others)
@@ -140,7 +146,7 @@ def _generative(given: Given) -> None:
     changed = in_contexts(questions, asked.context, seed=_seed(asked))
     _note_unchanged(asked, questions, changed)
     texts = answers(changed, models, config["generation"], config["search"], given=config["given"].given_context)
-    _show(GenerativeReport.of(questions, texts), asked.json)
+    return GenerativeReport.of(questions, texts), asked.json
 
 
 def _documents(asked: QuestionsConfig, models: ModelsConfig, path: Path) -> Path | None:

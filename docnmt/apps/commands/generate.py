@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -37,6 +38,7 @@ from docnmt.core.scoring.report import TranslationReport, check_wanted, problems
 from docnmt.core.scoring.text_files import HYPOTHESES, SCORES, LineLayout, records_beside, training_doubt
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.scheduler import first_of_documents
+from docnmt.core.search.translate import Translation
 from docnmt.options import to_dict
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.progress import how_many
@@ -90,6 +92,19 @@ class Rest:
         return LineLayout(path, rows, tuple(self.document_offsets.tolist()), tuple(lines))
 
 
+@dataclass(frozen=True)
+class Generated:
+    """What docnmt-generate made of a split.
+
+    Attributes:
+        translations: of each document the best translation of each sentence that was not given.
+        scores: the content of `scores.json`.
+    """
+
+    translations: list[list[Translation]]
+    scores: dict[str, Any]
+
+
 # The command `docnmt-generate`: translate a split, print it, score it, write the results.
 
 
@@ -102,7 +117,7 @@ def generate(
     wanted: ReportConfig,
     *,
     out: TextIO | None = None,
-) -> None:
+) -> Generated:
     """Translate a split and print the lines of `docnmt.apps.commands.output`, then the scores.
 
     Raises:
@@ -125,22 +140,25 @@ def generate(
     scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0
     score = _scoring(loaded, rest, config, wanted, references if scored else [])
     aligned, speed = _translate(translating, corpus, given, config, None if config.quiet else out)
-    if ranks.rank():
-        return
     results = [result for result, _ in aligned]
+    bounds = pairwise(rest.document_offsets.tolist())
+    documents = [[result.nbest[0] for result in results[begin:end]] for begin, end in bounds]
+    if ranks.rank():
+        return Generated(documents, {})
     texts = [result.text for result in results]
     report = score(texts)
     if report is not None:
         _say(report, config, corpus, out)
     print(speed, file=sys.stderr)
+    parts = {"context_window": models.context_window, "memory": to_dict(memory)}
+    parts |= {"generation": to_dict(options), "search": to_dict(search)}
+    content = _content(loaded, config, report, speed, parts)
     if config.results_path is not None:
-        parts = {"context_window": models.context_window, "memory": to_dict(memory)}
-        parts |= {"generation": to_dict(options), "search": to_dict(search)}
-        content = _content(loaded, config, report, speed, parts)
         words = [pharaoh(pairs[0]) for _, pairs in aligned if pairs]
         _write(config, Path(config.results_path), rest, texts, words, content)
     if config.explain is not None:  # last: it takes long, and earlier results are kept if it fails
         write_explained(config.explain, loaded, translating.explained(corpus, results, given))
+    return Generated(documents, content)
 
 
 def _say(report: TranslationReport, config: GenerateConfig, corpus: ParallelCorpus, out: TextIO) -> None:

@@ -1,0 +1,89 @@
+"""`docnmt.preprocess`, `docnmt.generate`, `docnmt.score`: what the commands do, for a Python program.
+
+options by name → words (`words_of`) → configuration → the command's function → its result as a value
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docnmt.cli.command import Command, Given
+from docnmt.cli.commands import COMMANDS, translating
+from docnmt.cli.score import SCORE, scored
+from docnmt.cli.train import words_of
+from docnmt.registry import import_plugins
+from docnmt.runtime.system import skipped
+
+if TYPE_CHECKING:
+    from docnmt.apps.commands.generate import Generated
+
+
+@contextlib.contextmanager
+def _called(command: Command, words: Sequence[str], options: Mapping[str, Any]) -> Iterator[Given]:
+    given = Given(command.prog, [*words, *words_of(options)])
+    import_plugins(given.user_dir)
+    with skipped(given.skip_checksums):
+        yield given
+
+
+def preprocess(**options: object) -> Path:
+    """Preprocess as docnmt-preprocess does; return the folder, which `docnmt.train` and `docnmt.generate` take.
+
+    `docnmt.preprocess(source_lang="en", target_lang="de", trainpref="train", validpref="dev", destdir="data-bin")`.
+    The report goes to stderr.
+
+    Args:
+        options: the command's options, with underscores; None leaves one out, several values are a list.
+
+    Raises:
+        UserError: for the command's errors.
+    """
+    command = COMMANDS["preprocess"]
+    with _called(command, [], options) as given:
+        command.body(given)
+        return Path(str(given.get("destdir")))
+
+
+def generate(data: str | Path, path: str | Path | Sequence[str | Path], **options: object) -> Generated:
+    """Translate and score a split as docnmt-generate does: `docnmt.generate("data-bin", "runs/a", beam=4)`.
+
+    Nothing is printed to stdout. Notes and progress go to stderr.
+
+    Args:
+        data: a folder that docnmt-preprocess wrote.
+        path: a checkpoint or a `--save-dir`; several translate together.
+        options: the command's options, with underscores; None leaves one out, several values are a list.
+
+    Raises:
+        UserError: for the command's errors.
+    """
+    paths = [path] if isinstance(path, (str, Path)) else path
+    words, command = [str(data), f"--path={':'.join(map(str, paths))}"], COMMANDS["generate"]
+    with _called(command, words, options) as given, open(os.devnull, "w", encoding="utf-8") as nowhere:
+        sections = translating(command.config(given), "report")
+        from docnmt.apps.commands.generate import generate
+        from docnmt.runtime.jobs import joined
+
+        with joined():
+            return generate(*sections, out=nowhere)
+
+
+def score(**options: object) -> dict[str, Any]:
+    """Score as docnmt-score does: `docnmt.score(ref="test.de", sys="hypotheses.txt")`.
+
+    Args:
+        options: the command's options, with underscores; None leaves one out, several values are a list.
+
+    Returns:
+        What the command prints with `--json`.
+
+    Raises:
+        UserError: for the command's errors.
+    """
+    with _called(SCORE, [], options) as given:
+        report, _ = scored(given)
+        return {} if report is None else report.to_dict()
