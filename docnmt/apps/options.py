@@ -132,11 +132,7 @@ class MemoryConfig:
 
 
 def check_memory_window(memory: object, context_window: int | None) -> None:
-    """Refuse a context window together with a memory, whose sentences, placed before the document, it would cut off.
-
-    Raises:
-        UsageError: both are given.
-    """
+    """Refuse a context window together with a memory, whose sentences, placed before the document, it would cut off."""
     if memory is not None and context_window is not None:
         raise UsageError(
             "--memory does not go with --context-window: its sentences stand before the document, and a window holds "

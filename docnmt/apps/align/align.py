@@ -99,9 +99,6 @@ def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None 
     Args:
         evidence: (n, m) additional evidence for each pair of sentences: log of how many times as probable the one is
             beside the other as by itself.
-
-    Raises:
-        UserError: the documents are too long.
     """
     n, m = len(source.texts), len(target.texts)
     if (n + 1) * (m + 1) > MOST_CELLS:

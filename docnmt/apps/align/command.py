@@ -41,11 +41,7 @@ def language_of(path: Path) -> str | None:
 
 
 def detected(side: list[AlignedSide], path: Path, name: str) -> str:
-    """Identify the language of a text.
-
-    Raises:
-        UsageError: py3langid, which identifies it, is not installed.
-    """
+    """Identify the language of a text."""
     try:
         from py3langid import classify
     except ImportError as error:
@@ -58,11 +54,7 @@ def detected(side: list[AlignedSide], path: Path, name: str) -> str:
 
 
 def sides_of(path: Path, split: Split) -> list[AlignedSide]:
-    """Read the documents of a file that have at least one sentence.
-
-    Raises:
-        UserError: the file is damaged, has no sentence, or already has both languages.
-    """
+    """Read the documents of a file that have at least one sentence."""
     check_readable(path)
     found = [_document(path, split)] if is_document(path) else _corpus(path)
     if not any(side.texts for side in found):
@@ -115,11 +107,7 @@ def files_of(output: Path, languages: tuple[str, str]) -> list[Path]:
 
 
 def write_pairs(output: Path, pairs: Pairs, languages: tuple[str, str], *, overwrite: bool) -> None:
-    """Write OUT.tmx, or OUT.SRC and OUT.TGT: one pair per line, an empty line between documents.
-
-    Raises:
-        UserError: a file exists, cannot be written, or a text has characters that XML cannot represent.
-    """
+    """Write OUT.tmx, or OUT.SRC and OUT.TGT: one pair per line, an empty line between documents."""
     files = files_of(output, languages)
     for file in files:
         check_new(file, overwrite=overwrite)
@@ -131,11 +119,7 @@ def write_pairs(output: Path, pairs: Pairs, languages: tuple[str, str], *, overw
 
 
 def tmx(pairs: Pairs, languages: tuple[str, str]) -> str:
-    """Return a translation memory in TMX 1.4.
-
-    Raises:
-        UserError: a text has characters that XML cannot represent.
-    """
+    """Return a translation memory in TMX 1.4."""
     for text in (text for own in pairs for pair in own for text in pair):
         if found := _NO_XML.search(text):
             raise UserError(f"'{text[:40]}': has the character U+{ord(found[0]):04X}, which no XML file can; remove it")
@@ -168,12 +152,7 @@ _SHOWN = 100
 
 
 def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
-    """Align two files and write the pairs; `say` is called for every sentence without a counterpart.
-
-    Raises:
-        UserError: a file is damaged, a language is unknown, both sides have different numbers of documents, the
-            model cannot be loaded, or the result cannot be written.
-    """
+    """Align two files and write the pairs; `say` is called for every sentence without a counterpart."""
     paths = (Path(config.source), Path(config.target))
     if is_document(paths[0]) != is_document(paths[1]):
         raise UsageError(f"{paths[0]} and {paths[1]}: expected two documents, by their endings, or two corpora")

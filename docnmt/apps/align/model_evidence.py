@@ -24,8 +24,7 @@ Score = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 def model_evidence(source: AlignedSide, target: AlignedSide, beads: Sequence[Bead], score: Score) -> np.ndarray:
     """Return evidence (n, m), float32, for `align`: for the source that explains a target sentence best of all near
     it in `beads`, a first alignment, its lead over the second best. Other pairs get no evidence:
-    unrelated sentences differ by chance, and a path through many of them would accumulate it.
-    """
+    unrelated sentences differ by chance, and a path through many of them would accumulate it."""
     pairs = sorted(_near(beads, len(source.texts), len(target.texts)))
     scores = score([source.texts[i] for i, _ in pairs], [target.texts[j] for _, j in pairs])
     by_target: dict[int, list[tuple[float, int]]] = {}

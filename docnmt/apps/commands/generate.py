@@ -118,11 +118,7 @@ def generate(
     *,
     out: TextIO | None = None,
 ) -> Generated:
-    """Translate a split and print the lines of `docnmt.apps.commands.output`, then the scores.
-
-    Raises:
-        UserError: checkpoint, data and results folder do not fit; raised before anything is translated.
-    """
+    """Translate a split and print the lines of `docnmt.apps.commands.output`, then the scores."""
     out = sys.stdout if out is None else out
     _check_places(config, wanted.plot)
     translating = Translating.open(models, memory, options, search)
@@ -201,11 +197,7 @@ def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] |
 def _scoring(
     loaded: LoadedModels, rest: Rest, config: GenerateConfig, wanted: ReportConfig, references: Sequence[Sequence[str]]
 ) -> Callable[[Sequence[str]], TranslationReport | None]:
-    """Return a function that scores translations of the rest; check now, before the work, that it will be possible.
-
-    Args:
-        references: of the rest; empty if nothing is scored.
-    """
+    """Return a function that scores translations of the rest; check now, before the work, that it will be possible."""
     if not references:
         if config.quiet and config.results_path is None and config.explain is None:
             raise UsageError(
@@ -276,11 +268,7 @@ def _translate(
 
 
 def _check_places(config: GenerateConfig, plot: str | None) -> None:
-    """Refuse, before any work, places where results, explanation or plot cannot be written.
-
-    Raises:
-        UserError: a file or folder exists, or explanation or plot would lie in the results folder.
-    """
+    """Refuse, before any work, places where results, explanation or plot cannot be written."""
     if config.results_path is not None:
         check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
     check_explain(config.explain, overwrite=config.overwrite)
@@ -295,10 +283,7 @@ def _write(
     config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], aligned: Sequence[str],
     content: dict[str, Any],
 ) -> None:  # fmt: skip
-    """Write hypotheses.txt, and alignment.txt if requested, parallel to the source file, and scores.json; all or none.
-
-    If this is not the whole split, its source and references are written, too, because no other file has these lines.
-    """
+    """Write hypotheses.txt (of a part of the split also its texts), perhaps alignment.txt, scores.json; all or none."""
     files = {HYPOTHESES: texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
     if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:
         files["source.txt"] = rest.texts(rest.corpus.source_text)

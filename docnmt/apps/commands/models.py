@@ -48,11 +48,7 @@ class LoadedModels:
     knows_formality: bool = False  # True if all were trained with --formality-share
 
     def between(self, source_lang: str | None = None, target_lang: str | None = None) -> LoadedModels:
-        """Return the same models for other languages; None keeps a language.
-
-        Raises:
-            UsageError: the models lack a language.
-        """
+        """Return the same models for other languages; None keeps a language."""
         try:
             return replace(self, task=between(self.task, source_lang, target_lang))
         except UsageError as error:
@@ -81,11 +77,7 @@ class LoadedModels:
             print(f"note: {option}: {message}", file=sys.stderr)
 
     def check_formality(self, form: Formality | None) -> None:
-        """Refuse a form of address that the models do not understand.
-
-        Raises:
-            UsageError: they were trained without forms of address.
-        """
+        """Refuse a form of address that the models do not understand."""
         if form is not None and not self.knows_formality:
             raise UsageError(
                 f"--formality {form}: {':'.join(map(str, self.paths))} was not trained to be told a form of address; "
@@ -99,10 +91,6 @@ class LoadedModels:
 
         Args:
             given: the translations that are known, for the form "given"; without any, the models choose.
-
-        Raises:
-            UsageError: see `check_formality`.
-            UserError: the form is "given", and no rule tells the forms of the target language.
         """
         self.check_formality(form)
         if form is None:
@@ -114,11 +102,7 @@ class LoadedModels:
 
 
 def between(task: TranslationTask, source_lang: str | None, target_lang: str | None) -> TranslationTask:
-    """Return a task for other languages, of models that know several; None keeps a language.
-
-    Raises:
-        UnknownLanguage: the models lack a language.
-    """
+    """Return a task for other languages, of models that know several; None keeps a language."""
     if isinstance(task, DocumentTranslation):
         return task.between(source_lang, target_lang)
     for side, wanted, own in zip(("source", "target"), (source_lang, target_lang), task.languages, strict=True):
@@ -129,12 +113,7 @@ def between(task: TranslationTask, source_lang: str | None, target_lang: str | N
 
 def load_models(config: ModelsConfig) -> LoadedModels:
     """Load the models of `--path`; configure the computation (`docnmt.runtime.device`). Print what is loaded, and what
-    may show of the configuration.
-
-    Raises:
-        UserError: see `open_models`. UsageError: a context window is given and no model reads context; or
-            device or models do not support the requested precision.
-    """
+    may show of the configuration."""
     paths = [find_checkpoint(part) for part in split_path(config.path)]
     tuned = tune()
     device = pick_device(config.device)
@@ -149,11 +128,7 @@ def load_models(config: ModelsConfig) -> LoadedModels:
 
 
 def _check_precision(precision: Precision, device: torch.device) -> None:
-    """Check that the device supports the requested precision.
-
-    Raises:
-      UsageError: it does not.
-    """
+    """Check that the device supports the requested precision."""
     on_cpu = device.type == "cpu"
     if precision == "fp16" and on_cpu:
         raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8 or --bf16")
@@ -166,11 +141,7 @@ def _check_precision(precision: Precision, device: torch.device) -> None:
 
 
 def _compute_in(path: Path, model: AnyTranslationModel, precision: Precision, device: torch.device) -> None:
-    """Make a model compute in a precision; on a CPU pack its weights for products.
-
-    Raises:
-        UsageError: the model has sums that neither float16 nor bfloat16 can represent.
-    """
+    """Make a model compute in a precision; on a CPU pack its weights for products."""
     if not isinstance(model, nn.Module):  # a plug-in's own
         return
     if device.type != "cpu":
@@ -181,11 +152,7 @@ def _compute_in(path: Path, model: AnyTranslationModel, precision: Precision, de
 
 
 def in_half_precision(path: Path, model: nn.Module, kind: torch.dtype) -> None:
-    """Convert weights, keys and values to float16 or bfloat16; softmax and scores remain in float32.
-
-    Raises:
-        UsageError: the model has sums that neither can represent.
-    """
+    """Convert weights, keys and values to float16 or bfloat16; softmax and scores remain in float32."""
     from docnmt.modules.attention import LinearSelfAttention
 
     if any(isinstance(module, LinearSelfAttention) for module in model.modules()):
@@ -195,12 +162,7 @@ def in_half_precision(path: Path, model: nn.Module, kind: torch.dtype) -> None:
 
 
 def open_models(paths: Sequence[str | Path], device: torch.device, *, precision: Precision = "float32") -> LoadedModels:
-    """Load the models of these checkpoints and folders of checkpoints on a device, to translate.
-
-    Raises:
-        UserError: a checkpoint is missing, damaged, no translation model, or has another vocabulary than the first.
-        UsageError: device or models do not support the precision.
-    """
+    """Load the models of these checkpoints and folders of checkpoints on a device, to translate."""
     _check_precision(precision, device)
     files = tuple(find_checkpoint(path) for path in paths)
     models: list[AnyTranslationModel] = []
@@ -229,11 +191,7 @@ def open_models(paths: Sequence[str | Path], device: torch.device, *, precision:
 
 
 def split_path(path: str) -> list[str]:
-    """Split `a:b` into a and b; an existing path with colons is one, and so is the hub's `hf://org/name`.
-
-    Raises:
-        UsageError: there is nothing between the colons.
-    """
+    """Split `a:b` into a and b; an existing path with colons is one, and so is the hub's `hf://org/name`."""
     parts = [path] if path and Path(path).exists() else re.split(r"(?<!hf):|:(?!//)", path)
     if "" in parts:
         raise UsageError(f"--path '{path}': expected checkpoints joined by ':', got an empty name")
@@ -263,11 +221,7 @@ def _direction(task: TranslationTask) -> str:
 
 
 def check_vocabulary(models: LoadedModels, data: Path) -> None:
-    """Check that data was preprocessed with the models' vocabulary, for their direction.
-
-    Raises:
-        UserError: it was not, which names both; or the data is for another task.
-    """
+    """Check that data was preprocessed with the models' vocabulary, for their direction."""
     if (task := read_meta(data)["task"]) != "document_translation":
         raise UserError(f"{data}: was preprocessed for --task {task}, and these models translate")
     other = models.task.of_folder(data)
@@ -292,11 +246,7 @@ def check_vocabulary(models: LoadedModels, data: Path) -> None:
 
 
 def open_memory(config: MemoryConfig, loaded: LoadedModels) -> TranslationMemory | None:
-    """Open the memory that `--memory` names, or return None.
-
-    Raises:
-        UserError: the folder has another vocabulary or no training split, or no model reads translations.
-    """
+    """Open the memory that `--memory` names, or return None."""
     if config.memory is None:
         return None
     if not any(model.reading.reads_translations for model in loaded.models):

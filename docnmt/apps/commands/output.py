@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 
 def check_explain(name: str | None, *, overwrite: bool) -> None:
-    """Check before long work that `--explain` can be written.
-
-    Raises:
-        UserError: its ending is unknown, or the file exists already.
-    """
+    """Check before long work that `--explain` can be written."""
     if name is not None:
         from docnmt.apps.explain.page import check_suffix
 

@@ -20,11 +20,7 @@ from docnmt.runtime.system import UsageError, UserError
 
 
 def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]:
-    """Return a function that sums log-probabilities under the models of `--path`.
-
-    Raises:
-        UserError: a model cannot be loaded.
-    """
+    """Return a function that sums log-probabilities under the models of `--path`."""
     loaded = load_models(config)
 
     def score(examples: list[ForcedExample]) -> list[float]:
@@ -52,10 +48,6 @@ def answers(
     Args:
         given: models that read translations read those of the question's context where it has any, and their own
             elsewhere; False: only their own.
-
-    Raises:
-        UsageError: the form of address is "given", and nothing is. UserError: a question has no source sentence, no
-            context has a translation although it is `given`, or a model cannot be loaded.
     """
     examples = [question.example for question in questions]
     if missing := [number for number, example in enumerate(examples, 1) if not example.source.strip()]:

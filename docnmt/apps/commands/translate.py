@@ -93,11 +93,7 @@ class Arriving:
             return True
 
     def blocks(self) -> Generator[bytes, None, None]:
-        """Yield the input, block by block.
-
-        Raises:
-            UserError: the stream cannot be read.
-        """
+        """Yield the input, block by block."""
         read = getattr(self._source, "read1", self._source.read)
         while True:
             if self._waits():
@@ -171,11 +167,7 @@ class StdinText:
 
 
 def beside(content: bytes, path: Path, *, marks: bool) -> list[str]:
-    """Read the lines of `--given`; with `marks`, both texts have `<d>` and `<p>` lines, as corpora do.
-
-    Raises:
-        UserError: their number differs from that of stdin, or one of them translates a line that is no text.
-    """
+    """Read the lines of `--given`; with `marks`, both texts have `<d>` and `<p>` lines, as corpora do."""
     lines, given = list(_lines(content)), list(TextLines(path))
     if len(given) != len(lines):
         raise UserError(
@@ -204,9 +196,6 @@ def read_document(
     """Read one document, its lines split into sentences; with `whole`, each line is one.
 
     A line with a given translation is split if both have equally many sentences, else it is read as one sentence.
-
-    Raises:
-        UserError: the text, called `name` in messages, is not valid UTF-8; the message names the line.
     """
     sentences: list[str] = []
     texts: list[str | None] = []
@@ -264,11 +253,7 @@ def translate_files(
     options: GenerationConfig,
     search: SearchConfig,
 ) -> None:
-    """Translate every file; each translation is written completely or not at all, to `out` if no name is given.
-
-    Raises:
-        UserError: the models cannot be loaded, a file is damaged, or a translation cannot be written.
-    """
+    """Translate every file; each translation is written completely or not at all, to `out` if no name is given."""
     jobs = _jobs(config)
     check_explain(config.explain, overwrite=config.overwrite)
     for source, target in jobs:
@@ -323,11 +308,7 @@ def source_text(document: DocumentFile, task: TranslationTask) -> ParallelCorpus
 
 
 def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
-    """Return each file and the path of its translation, checked before any work.
-
-    Raises:
-        UserError: a file cannot be read or is of an unknown kind, or its translation cannot be written.
-    """
+    """Return each file and the path of its translation, checked before any work."""
     sources = [Path(name) for name in config.files]
     for source in sources:
         if source.is_dir():
@@ -446,10 +427,6 @@ def translate_stream(
 
     A document is translated when it has ended and the input pauses, or when much has arrived; `--given`, and a memory
     for the next document, wait for the end.
-
-    Raises:
-        UserError: the models cannot be loaded, or a text is not valid UTF-8 in its format (the message names the line);
-            or `--given` does not fit the stream.
     """
     check_explain(config.explain, overwrite=config.overwrite)
     if options.formality == "given" and config.given is None:
@@ -499,11 +476,7 @@ class _Stream:
         self.pages: list[list[ExplainedSentence]] = []
 
     def translate(self, text: StdinText, *, ends: bool, share: float | None = None) -> None:
-        """Translate and write a part.
-
-        Args:
-            ends: True if it is the last. share: the share of the stream that has been read.
-        """
+        """Translate and write a part."""
         translating, config, progress = self.translating, self._config, self._progress
         protected = ProtectedText(text.corpus, text.given, translating.loaded.task, on=config.protect)
         self.unknown.add(protected.changing())
@@ -570,11 +543,7 @@ def _parts(lines: TextLines, config: TranslateConfig, task: TranslationTask) -> 
 
 
 def _content(source: BinaryIO) -> bytes:
-    """Read all of a stream.
-
-    Raises:
-        UserError: it cannot be read, or is no text.
-    """
+    """Read all of a stream."""
     try:
         return b"".join(_plain(iter([source.read()])))
     except OSError as error:
@@ -582,11 +551,7 @@ def _content(source: BinaryIO) -> bytes:
 
 
 def _plain(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
-    """Yield the blocks of a stream after checking its beginning.
-
-    Raises:
-        UserError: it is an office document or compressed.
-    """
+    """Yield the blocks of a stream after checking its beginning."""
     first = next(blocks, b"")
     if first.startswith(b"PK\x03\x04"):
         raise UserError(

@@ -57,12 +57,7 @@ class Translating:
     def open(
         cls, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig, search: SearchConfig
     ) -> Translating:
-        """Load what a command's options name.
-
-        Raises:
-            UserError: as `load_models`, `open_memory` and `opened_glossary` do. UsageError: the models were not trained
-                to be told a form of address.
-        """
+        """Load what a command's options name."""
         loaded = load_models(models)
         loaded.check_formality(options.formality)
         recalled = open_memory(memory, loaded)

@@ -84,11 +84,7 @@ _WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
 
 
 def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
-    """Write the model of IN to OUT, completely or not at all; `say` receives messages, line by line.
-
-    Raises:
-        UserError: IN cannot be read or expressed in the other form, or OUT is there and may not be replaced.
-    """
+    """Write the model of IN to OUT, completely or not at all; `say` receives messages, line by line."""
     source, folder = Path(config.input), Path(config.output)
     kind = _all_of(lambda: _kind(source, config), lambda: _check_output(source, folder, config))
     what, write = _read(source, kind, config, say)
@@ -121,11 +117,7 @@ def _all_of(first: Callable[[], str], *others: Callable[[], None]) -> str:
 
 
 def _check_output(source: Path, folder: Path, config: ConvertConfig) -> None:
-    """Check that OUT can be written.
-
-    Raises:
-        UserError: OUT may not be written, or a package that writes it is not installed.
-    """
+    """Check that OUT can be written."""
     check_folder(folder, marker=MARKER, overwrite=config.overwrite)
     if source.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{folder}: would take the place of {source}, which is read; give another folder")
@@ -136,11 +128,7 @@ def _check_output(source: Path, folder: Path, config: ConvertConfig) -> None:
 
 
 def _kind(source: Path, config: ConvertConfig) -> str:
-    """Return the kind of IN: a `model_type` of transformers, or docnmt's. No weights are read.
-
-    Raises:
-        UserError: IN is of no known kind, cannot be converted to the wanted form, or does not fit the options.
-    """
+    """Return the kind of IN: a `model_type` of transformers, or docnmt's. No weights are read."""
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")
     if source.is_file() and (source.suffix == ".json" or (source.parent / CONFIG).is_file()):
@@ -169,11 +157,7 @@ def _kind(source: Path, config: ConvertConfig) -> str:
 
 
 def _checkpoint(source: Path) -> Path:
-    """Return the path of the checkpoint that IN is or contains.
-
-    Raises:
-        UserError: it contains none, and is no folder of another toolkit either.
-    """
+    """Return the path of the checkpoint that IN is or contains."""
     if source.is_dir() and not any((source / name).is_file() for name in (BEST, LAST)):
         expected = f"a folder of transformers with {CONFIG}, or a --save-dir with {BEST} or {LAST}"
         raise UserError(f"{source}: holds no model; expected {expected}")

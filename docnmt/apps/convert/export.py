@@ -103,9 +103,6 @@ def built(
 
     Args:
         rows, shared, tied: as for `from_transformers`.
-
-    Raises:
-        UserError: the weights do not fit the configuration.
     """
     try:
         own = weights.from_transformers(config, tensors, rows=rows, shared=shared, tied=tied)
@@ -130,12 +127,7 @@ def write_pieces(sentence: SentenceModel, folder: Path) -> None:
 
 
 def read_checkpoint(path: Path, form: str) -> SentenceModel:
-    """Read the model of a docnmt checkpoint or save-dir, to be written as `form`.
-
-    Raises:
-        UserError: it cannot be read, or the other form cannot express it: it is neither a `transformer` nor a
-            `concat_transformer` that reads its windows as one sequence.
-    """
+    """Read the model of a docnmt checkpoint or save-dir, to be written as `form`."""
     file = find_checkpoint(path)
     loaded = load_model(file)
     if _is_exported(loaded.model):
@@ -158,10 +150,7 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
 
 
 def _is_exported(model: object) -> TypeIs[Transformer | ConcatTransformer]:
-    """Return True if other toolkits have a counterpart of the model.
-
-    A `concat_transformer` must read windows like sentences: as one sequence of positions, with `<brk>` on both sides.
-    """
+    """Return True if other toolkits have a counterpart of the model."""
     if type(model) is ConcatTransformer:
         return model.reading.positions == "sequence" and model.reading.source_breaks
     return type(model) is Transformer
@@ -221,11 +210,7 @@ NEVER = -1e4
 
 
 def require_ctranslate2() -> ModuleType:
-    """Return CTranslate2's module of specifications.
-
-    Raises:
-        UserError: the package is not installed.
-    """
+    """Return CTranslate2's module of specifications."""
     try:
         return importlib.import_module("ctranslate2.specs")
     except ImportError as error:
@@ -237,9 +222,6 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
 
     The weights stay in single precision; CTranslate2 quantises when it loads them (`compute_type="int8"`). `<s>`,
     `<mask>` and, in models of single sentences, `<brk>` get the probability 0, because no translation has them.
-
-    Raises:
-        UserError: CTranslate2 is not installed, or does not support the model's options.
     """
     specs, config, task = require_ctranslate2(), sentence.config, sentence.task
     if found := _problems(sentence):
@@ -292,10 +274,7 @@ def _problems(sentence: SentenceModel) -> list[str]:
 
 
 def _set_inputs(part: Any, stack: Stack) -> None:
-    """Set the embeddings and the positions in the specification of the encoder or the decoder, which adds them.
-
-    For concatenation, W[sE; P] + b is the sum of s·E·W_E^T and P·W_P^T + b, so the two tables contain the projection.
-    """
+    """Set the embeddings and the positions in the specification of the encoder or the decoder, which adds them."""
     embedding = stack.embedding
     tokens, scale = embedding.tokens.weight.detach(), embedding.scale
     table = position_table(stack)
@@ -436,11 +415,7 @@ def cross_attention(layer: Layer) -> CrossAttention:
 
 
 def require_onnx() -> None:
-    """Check that the packages are there with which torch writes ONNX.
-
-    Raises:
-        UserError: a package is not installed.
-    """
+    """Check that the packages are there with which torch writes ONNX."""
     for name in ("onnx", "onnxscript"):
         try:
             importlib.import_module(name)
@@ -449,11 +424,7 @@ def require_onnx() -> None:
 
 
 def write_onnx(sentence: SentenceModel, folder: Path) -> None:
-    """Write the graphs, and the SentencePiece models as source.spm and target.spm.
-
-    Raises:
-        UserError: a package is missing, or the graphs cannot express the model's options.
-    """
+    """Write the graphs, and the SentencePiece models as source.spm and target.spm."""
     require_onnx()
     if found := attention_problems(sentence):
         raise UserError(f"{sentence.path}: cannot be an ONNX model: {'; '.join(found)}")

@@ -38,9 +38,6 @@ class JsonFile:
 
     Attributes:
         values: the content; empty if the file is `optional` and missing.
-
-    Raises:
-        UserError: the file is missing, or contains something else.
     """
 
     def __init__(self, path: Path, *, optional: bool = False) -> None:
@@ -104,11 +101,7 @@ POSITIONS = 1024
 
 
 def read_config(settings: JsonFile) -> TransformerConfig:
-    """Return the model's options, except those for shared matrices, which follow from the weights.
-
-    Raises:
-        UserError: a setting is missing or has another type, or docnmt cannot compute some settings, all of them named.
-    """
+    """Return the model's options, except those for shared matrices, which follow from the weights."""
     problems = [
         f"'{name}' is {settings.values[name]!r}, expected {value!r}, as transformers computes it"
         for name, value in _FIXED.items()
@@ -125,9 +118,6 @@ def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = (
 
     Args:
         default: the activation if none is named. problems: messages of problems already found.
-
-    Raises:
-        UserError: as for `read_config`.
     """
     problems = list(problems)
     for what in ("attention_heads", "ffn_dim"):
@@ -249,9 +239,6 @@ def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Co
 
     `<s>` is the row `pad`, with which the decoder begins. Entries that were `added` to a vocabulary are words: they
     include the space before them.
-
-    Raises:
-        KeyError: `unk` or `eos` is no entry.
     """
     special = [table[unk], pad, table[eos], table.get(SPECIAL[BRK], -1), table.get(SPECIAL[MASK], -1)]
     others = sorted((row, name) for name, row in table.items() if row not in special)
@@ -282,9 +269,6 @@ def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:
     """Return a language's tokenizer with this vocabulary, and the number of its model's pieces that are not in it.
 
     A model that already has this vocabulary is unchanged, byte for byte.
-
-    Raises:
-        UserError: the file is no SentencePiece model, or one without pieces.
     """
     content = path.read_bytes()
     model = model_pb2.ModelProto()
@@ -343,11 +327,7 @@ _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 def check_files(folder: Path, settings: JsonFile, kind: str, needed: Sequence[str], noun: str) -> None:
-    """Check that a folder has a model of this kind and the needed files.
-
-    Raises:
-        UserError: config.json names another kind, or files are missing.
-    """
+    """Check that a folder has a model of this kind and the needed files."""
     found = settings.values.get("model_type")
     if found != kind:
         raise UserError(f"{settings.path}: 'model_type' is {found!r}, expected 'marian', 'm2m_100' or 'mbart'")
@@ -368,11 +348,7 @@ def check_files(folder: Path, settings: JsonFile, kind: str, needed: Sequence[st
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """Return the weights, from one file or from all files that the index names.
-
-    Raises:
-        UserError: a file is missing or damaged, or lacks a tensor that the index says it has.
-    """
+    """Return the weights, from one file or from all files that the index names."""
     if (folder / WEIGHTS).is_file():
         return _tensors(folder / WEIGHTS)
     index = JsonFile(folder / _INDEX)
@@ -402,9 +378,6 @@ def added_tokens(folder: Path) -> dict[str, int]:
     """Return the entries that are not SentencePiece's, special ones and those that were added later, with their rows.
 
     They are in added_tokens.json, in tokenizer.json or in tokenizer_config.json.
-
-    Raises:
-        UserError: a file is damaged.
     """
     found = dict(JsonFile(folder / ADDED, optional=True).rows())
     whole, tokens = (JsonFile(folder / name, optional=True) for name in ("tokenizer.json", TOKENIZER))
@@ -436,9 +409,6 @@ def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Cal
     Args:
         languages: source and target; None: that of tokenizer_config.json.
         say: receives notes, line by line.
-
-    Raises:
-        UserError: a file is missing, damaged or does not fit the others, or docnmt cannot compute the model.
     """
     settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
     check_files(folder, settings, "marian", (*PIECES, TABLES[0]), "an OPUS-MT model")
@@ -518,11 +488,7 @@ def _marian_tokenizers(
 
 
 def write_marian(sentence: SentenceModel, folder: Path) -> None:
-    """Write a folder that `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` read.
-
-    Raises:
-        UserError: the model has options that Marian does not support.
-    """
+    """Write a folder that `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` read."""
     config, task = sentence.config, sentence.task
     if found := config_problems(config):
         raise UserError(f"{sentence.path}: cannot be a Marian model: {'; '.join(found)}")
@@ -572,11 +538,7 @@ _ALL = frozenset(word for words in _WORDS.values() for word in words.split())
 
 
 def script_of(code: str) -> str:
-    """Return the script of a language: it is part of the code `deu_Latn`, and comes from a table for `ru` and `ru_RU`.
-
-    Raises:
-        UsageError: the code has a script that is not known here.
-    """
+    """Return the script of a language: part of the code `deu_Latn`, and from a table for `ru` and `ru_RU`."""
     code_of_script = script(code) or "Latn"
     if code_of_script not in _WORDS:
         raise UsageError(f"--languages {code}: the script '{code_of_script}' is not known; leave --languages out")
@@ -643,9 +605,6 @@ def read_vocabulary(
     Args:
         languages: the languages whose entries are kept, each as CODE or CODE=NAME; empty: all entries are kept.
         say: receives notes.
-
-    Raises:
-        UserError: a file is missing or damaged, the folder names no tags, or none for one of the languages.
     """
     pieces = _pieces(folder)
     has_table = (folder / _TABLE).is_file()
@@ -736,11 +695,7 @@ def _code(tag: str) -> str:
 
 
 def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
-    """Return the languages to keep: name → code.
-
-    Raises:
-        UsageError: a code is not one of the model's, a code or name is given twice, or there is only one.
-    """
+    """Return the languages to keep: name → code."""
     if not languages:
         return {code: code for code in codes}
     pairs = [given.partition("=")[::2] for given in languages]
@@ -770,9 +725,6 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
 
     Args:
         wanted: has the languages. say: receives notes, line by line.
-
-    Raises:
-        UserError: a file is missing, damaged or does not fit the others, or docnmt cannot compute the model.
     """
     settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
     kind = str(settings.values.get("model_type"))
@@ -790,11 +742,7 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
 
 
 def _config(settings: JsonFile) -> TransformerConfig:
-    """Return the model's options.
-
-    Raises:
-        UserError: a setting is missing, has another type, or cannot be computed by docnmt.
-    """
+    """Return the model's options."""
     if settings.whole("pad_token_id") != 1:
         raise UserError(f"{settings.path}: 'pad_token_id': expected 1, from which positions count on")
     config = replace(read_layers(settings, default="relu"), norm="pre", sinusoids="fairseq")
@@ -804,11 +752,7 @@ def _config(settings: JsonFile) -> TransformerConfig:
 
 
 def _mbart_config(settings: JsonFile, tokens: JsonFile) -> TransformerConfig:
-    """Return the options of an mBART-50 model; the first mBART had its tags at the end of texts.
-
-    Raises:
-        UserError: as for `_config`, or the tokenizer is not mBART-50's.
-    """
+    """Return the options of an mBART-50 model; the first mBART had its tags at the end of texts."""
     if not (kind := tokenizer_class(settings, tokens)).startswith("MBart50"):
         raise UserError(
             f"{tokens.path}: 'tokenizer_class' is '{kind}', expected MBart50Tokenizer; only mBART-50 is read"
@@ -826,14 +770,7 @@ def _mbart_config(settings: JsonFile, tokens: JsonFile) -> TransformerConfig:
 def _multilingual_languages(
     wanted: ConvertConfig, tokens: JsonFile, vocabulary: MultilingualVocabulary, say: Callable[[str], None]
 ) -> tuple[str, str]:
-    """Return the default source and target language of the model.
-
-    They are, in this order of preference: --source-lang and --target-lang; the first and the last of --languages; those
-    in tokenizer_config.json; English and the first other language.
-
-    Raises:
-        UsageError: a language is not known, or both are the same.
-    """
+    """Return the default source and target language of the model."""
     names, own = list(vocabulary.codes), {code: name for name, code in vocabulary.codes.items()}
     stored = [own.get(value) if isinstance(value := tokens.values.get(key), str) else None for key in _STORED]
     kept = (names[0], names[-1]) if wanted.languages else (None, None)

@@ -84,56 +84,55 @@ def from_transformers(
         rows: for each of docnmt's source and target entries, the row in the other model's matrices, or -1.
         shared, tied: True if its configuration says that source and target embeddings are one matrix, or target
             embeddings and output.
-
-    Raises:
-        UserError: a tensor is missing, has another shape, or does not belong to a translation model.
     """
     left = {name: tensor.float() for name, tensor in tensors.items()}
-    order, found = torch.arange(config.embed_dim), dict[str, Tensor]()
+    order = torch.arange(config.embed_dim)  # docnmt's feature j is the other model's order[j]
+    parameters: dict[str, Tensor] = {}
     if config.position == "learned":
-        found |= _learned_inputs(left, config)
+        parameters |= _learned_inputs(left, config)
     elif config.sinusoids == "paper":
         _check_positions(left, config.embed_dim)
-        order = order.view(2, -1).t().flatten()  # docnmt's feature j is Marian's order[j]
+        order = order.view(2, -1).t().flatten()
     else:
         for side in _SIDES:
             left.pop(f"model.{side}.embed_positions.weights", None)  # the table, in files of early versions
-    matrices = list(zip(_matrices(left, shared, tied, config.embed_dim), (rows[0], *[rows[1]] * 2), strict=True))
-    different = {(name, id(own)): (name, matrix, own) for (name, matrix), own in matrices}  # large ones are made once
-    made = {key: _at(*each)[:, order] for key, each in different.items()}
-    source, target, output = (made[name, id(own)] for (name, _), own in matrices)
-    bias = left.pop(BIAS, torch.zeros(1, 1 + max(rows[1])))
+    # each is large, so what is one matrix in the file is computed once
+    (source_name, matrix), *others = _matrices(left, shared, tied, config.embed_dim)
+    source = _at(source_name, matrix, rows[0])[:, order]
+    (target_name, matrix), (output_name, output_matrix) = others
+    same = target_name == source_name and list(rows[0]) == list(rows[1])
+    target = source if same else _at(target_name, matrix, rows[1])[:, order]
+    output = target if output_name == target_name else _at(output_name, output_matrix, rows[1])[:, order]
+    bias = left.pop(BIAS, torch.zeros(1, 1 + max(rows[1])))  # (1, V)
     bias = _at(BIAS, bias.flatten(), rows[1], absent=ABSENT)
     bias[[n for n, row in enumerate(rows[1][: len(SPECIAL)]) if row >= 0 and row in rows[1][n + 1 :]]] = ABSENT
-    found |= {SOURCE: source}
-    found |= {} if torch.equal(source, target) else {TARGET: target}
-    found |= {} if torch.equal(output, target) else {OUTPUT: output}
-    found |= {OUTPUT_BIAS: bias} if bias.any() else {}
+    parameters[SOURCE] = source
+    if not torch.equal(source, target):
+        parameters[TARGET] = target
+    if not torch.equal(output, target):
+        parameters[OUTPUT] = output
+    if bias.any():
+        parameters[OUTPUT_BIAS] = bias
     for module, names in _modules(config):
         weight = torch.cat([_take(left, f"{name}.weight", config) for name in names])
         its_bias = torch.cat([_take(left, f"{name}.bias", config) for name in names])
-        found[f"{module}.weight"], found[f"{module}.bias"] = _reordered(module, weight, its_bias, order)
-    if config.norm == "pre":
-        found |= _final_norms(left, config)
+        parameters[f"{module}.weight"], parameters[f"{module}.bias"] = _reordered(module, weight, its_bias, order)
+    if config.norm == "pre":  # the normalizations after the last layers
+        parameters |= _norms(left, config, "norm", "layer_norm")
     if left:
         kinds = {"post": "MarianMTModel", "pre": "M2M100ForConditionalGeneration"}
         kind = "MBartForConditionalGeneration" if config.norm_embeddings else kinds[config.norm]
         raise UserError(f"tensor '{sorted(left)[0]}' is none that a {kind} of this config.json has")
-    return found
-
-
-def _final_norms(left: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    """Return the normalizations after the last layers of a pre-norm model, and remove them from `left`."""
-    return _norms(left, config, "norm", "layer_norm")
+    return parameters
 
 
 def _learned_inputs(left: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
     """Return mBART's tables of positions and the normalizations of its embeddings, and remove them from `left`."""
-    found = _norms(left, config, "embedding.norm", "layernorm_embedding")
+    parameters = _norms(left, config, "embedding.norm", "layernorm_embedding")
     for side, name in zip(_SIDES, _POSITIONS, strict=True):
         expected = (config.max_positions + _OFFSET, config.embed_dim)
-        found[f"{side}.embedding.position.weight"] = _take(left, name, config, expected)[_OFFSET:]
-    return found
+        parameters[f"{side}.embedding.position.weight"] = _take(left, name, config, expected)[_OFFSET:]
+    return parameters
 
 
 def _norms(left: dict[str, Tensor], config: TransformerConfig, own: str, theirs: str) -> dict[str, Tensor]:
@@ -161,30 +160,27 @@ def to_marian(
         for matrix, rows in zip((own[SOURCE], target, output), (*orders, orders[1]), strict=True)
     )
     if config.tie_output:
-        found = {SHARED: source} if config.share_embeddings else {ENCODER: source, DECODER: target}
+        parameters = {SHARED: source} if config.share_embeddings else {ENCODER: source, DECODER: target}
     else:
-        found = {ENCODER: source, DECODER: target, HEAD: output}
-    found[BIAS] = own.get(OUTPUT_BIAS, torch.zeros(len(output)))[list(orders[1])][None]  # (1, V)
+        parameters = {ENCODER: source, DECODER: target, HEAD: output}
+    parameters[BIAS] = own.get(OUTPUT_BIAS, torch.zeros(len(output)))[list(orders[1])][None]  # (1, V)
     for module, names in _modules(config):
         weight, bias = _reordered(module, own[f"{module}.weight"], own[f"{module}.bias"], order)
         for kind, tensor in (("weight", weight), ("bias", bias)):
-            found |= {f"{name}.{kind}": part for name, part in zip(names, tensor.chunk(len(names)), strict=True)}
-    return {name: tensor.clone() for name, tensor in found.items()}  # a file cannot have two tensors that share memory
+            parts = zip(names, tensor.chunk(len(names)), strict=True)
+            parameters |= {f"{name}.{kind}": part for name, part in parts}
+    return {name: tensor.clone() for name, tensor in parameters.items()}  # in a file no two tensors share memory
 
 
 def _matrices(left: dict[str, Tensor], shared: bool, tied: bool, width: int) -> list[tuple[str, Tensor]]:
-    """Return source embeddings, target embeddings and output matrix, each with its name; remove them from `left`.
-
-    A file has a shared matrix under one of its names, or under several. If output and embeddings are tied, transformers
-    takes all these names for one matrix; else each part has the matrix of its own name.
-    """
+    """Return source embeddings, target embeddings and output matrix, each with its name; remove them from `left`."""
     if shared and tied:
         names: list[tuple[str, ...]] = [(SHARED, ENCODER, DECODER, HEAD)] * 3
     elif tied:
         names = [(ENCODER,), (DECODER, HEAD), (DECODER, HEAD)]
     else:
         names = [(ENCODER, SHARED), (DECODER, SHARED), (HEAD,)]
-    found = []
+    matrices = []
     for group in names:
         there = [name for name in group if name in left]
         if not there:
@@ -193,10 +189,10 @@ def _matrices(left: dict[str, Tensor], shared: bool, tied: bool, width: int) -> 
             raise UserError(f"'{there[0]}' and '{there[1]}' differ, and by tie_word_embeddings in config.json are one")
         if left[there[0]].shape[1:] != (width,):
             raise UserError(f"'{there[0]}' has the shape {tuple(left[there[0]].shape)}, expected (entries, {width})")
-        found.append((there[0], left[there[0]]))
+        matrices.append((there[0], left[there[0]]))
     for name in (SHARED, ENCODER, DECODER, HEAD):
         left.pop(name, None)
-    return found
+    return matrices
 
 
 def unused_rows(tensors: Mapping[str, Tensor], rows: tuple[Sequence[int], Sequence[int]]) -> int:

@@ -34,11 +34,7 @@ class ExplainedSentence:
 
 
 def check_suffix(path: Path) -> None:
-    """Check before long work that files with this ending can be written.
-
-    Raises:
-        UsageError: they cannot.
-    """
+    """Check before long work that files with this ending can be written."""
     if path.suffix not in SUFFIXES:
         raise UsageError(f"--explain {path}: expected a name that ends in {' or '.join(SUFFIXES)}")
 
@@ -157,11 +153,7 @@ def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[s
 
 
 def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str, int, int, bool]]:
-    """Join pieces to words: text, first piece, the one after the last, and True if a space precedes.
-
-    Args:
-        texts: of each piece as in the sentence, without spaces; None: as the piece is spelt.
-    """
+    """Join pieces to words: text, first piece, the one after the last, and True if a space precedes."""
     bounds = [n for n, piece in enumerate(pieces) if piece.startswith("▁") or not n] + [len(pieces)]
     found = []
     for begin, end in pairwise(bounds):

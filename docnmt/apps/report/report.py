@@ -40,12 +40,7 @@ class ReportTexts:
 
 
 def read_texts(config: PageConfig) -> ReportTexts:
-    """Read the files.
-
-    Raises:
-        UsageError: two systems have one name.
-        UserError: a file cannot be read or is not a translation of the others, line by line.
-    """
+    """Read the files."""
     names = names_of(config.sys, "--sys", config.names)
     columns, _ = parse_columns(config.columns)
     layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
@@ -110,11 +105,7 @@ _SCRIPTS = ("diff.js", "documents.js", "text.js")
 
 
 def check_replaceable(path: Path) -> None:
-    """Check before long work that no file of this name exists, or only an earlier report.
-
-    Raises:
-        UserError: it is a file of another kind, or cannot be read.
-    """
+    """Check before long work that no file of this name exists, or only an earlier report."""
     if not path.is_file():
         return  # no file, or an invalid name: writing reports it
     try:
@@ -139,12 +130,7 @@ def render(content: dict[str, object], data: dict[str, object]) -> str:
 
 
 def write_report(config: PageConfig) -> None:
-    """Write the page.
-
-    Raises:
-        UsageError: two systems have one name.
-        UserError: a file cannot be read or does not fit the others, or the page cannot be written.
-    """
+    """Write the page."""
     out = Path(config.out)
     check_replaceable(out)
     texts, test_sets = read_texts(config), read_test_sets(config.discourse)

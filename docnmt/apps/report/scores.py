@@ -181,11 +181,7 @@ def _short(label: str) -> str:
 
 
 def names_of(files: Sequence[str], option: str, given: Sequence[str] = ()) -> list[str]:
-    """Return a name for each file: the one `given`, or its path.
-
-    Raises:
-        UsageError: two files have the same name.
-    """
+    """Return a name for each file: the one `given`, or its path."""
     names = [_printable(name) for name in given or files]
     if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         how = "give each its own with --names" if given else "give every file once"
@@ -247,12 +243,7 @@ class TestSet:
 
 
 def read_test_sets(paths: Sequence[str]) -> list[TestSet]:
-    """Read the files by test set; files whose groups have the same labels in the same order belong together.
-
-    Raises:
-        UsageError: a file is given twice.
-        UserError: a file cannot be read, or was not printed by docnmt-score.
-    """
+    """Read the files by test set; files whose groups have the same labels in the same order belong together."""
     sets: dict[object, list[Answers]] = {}
     for name, path in zip(names_of(paths, "--discourse"), paths, strict=True):
         answers = _read(Path(path), name)

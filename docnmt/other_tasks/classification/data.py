@@ -67,9 +67,6 @@ def read_labelled(path: Path) -> LabelledTexts:
     TSV: label, tab, text; a first line `label<TAB>text` is a header. CSV: a header with `label` and `text` among its
     columns, or no header: the label first, the text from the other columns joined by a space (AG News as published).
     JSONL: one object per line with `label` (text or whole number) and `text`. Other columns and keys are ignored.
-
-    Raises:
-        UserError: unreadable, not UTF-8, a malformed row, no label, no rows at all; the message names file and line.
     """
     readers = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl}
     if path.suffix not in readers:
@@ -94,11 +91,7 @@ def read_labelled(path: Path) -> LabelledTexts:
 
 
 def read_texts(path: Path | None) -> list[str]:
-    """Read texts without labels: the `text` values of a .jsonl file, which may have line breaks, or lines.
-
-    Raises:
-        UserError: unreadable, not UTF-8, not an object with a text; the message names file and line.
-    """
+    """Read texts without labels: the `text` values of a .jsonl file, which may have line breaks, or lines."""
     if path is not None and path.suffix == ".jsonl":
         return [row["text"] for _, row in text_rows(open_table(path), ["text"])]
     return list(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
@@ -207,11 +200,7 @@ class LabelledArrays:
 
     @classmethod
     def open(cls, folder: Path, split: str, *, vocabulary: int | None = None) -> LabelledArrays:
-        """Map the arrays of a split into memory; `vocabulary` is its number of entries.
-
-        Raises:
-            UserError: no such folder or split, or damaged files.
-        """
+        """Map the arrays of a split into memory; `vocabulary` is its number of entries."""
         meta = read_classification_meta(folder)
         files = meta["files"]
         if f"{split}.labels.bin" not in files:
@@ -229,11 +218,7 @@ class LabelledArrays:
 
 
 def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON
-    """Read `meta.json`.
-
-    Raises:
-        UserError: the folder is no data folder or one of another task, or files are missing.
-    """
+    """Read `meta.json`."""
     return read_meta(folder, task=TASK)
 
 
@@ -353,12 +338,7 @@ VOCABULARIES: dict[str, type[WordVocabulary] | type[Tokenizer]] = {"words": Word
 
 
 def preprocess_classification(config: ClassificationPreprocessConfig, say: Callable[[str], None]) -> None:
-    """Write the folder; `say` is called with each line of the report.
-
-    Raises:
-        UserError: a table is missing or malformed, a label is not in the training table (file and line are named), the
-            training text does not support the vocabulary's size, or the folder may not be written.
-    """
+    """Write the folder; `say` is called with each line of the report."""
     destination = Path(config.destdir)
     check_folder(destination, marker=META, overwrite=config.overwrite)
     named = {"train": config.train, "valid": config.valid, "test": config.test}
@@ -397,11 +377,7 @@ def labelled_arrays(texts: Sequence[str], labels: Sequence[int], vocabulary: Tex
 
 
 def ordered_labels(labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the labels that occur: in numerical order if all are whole numbers, else alphabetically.
-
-    Raises:
-        UserError: there are fewer than two.
-    """
+    """Return the labels that occur: in numerical order if all are whole numbers, else alphabetically."""
     names = set(labels)
     if len(names) < 2:
         raise UserError(f"the training texts have one label only ('{labels[0]}'); there is nothing to learn")
@@ -410,11 +386,7 @@ def ordered_labels(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def label_numbers(table: LabelledTexts, labels: Sequence[str], train: str) -> list[int]:
-    """Return each row's label as its place in `labels`.
-
-    Raises:
-        UserError: a label is not among them; the message names file and line.
-    """
+    """Return each row's label as its place in `labels`."""
     places = {label: number for number, label in enumerate(labels)}
     for row, label in enumerate(table.labels):
         if label not in places:

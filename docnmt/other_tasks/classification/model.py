@@ -105,11 +105,7 @@ class ClassificationScores:
 
 
 def classification_scores(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) -> ClassificationScores:
-    """Compute scores of predicted label numbers (N,) against true ones (N,), each in 0…C−1.
-
-    Raises:
-        ValueError: lengths differ, or a number is outside the labels.
-    """
+    """Compute scores of predicted label numbers (N,) against true ones (N,), each in 0…C−1."""
     truth, predicted, classes = np.asarray(truth), np.asarray(predicted), len(labels)
     if truth.shape != predicted.shape or truth.ndim != 1:
         raise ValueError(f"expected as many predictions as true labels, got {predicted.shape} and {truth.shape}")
@@ -148,11 +144,7 @@ class TextClassification:
 
     @classmethod
     def load(cls, config: TextClassificationConfig, data_dir: str | Path) -> TextClassification:
-        """Load the task of a folder that `docnmt-preprocess --task text_classification` wrote.
-
-        Raises:
-            UserError: the folder is not such a folder, or is damaged.
-        """
+        """Load the task of a folder that `docnmt-preprocess --task text_classification` wrote."""
         folder = Path(data_dir)
         meta = read_classification_meta(folder)
         check_files(folder, meta, VOCABULARY)
@@ -189,11 +181,7 @@ class TextClassification:
     def dataset(
         self, split: str, model: nn.Module, *, seed: int = 0, epoch: int = 0, training: bool = False
     ) -> TextDataset:
-        """Return the texts of a split.
-
-        Raises:
-            UserError: the folder has no such split.
-        """
+        """Return the texts of a split."""
         if self.data_dir is None:
             raise ValueError("a task restored from a checkpoint has no data; load it from a folder")
         return self._dataset(LabelledArrays.open(self.data_dir, split, vocabulary=self.vocabulary_size), model, split)
@@ -335,11 +323,7 @@ def _layer(config: FusionClassifierConfig, position: Position, number: int) -> L
 
 
 def classify(config: ClassifyConfig, out: TextIO) -> None:
-    """Write a line for each text, in input order: its label, a tab, the label's probability.
-
-    Raises:
-        UserError: there is no classifier at the path, texts cannot be read, or the classifier does not know a label.
-    """
+    """Write a line for each text, in input order: its label, a tab, the label's probability."""
     loaded = load_model(config.path, device=pick_device(config.device))
     task = loaded.task
     if not isinstance(task, TextClassification):

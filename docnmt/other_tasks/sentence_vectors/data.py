@@ -45,11 +45,7 @@ class SentencePairs:
 
 
 def read_pairs(*paths: Path) -> SentencePairs:
-    """Read `.jsonl` (`gold_label`, `sentence1`, `sentence2`: SNLI, MultiNLI) or `.tsv` (`label`, `text`, `text2`).
-
-    Raises:
-        UserError: unreadable, invalid UTF-8, another format, or an unknown label; the message names file and line.
-    """
+    """Read `.jsonl` (`gold_label`, `sentence1`, `sentence2`: SNLI, MultiNLI) or `.tsv` (`label`, `text`, `text2`)."""
     pairs = SentencePairs()
     for path in paths:
         before = len(pairs.labels)
@@ -125,9 +121,6 @@ class PairDataset:
 
         Args:
             files: the list in `meta.json`. vocabulary: its number of words.
-
-        Raises:
-            UserError: the arrays are damaged.
         """
         arrays = SplitFolder(folder, split, files)
         labels = arrays.array("labels")

@@ -24,11 +24,7 @@ CHUNK = 4096
 
 
 def embed(config: EmbedConfig) -> None:
-    """Write the vectors or codes of `--input`; a report goes to stderr.
-
-    Raises:
-        UserError: there is no sentence encoder at the path, or text cannot be read.
-    """
+    """Write the vectors or codes of `--input`; a report goes to stderr."""
     encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
     if ranks.world() > 1 and (config.input is None or not Path(config.input).is_file()):
         raise UsageError(f"--input {config.input or ''}: expected a file, of which every process reads its part")
@@ -79,9 +75,6 @@ def write(encoder: SentenceEncoder, lines: Iterator[str], output: Path, codes: b
     """Write vectors, or packed codes, of any number of lines to one `.npy` file, in order; a report goes to stderr.
 
     With several ranks, each encodes its share of the lines, and the first one writes.
-
-    Raises:
-        UserError: codes are requested and the model learned none, or the file cannot be written.
     """
     if codes and not encoder.bits:
         raise UserError("--codes: this model learned none; train one with --hash-bits 256, 1024 or 4096")

@@ -106,11 +106,7 @@ PROBING = {
 
 
 def read_task(task: TransferTask, folder: Path) -> dict[str, LabelledSentences]:
-    """Read the rows of every split of a task; of optional splits, those whose files exist.
-
-    Raises:
-        UserError: a file is missing, malformed or without rows; the message names file and line.
-    """
+    """Read the rows of every split of a task; of optional splits, those whose files exist."""
     files = {split: [folder / name for name in names] for split, names in task.files.items()}
     return {
         split: _rows(task, paths)
@@ -501,9 +497,6 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
 
     Accuracies and F1 are in percent; correlations between -1 and 1. STS12-16 name the subsets that exist.
     Classification also has the share of the most frequent test class: the accuracy of a constant answer.
-
-    Raises:
-        UserError: a file of the task is missing or malformed.
     """
     splits = read_task(task, folder)
     sides = [side for rows in splits.values() for side in rows.sides]
@@ -525,11 +518,7 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
 
 
 def check_rows(task: TransferTask, splits: Mapping[str, LabelledSentences], protocol: Protocol) -> None:
-    """Refuse a task without the variety its scores need: different scores for a correlation, each class in every fold.
-
-    Raises:
-        UserError: the message names the task and its part.
-    """
+    """Refuse a task without the variety it needs: different scores for a correlation, each class in every fold."""
     needed = protocol.folds + 2  # one fold less then leaves as many as there are folds, for the inner ones
     for name, rows in splits.items():
         if task.classes is None and name != "train" and len(np.unique(rows.target)) < 2:

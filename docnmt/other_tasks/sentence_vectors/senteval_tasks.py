@@ -115,11 +115,7 @@ def sif_weights(embeddings: Embeddings, frequencies: Mapping[str, float]) -> np.
 
 
 def read_frequencies(path: Path) -> dict[str, float]:
-    """Read word counts: a word, white space and its count per line.
-
-    Raises:
-        UserError: unreadable or malformed; the message names the line.
-    """
+    """Read word counts: a word, white space and its count per line."""
     counts: dict[str, float] = {}
     for number, line in enumerate(TextLines(path), 1):
         try:
@@ -138,11 +134,7 @@ def read_frequencies(path: Path) -> dict[str, float]:
 
 
 def run_transfer(config: SentEvalConfig) -> str:
-    """Evaluate the tasks; return the table.
-
-    Raises:
-        UserError: data, vectors or model cannot be read, or the results file exists already.
-    """
+    """Evaluate the tasks; return the table."""
     offered = {**TASKS, **PROBING}
     if unknown := [name for name in config.tasks if name not in offered]:
         raise UsageError(f"--tasks: there is no {', '.join(unknown)}; there are {', '.join(offered)}")
@@ -164,11 +156,7 @@ def run_transfer(config: SentEvalConfig) -> str:
 
 
 def _check(tasks: Sequence[TransferTask], folder: Path, protocol: Protocol) -> Counter[str]:
-    """Read all tasks before the first is evaluated, which may take hours; return the frequency of each word.
-
-    Raises:
-        UserError: a file is missing, malformed or too small.
-    """
+    """Read all tasks before the first is evaluated, which may take hours; return the frequency of each word."""
     counts: Counter[str] = Counter()
     for task in tasks:
         splits = read_task(task, folder)

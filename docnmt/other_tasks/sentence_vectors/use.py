@@ -59,11 +59,7 @@ class SentenceEncoder:
 
     @classmethod
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu", max_tokens: int = 4096) -> SentenceEncoder:
-        """Load the encoder of a checkpoint, or of the best one in a `--save-dir`.
-
-        Raises:
-            UserError: it does not exist, is damaged, or is no sentence encoder.
-        """
+        """Load the encoder of a checkpoint, or of the best one in a `--save-dir`."""
         loaded = load_model(path, device=device)
         if not isinstance(loaded.model, SentencePairModel) or not isinstance(loaded.task, SentenceTask):
             raise UserError(
@@ -73,11 +69,7 @@ class SentenceEncoder:
 
     @torch.no_grad()
     def features(self, sentences: Sequence[Sequence[str]], representation: Representation = "vectors") -> np.ndarray:
-        """Encode tokenised sentences as (N, d or bits), float32.
-
-        Raises:
-            UserError: codes are requested and the model learned none.
-        """
+        """Encode tokenised sentences as (N, d or bits), float32."""
         hash = self.model.hash
         if hash is None and representation != "vectors":
             raise UserError("this model learned no binary codes; train one with --hash-bits 256, 1024 or 4096")
@@ -89,11 +81,7 @@ class SentenceEncoder:
         return out
 
     def codes(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """Encode tokenised sentences as codes (N, bits / 8), uint8, eight bits per byte.
-
-        Raises:
-            UserError: the model learned no codes.
-        """
+        """Encode tokenised sentences as codes (N, bits / 8), uint8, eight bits per byte."""
         return np.packbits(self.features(sentences, "codes") > 0.5, axis=1)
 
     def _blocks(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, Tensor]]:
@@ -132,11 +120,7 @@ class Nli:
 
     @classmethod
     def load(cls, config: NliConfig, data_dir: str | Path) -> Nli:
-        """Load the task of a folder written by `docnmt-preprocess --task nli`.
-
-        Raises:
-            UserError: the folder is not such a folder, or is damaged.
-        """
+        """Load the task of a folder written by `docnmt-preprocess --task nli`."""
         folder, meta = Path(data_dir), read_meta(Path(data_dir), task=TASK)
         if "probability.npy" in meta["files"]:
             raise UserError(f"{folder}: was written by an earlier version, as .npy files; preprocess again")
@@ -169,11 +153,7 @@ class Nli:
     def dataset(
         self, split: str, model: SentencePairModel, *, seed: int = 0, epoch: int = 0, training: bool = False
     ) -> PairDataset:
-        """Return the pairs of a split.
-
-        Raises:
-            UserError: the folder has no such split, or it is damaged.
-        """
+        """Return the pairs of a split."""
         if self.data_dir is None:
             raise ValueError("a task restored from a checkpoint has no data; load it from a folder")
         meta = read_meta(self.data_dir)
@@ -200,11 +180,7 @@ class Nli:
 
 
 def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> None:
-    """Write the folder; `say` is called with each line of the report.
-
-    Raises:
-        UserError: a file is missing or malformed (file and line are named), or the folder may not be written.
-    """
+    """Write the folder; `say` is called with each line of the report."""
     destination = Path(config.destdir)
     check_folder(destination, marker=META, overwrite=config.overwrite)
     paths = [Path(file) for file in config.vectors]
@@ -272,9 +248,6 @@ class TranslationSummaries:
 
     Args:
         path: a checkpoint, or a `--save-dir`, of which the best is loaded.
-
-    Raises:
-        UserError: the model is no translation model or has no summaries.
     """
 
     def __init__(self, path: str | Path, *, max_tokens: int = 4096) -> None:

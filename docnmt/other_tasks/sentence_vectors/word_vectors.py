@@ -60,9 +60,6 @@ def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVector
 
     The format follows from the name: `.bin` or `.bin.gz` (word2vec), anything else is text with or without the line
     "words dimensions" in front.
-
-    Raises:
-        UserError: unreadable, truncated, no vector file, or values that are no numbers; the message names line or word.
     """
     entries = _binary if path.name.endswith((".bin", ".bin.gz")) else _text
     rows: dict[str, int] = {}
@@ -225,11 +222,7 @@ class Embeddings:
         return [self.index(word) for word in words]
 
     def save(self, folder: Path) -> dict[str, dict[str, Any]]:  # Any: entries of `meta.json`
-        """Write `words.txt` (one word per line) and `vectors.K.bin` (one per type); return the entries for `meta.json`.
-
-        Raises:
-            UserError: a word has a line break.
-        """
+        """Write `words.txt` (a word a line) and a `vectors.K.bin` a type; return the entries for `meta.json`."""
         if broken := [word for word in self.words if "\n" in word]:
             raise UserError(f"the word {broken[0]!r} of the vector files holds a line break; remove it there")
         words = "".join(f"{word}\n" for word in self.words).encode()
@@ -245,9 +238,6 @@ class Embeddings:
 
         Args:
             names: the files that the types came from. files: the list of files in `meta.json`.
-
-        Raises:
-            UserError: a file is missing or damaged.
         """
         path = folder / "words.txt"
         try:
@@ -276,9 +266,6 @@ def build_embeddings(
 
     Returns:
         The embeddings, and lines of a report: each type's coverage of `counts`, and the commonest words it lacks.
-
-    Raises:
-        UserError: a file cannot be read, or has none of the words.
     """
     needed = {spelling for word in counts for spelling in (word, word.lower())}
     types = [read_vectors(path, lambda word, place: place < keep_words or word in needed, unit=unit) for path in paths]
@@ -292,11 +279,7 @@ def build_embeddings(
 
 
 def random_embeddings(counts: Mapping[str, int]) -> tuple[Embeddings, list[str]]:
-    """Return a random unit vector for each word of `counts`, always the same, and a report as `build_embeddings` does.
-
-    Raises:
-        UserError: there is no word.
-    """
+    """Return a random unit vector, always the same, for each word of `counts`, and a report."""
     if not counts:
         raise UserError("the training pairs hold no word")
     words = [UNKNOWN, *sorted(counts, key=lambda word: (-counts[word], word))]
