@@ -14,9 +14,6 @@ import numpy as np
 
 from docnmt.runtime.system import UserError
 
-# One side of an alignment: sentences, their lengths, and the beginnings of sections and paragraphs.
-
-
 #: The unit that begins at a sentence.
 NOTHING, PARAGRAPH, SECTION = 0, 1, 2
 
@@ -46,14 +43,10 @@ class AlignedSide:
         return found
 
 
-# Sentence alignment of two documents: the cheapest path through both, bead by bead.
-#
 # Gale and Church (1993), "A Program for Aligning Sentences in Bilingual Corpora": a bead of one or two sentences on
-# each
-# side, or of one on one side, costs -log of how probable such beads are, and of how probable so large a difference of
-# lengths is. Here, unlike there, the length of a sentence without counterpart costs nothing: with it long ones are put
-# into beads to which they do not belong. Sections and paragraphs that begin on one side only cost more, and other
-# evidence for pairs of sentences reduces the cost.
+# each side, or of one on one side, costs -log of how probable such beads and such differences of length are. Unlike
+# there, the length of a sentence without counterpart costs nothing (long ones would enter beads to which they do not
+# belong), sections and paragraphs that begin on one side only cost more, and other evidence reduces the cost.
 
 
 #: The probability of a bead by its sentences of source and target: the paper's numbers, halved between directions.
@@ -167,11 +160,8 @@ class _Costs:
         return costs
 
 
-# Evidence of words for sentence alignment: names, numbers, signs and cognates are similar on both sides.
-#
-# The evidence for a pair of sentences is the log of how many times as probable the target's words are beside the
-# source's
-# as by themselves; a word of a translation is one of the source's with a small probability, and any word otherwise.
+# Evidence of words is the log of how many times as probable the target's words are beside the source's as by
+# themselves; a word of a translation is one of the source's with a small probability, and any word otherwise.
 
 
 _WORD = re.compile(r"\w+|[^\w\s]")

@@ -20,9 +20,6 @@ from docnmt.core.split_sentences import splitter
 from docnmt.runtime.languages import joined
 from docnmt.runtime.system import UsageError, UserError, __version__, check_new, check_readable, write_text
 
-# Reading of documents and corpora as sides of an alignment.
-
-
 Split = Callable[[str], list[str]]
 _LANGUAGE = re.compile(r"[a-z]{2}([-_][A-Za-z]{2,4})?|[a-z]{3}_[A-Z][a-z]{3}")
 
@@ -87,9 +84,6 @@ def _corpus(path: Path) -> list[AlignedSide]:
         for own in documents
         if own
     ]
-
-
-# Writing of aligned sentences as a translation memory or a corpus, completely or not at all.
 
 
 #: Characters that XML cannot represent.

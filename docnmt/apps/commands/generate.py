@@ -44,8 +44,6 @@ from docnmt.runtime import jobs as ranks
 from docnmt.runtime.progress import how_many
 from docnmt.runtime.system import UsageError, check_folder, check_new, replacing_folder, write_json
 
-# The sentences of a corpus that remain to be translated if some translations are given.
-
 
 @dataclass(frozen=True, eq=False)
 class Rest:

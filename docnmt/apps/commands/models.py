@@ -34,8 +34,6 @@ from docnmt.modules.linear_layers import (
 from docnmt.runtime.device import pick_device, row_invariant, tune
 from docnmt.runtime.system import UsageError, UserError, find_checkpoint
 
-# Loading of the models of `--path`: one checkpoint, or several that translate together.
-
 
 @dataclass(frozen=True, eq=False)
 class LoadedModels:
@@ -240,9 +238,6 @@ def check_vocabulary(models: LoadedModels, data: Path) -> None:
         )
     if _direction(models.task) != _direction(other):
         raise UserError(f"{models.paths[0]} translates {_direction(models.task)}, and {data} is {_direction(other)}")
-
-
-# The option `--memory`: loading of a translation memory.
 
 
 def open_memory(config: MemoryConfig, loaded: LoadedModels) -> TranslationMemory | None:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from docnmt.apps.explain.page import ExplainedSentence
 
 
-# Output of `--explain`: the context read for a command's translations, as a page or as JSON lines.
-
-
 def check_explain(name: str | None, *, overwrite: bool) -> None:
     """Check before long work that `--explain` can be written."""
     if name is not None:
@@ -47,9 +44,6 @@ def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequenc
         languages=loaded.task.languages,
         models=[str(each) for each in loaded.paths],
     )
-
-
-# Output of translations: fairseq's `S- T- H- D- P-` lines, and a file parallel to the source file.
 
 
 #: So many translations that end at the length limit are named.
@@ -142,9 +136,6 @@ def stream_progress(out: TextIO | None) -> Iterator[Progress | None]:
         yield bar
 
 
-# Output of `--print-alignment`: the source word of each word of a translation, document by document.
-
-
 #: A result, and for each of its translations the pairs of words; empty if not requested.
 Aligned = tuple[SentenceResult, list[list["Span"]]]
 
@@ -189,9 +180,6 @@ def aligned_lines(counts: Iterable[int], sources: Sequence[str], found: Iterator
             texts += [result.text] if result.text else []
             read, written = read + len(sources[result.number].split()), written + len(result.text.split())
         yield f"{' '.join(texts)} ||| {pharaoh(pairs)}" if count else ""
-
-
-# The translation speed of a command.
 
 
 @dataclass(frozen=True)

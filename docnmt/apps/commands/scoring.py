@@ -16,8 +16,6 @@ from docnmt.core.search.forced import forced_scores
 from docnmt.runtime.progress import Progress
 from docnmt.runtime.system import UsageError, UserError
 
-# The scorer of `docnmt-score --contrastive`, by the models of `--path`.
-
 
 def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]:
     """Return a function that sums log-probabilities under the models of `--path`."""
@@ -30,9 +28,6 @@ def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]
             return forced_scores(loaded.models, loaded.task, examples, context_window=window, progress=bar.update)
 
     return score
-
-
-# The translations for generative evaluation: each question's last sentence, translated with its context.
 
 
 def answers(

@@ -229,9 +229,6 @@ def _context(context: object, split: Callable[[str], list[str]]) -> tuple[list[s
     return before.sentences, before.partners([translation for _, translation in entries], "context")
 
 
-# Options of a call.
-
-
 def checked_window(models: LoadedModels, context_window: int | None) -> int | None:
     """Check and return a context window.
 
@@ -260,9 +257,6 @@ def opened_memory(
     return open_memory(MemoryConfig(memory=str(memory)), models)
 
 
-# Options of a search that are given by name in Python.
-
-
 def search_options(
     beam: int, options: Mapping[str, object], others: Collection[str] = ()
 ) -> tuple[GenerationConfig, SearchConfig]:
@@ -284,9 +278,6 @@ def search_options(
         raise unknown_options(unknown, known | {*others})
     resolved = build(sections, {}, {"beam": beam, **options})
     return resolved["generation"], resolved["search"]
-
-
-# Translation, scores, explanations and alignments of texts in memory, by loaded models.
 
 
 #: The translation of a sentence without text.
@@ -582,9 +573,6 @@ def _translate_options() -> list[str]:
     """The options that `Translator.translate` has by name."""
     named = signature(Translator.translate).parameters.values()
     return [each.name for each in named if each.kind == Parameter.KEYWORD_ONLY]
-
-
-# From the path or the name of trained models to a `Translator`.
 
 
 @named_options

@@ -45,8 +45,6 @@ from docnmt.runtime.system import (
     write_text,
 )
 
-# The files beside the checkpoint in a folder for the Hugging Face hub: a model card, and the search's settings.
-
 
 def describe_for_hub(folder: Path, name: str) -> None:
     """Write README.md, which lists the parts that only the author can complete, and generation_config.json.

@@ -33,9 +33,6 @@ from docnmt.modules.layers import Layer
 from docnmt.options import to_dict
 from docnmt.runtime.system import BEST, UserError, find_checkpoint, write_text
 
-# A sentence model, as it is read from one form and written in another, and its form as a docnmt checkpoint.
-
-
 #: The model's options as a `--config` file; the name is not config.yaml, because no training run has this folder.
 OPTIONS = "model.yaml"
 #: The SentencePiece models of source and target in a folder for another toolkit.

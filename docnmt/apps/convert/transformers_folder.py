@@ -30,8 +30,6 @@ from docnmt.core.translation_task import DocumentTranslation
 from docnmt.runtime.languages import script
 from docnmt.runtime.system import UsageError, UserError, __version__, read_json, write_json
 
-# JSON files of other toolkits, with values that are checked when they are used.
-
 
 class JsonFile:
     """A file with one JSON object.
@@ -82,9 +80,6 @@ class JsonFile:
         if len(set(table.values())) < len(self.values):
             raise UserError(f"{self.path}: expected a row, 0 or more, for each piece, and none twice")
         return table
-
-
-# Conversion between config.json of a Marian model and the options of docnmt's `transformer`.
 
 
 #: Names of transformers → docnmt's.
@@ -199,14 +194,10 @@ def generation_json(eos: int, pad: int, banned: list[int]) -> dict[str, object]:
     }
 
 
-# Conversion between the vocabulary of a folder of transformers, such as Marian's, and docnmt's tokenizers.
-#
-# A Marian folder has a SentencePiece model for each language and a table, piece → row of the embeddings. A docnmt
-# tokenizer is one SentencePiece model whose numbers are the rows. So both models are rewritten with all pieces of the
-# table, in one order for both languages; each still cuts text into its own pieces. This is exact for unigram models,
-# which OPUS-MT has. A BPE model can cut a word differently if a piece of the other language is a step towards one of
-# its
-# own.
+# A Marian folder has a SentencePiece model for each language and one table, piece → row of the embeddings. A docnmt
+# tokenizer is one SentencePiece model whose numbers are the rows, so both models get all pieces of the table, in one
+# order; each still cuts text into its own. This is exact for unigram models, which OPUS-MT has; a BPE model can cut a
+# word differently if a piece of the other language is a step towards one of its own.
 
 
 #: The target language before a source text, `>>deu<< A text`. transformers splits it off before SentencePiece;
@@ -310,9 +301,6 @@ def _rewritten(model: model_pb2.ModelProto, pieces: list[model_pb2.ModelProto.Se
     spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL[UNK], SPECIAL[BOS], SPECIAL[EOS]
     content: bytes = made.SerializeToString()
     return content
-
-
-# Reading of folders of Hugging Face transformers: weights in one or several files, and added entries.
 
 
 CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
@@ -520,10 +508,8 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
     write_json(folder / TOKENIZER, names)
 
 
-# Selection of the pieces of a vocabulary that some languages need, by the scripts of the letters.
-#
-# The Unicode name of a letter begins with the name of its script. Characters of none of the scripts here (digits,
-# punctuation, signs, scripts of no model's language) are kept.
+# The Unicode name of a letter begins with the name of its script. Characters of none of these scripts (digits,
+# punctuation, signs) are kept.
 
 
 #: Code of a script → first words of the Unicode names of its letters.
@@ -557,13 +543,9 @@ def _first_word(character: str) -> str:
     return unicodedata.name(character, "").partition(" ")[0] if unicodedata.category(character)[0] in "LM" else ""
 
 
-# The vocabulary of an M2M100, NLLB or mBART-50 folder: pieces, tags of languages, and the row of each in the matrices.
-#
-# M2M100 has a table, vocab.json. NLLB and mBART-50 have fairseq's numbering: four special entries, then
-# SentencePiece's
-# pieces from its fourth on, each in the row after its SentencePiece number, then the tags. If no file has the rows of
-# the
-# tags, they follow the pieces in the order in which a file lists them.
+# M2M100 has a table, vocab.json. NLLB and mBART-50 have fairseq's numbering: four special entries, then SentencePiece's
+# pieces from its fourth on, each in the row after its SentencePiece number, then the tags. Tags that no file gives rows
+# follow the pieces in the order in which a file lists them.
 
 
 MULTILINGUAL_PIECES, _TABLE = "sentencepiece.bpe.model", "vocab.json"
@@ -708,10 +690,8 @@ def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-# Reading of folders of transformers' models of many languages: M2M100, NLLB and mBART-50.
-#
 # A text begins with the tag of its language (`__fr__`, `fra_Latn`, `fr_XX`) on both sides. docnmt's tokenizers put it
-# there (`docnmt.core.tokenizer`), and the search writes it first.
+# there, and the search writes it first.
 
 
 #: `model_type` in config.json → the models.

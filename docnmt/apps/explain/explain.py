@@ -19,8 +19,6 @@ from docnmt.core.search.scheduler import given_tokens
 from docnmt.core.search.translation_memory import TranslationMemory, with_memory
 from docnmt.modules.layers import recording
 
-# Excerpts: documents of selected sentences, as a model reads them, or without one of the sentences.
-
 
 @dataclass(frozen=True)
 class Excerpt:
@@ -78,9 +76,6 @@ def taken(corpus: ParallelCorpus, chosen: Sequence[Excerpt]) -> tuple[ParallelCo
         document_names=None,
     )
     return excerpt, numbers
-
-
-# Explanations of known translations: one pass over each document, and one without each of the most read sentences.
 
 
 #: Number of sentences, the most read ones, without which a translation is scored again.

@@ -19,8 +19,6 @@ from docnmt.core.scoring.text_files import read_layout, with_partners
 from docnmt.registry import METRICS
 from docnmt.runtime.system import UserError, check_writable, write_text
 
-# The texts of a report, read and aligned sentence by sentence.
-
 
 @dataclass(frozen=True)
 class ReportTexts:
@@ -52,9 +50,6 @@ def read_texts(config: PageConfig) -> ReportTexts:
     unscored = len(layout.sentences) - len(kept)
     source = scored.sentences if config.src else None
     return ReportTexts(scored.document_offsets, source, references, dict(zip(names, systems, strict=True)), unscored)
-
-
-# Data for the scripts of the page: every column of text, and the scores by which rows are sorted.
 
 
 def columns(texts: ReportTexts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
@@ -89,9 +84,6 @@ def page_data(texts: ReportTexts, systems: Mapping[str, Evaluation], config: Pag
 def _rounded(scores: Iterable[float]) -> list[float]:
     """Round scores to two decimals."""
     return [round(score, 2) for score in scores]
-
-
-# The page of docnmt-report, which is recognised by its beginning, so that only earlier reports are replaced.
 
 
 #: Number of colours in page.css; further systems reuse them with other shapes.

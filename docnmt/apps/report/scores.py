@@ -18,8 +18,6 @@ from docnmt.core.scoring.metrics import Comparison, Evaluation, paired_bootstrap
 from docnmt.core.scoring.report import TextPart, parts
 from docnmt.runtime.system import UsageError, UserError, parse_json, read_limited
 
-# Intervals of scores and pairwise tests, by bootstrap over documents.
-
 
 @dataclass(frozen=True)
 class Interval:
@@ -194,11 +192,8 @@ def _printable(name: str) -> str:
     return " ".join(name.encode("utf-8", "replace").decode().split()) or "?"
 
 
-# Results of discourse tests side by side, as printed by `docnmt-score --contrastive … --json`.
-#
-# Results of generative tests have the same shape: questions that are `answered` instead of groups that are `solved`,
-# and
-# no chance of guessing right.
+# docnmt-score's `--contrastive … --json`; of `--generative`, groups are questions, `solved` is `answered`, without
+# chance.
 
 
 @dataclass(frozen=True)
@@ -288,9 +283,6 @@ def _compare(one: Answers, other: Answers) -> Disagreement:
         tail += ways
         ways = ways * (n - k) // (k + 1)
     return Disagreement(one.name, other.name, first, second, min(1.0, 2 * tail / 2**n))
-
-
-# Scores of parts of the text, with intervals: by position in the document, by document length, by sentence length.
 
 
 #: For each division of a text: its heading, and the unit of its parts' labels.

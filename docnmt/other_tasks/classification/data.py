@@ -38,9 +38,6 @@ from docnmt.options import to_dict
 from docnmt.other_tasks.options import ClassificationPreprocessConfig
 from docnmt.runtime.system import UserError, check_folder, replacing_folder
 
-# Reading of tables of labelled texts: TSV, CSV and JSONL files, read whole, with the place of every row.
-
-
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
 
 
@@ -148,10 +145,8 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
         raise UserError(f"{path}: not valid UTF-8; convert the file, for example with iconv") from error
 
 
-# Labelled texts: arrays in a folder that `docnmt-preprocess --task text_classification` wrote, and batches of them.
-#
-# Each split has `SPLIT.tokens.bin` and its offsets (a row per sentence), `SPLIT.texts.bin` (offsets of texts into
-# sentences) and `SPLIT.labels.bin`; `vocabulary` has the words or the SentencePiece model.
+# A data folder has for each split `SPLIT.tokens.bin` and its offsets (a row per sentence), `SPLIT.texts.bin` (offsets
+# of texts into sentences) and `SPLIT.labels.bin`; `vocabulary` has the words or the SentencePiece model.
 
 
 TASK, VOCABULARY = "text_classification", "vocabulary"
@@ -274,11 +269,6 @@ class TextDataset:
         return f"{self.name}: texts {shown}{', …' if len(units) > 10 else ''}"
 
 
-# Vocabularies of text classification: whole words between white space, or SentencePiece subwords.
-#
-# Hallam and Tseng, "Fusion Matters", train on lower-cased words.
-
-
 #: The entry for every word that is not in the vocabulary.
 UNKNOWN = "<unk>"
 
@@ -330,11 +320,6 @@ TextVocabulary = WordVocabulary | Tokenizer
 
 #: The kinds of vocabulary, by their name in `meta.json`.
 VOCABULARIES: dict[str, type[WordVocabulary] | type[Tokenizer]] = {"words": WordVocabulary, "sentencepiece": Tokenizer}
-
-
-# `docnmt-preprocess --task text_classification`: tables of labelled texts → a folder to train on.
-#
-# Vocabulary and labels come from the training table alone.
 
 
 def preprocess_classification(config: ClassificationPreprocessConfig, say: Callable[[str], None]) -> None:

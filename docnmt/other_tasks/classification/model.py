@@ -42,8 +42,6 @@ from docnmt.registry import FUSIONS, POSITIONS
 from docnmt.runtime.device import pick_device
 from docnmt.runtime.system import UserError, write_json
 
-# Scores of predicted labels: accuracy, macro-F1, confusion matrix.
-
 
 @dataclass(frozen=True, eq=False)
 class ClassificationScores:
@@ -115,9 +113,6 @@ def classification_scores(truth: np.ndarray, predicted: np.ndarray, labels: Sequ
     confusion = np.zeros((classes, classes), dtype=np.int64)
     np.add.at(confusion, (truth, predicted), 1)
     return ClassificationScores(confusion, tuple(labels))
-
-
-# The text classification task: labelled texts, and the evaluation of predicted labels.
 
 
 class TextClassification:
@@ -210,12 +205,9 @@ def label_probabilities(model: nn.Module, data: TextDataset, *, max_tokens: int)
     return np.concatenate(found[1:] or found)[np.argsort(order)]
 
 
-# The text classifier of Hallam and Tseng, "Fusion Matters" (2026): an encoder, a mean over words, a linear layer.
-#
-# Texts are spans of one packed row without padding, and each attends to itself. Every component draws its initial
-# weights
-# from a stream of its own (`random_stream`), so that classifiers that differ in positions or fusion alone start from
-# identical shared weights.
+# Hallam and Tseng, "Fusion Matters" (2026). Texts are spans of one packed row, and each attends to itself. Every
+# component draws its initial weights from a stream of its own (`random_stream`), so that classifiers that differ in
+# positions or fusion alone start from identical shared weights.
 
 
 class ClassificationTask(Protocol):
@@ -317,9 +309,6 @@ def _layer(config: FusionClassifierConfig, position: Position, number: int) -> L
             feed_forward=FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation),
             residual=partial(Residual, d_model=config.embed_dim, dropout=config.dropout, norm=config.norm),
         )
-
-
-# Labelling of new texts with a trained classifier, which `docnmt-classify` runs.
 
 
 def classify(config: ClassifyConfig, out: TextIO) -> None:

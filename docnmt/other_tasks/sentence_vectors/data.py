@@ -19,9 +19,6 @@ from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import Spans
 from docnmt.runtime.system import UserError
 
-# Reading of tables of labelled sentence pairs: SNLI's and MultiNLI's JSONL, and TSV with a header.
-
-
 #: The classes of natural language inference, in the order of the model's outputs.
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
@@ -65,11 +62,9 @@ def read_pairs(*paths: Path) -> SentencePairs:
     return pairs
 
 
-# Sentences as rows of a vocabulary: packed for a model, or as a split's pairs in memory or on disk.
-#
-# `docnmt-preprocess --task nli` writes the vocabulary with its vectors (`embeddings`), `probability.bin` (the relative
-# frequency of each word in the training data) and for each split `SPLIT.tokens.bin` with its offsets (sentence 2i is
-# premise, 2i + 1 its hypothesis) and `SPLIT.labels.bin`.
+# A data folder has the vocabulary with its vectors, `probability.bin` (the relative frequency of each word in the
+# training data) and for each split `SPLIT.tokens.bin` with its offsets (sentence 2i is premise, 2i + 1 its
+# hypothesis) and `SPLIT.labels.bin`.
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,10 +153,8 @@ def by_length(lengths: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
         yield order[places]
 
 
-# Tokenization of text in the style of published word vectors: Penn Treebank style, case kept.
-#
-# Already tokenised text is unchanged (`words(" ".join(words(x))) == words(x)`), so tokenised corpora and raw
-# text share one vocabulary.
+# Words as in published word vectors: Penn Treebank style, case kept. Tokenised text is unchanged
+# (`words(" ".join(words(x))) == words(x)`), so tokenised corpora and raw text share one vocabulary.
 
 
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "\u00a0": " "})

@@ -27,8 +27,6 @@ from docnmt.other_tasks.options import (
 from docnmt.other_tasks.sentence_vectors.data import PackedSentences, PairBatch
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings
 
-# One vector for each span of a packed row: the largest or the mean of its tokens, feature by feature.
-
 
 def span_max(values: Tensor, spans: Spans, rows: Tensor | None = None) -> Tensor:
     """The largest value of each feature in each span; 0 for a span without tokens.
@@ -149,9 +147,6 @@ class SemanticHash(nn.Module):
         soft = self.soft(sentences)
         self.seen += 1
         return soft
-
-
-# Models of sentence pairs, which all architectures of the task `nli` extend: encoder, hashing, classifier.
 
 
 @runtime_checkable

@@ -16,9 +16,7 @@ from docnmt.core.tables import open_table, text_rows
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.runtime.system import UserError
 
-# Reading of SentEval's data sets from plain TSV files, a folder per task: `MR/all.tsv`, `TREC/train.tsv` …
-#
-# Every file has a header; the columns used are `label` or `score`, `text` and, for pairs, `text2`.
+# Tables have a header; the columns used are `label` or `score`, `text` and, for pairs, `text2`.
 
 
 Kind = Literal["nested", "folds", "splits", "regression", "similarity"]
@@ -148,11 +146,8 @@ def _target(task: TransferTask, value: str, where: str) -> float:
     return number
 
 
-# Softmax regression by Adam, as SentEval trains it, for several weights of the l2 penalty at once.
-#
-# The toolkit seeds every classifier alike, so those that differ only in their penalty have the same initial weights
-# and
-# the same batches. Here they are columns of one weight matrix: the same numbers in one pass over the data.
+# The toolkit seeds every classifier alike, so those that differ only in their penalty have the same initial weights and
+# batches. Here they are columns of one weight matrix: the same numbers in one pass over the data.
 
 
 #: torch's default settings of Adam, which the toolkit uses.
@@ -299,9 +294,6 @@ def fit(
     return best, stored
 
 
-# SentEval's ways to choose the penalty and to test: nested folds, folds on the training part, given splits.
-
-
 SEED = 1111
 
 
@@ -403,9 +395,6 @@ def given_splits(data: Examples, dev: Examples, test: Examples, protocol: Protoc
     return {"dev accuracy": scores[best], "accuracy": accuracy(weights[best], test)}
 
 
-# SentEval's similarity tasks: scores by regression (SICK-R, STS-B) and by cosine (STS12 to STS16).
-
-
 #: Degrees of relatedness, whose probabilities the regression predicts.
 DEGREES = np.arange(1, 6)
 
@@ -479,9 +468,6 @@ def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]])
         results[f"{name} weighted"] = float(np.average(list(each.values()), weights=sizes))
         results |= {f"{name} {subset}": value for subset, value in each.items()}
     return results
-
-
-# Evaluation of one transfer task: sentences → vectors → features → the task's protocol.
 
 
 #: A function from all tokenised sentences of a task to their vectors (N, d). A task is encoded in one call, so that an

@@ -30,9 +30,6 @@ from docnmt.other_tasks.sentence_vectors.encoders import SentencePairModel, Sent
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings, random_embeddings
 from docnmt.runtime.system import UserError, check_folder, check_readable, replacing_folder
 
-# The sentence encoder for use: text becomes vectors or binary codes.
-
-
 #: A sentence's vector, its code before thresholding (values between 0 and 1), or its code (0 or 1).
 Representation = Literal["vectors", "soft", "codes"]
 
@@ -176,9 +173,6 @@ class Nli:
         return {"soft_accuracy": right / len(data.sizes)}
 
 
-# `docnmt-preprocess --task nli`: turns labelled pairs and word vectors into a folder to train on.
-
-
 def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> None:
     """Write the folder; `say` is called with each line of the report."""
     destination = Path(config.destdir)
@@ -236,9 +230,6 @@ def _probability(embeddings: Embeddings, counts: Counter[str]) -> np.ndarray:
     for word, count in counts.items():
         met[embeddings.index(word)] += count
     return np.asarray(met / max(met.sum(), 1), dtype=np.float32)
-
-
-# Sentence vectors from a translation model: its source2token summaries, each sentence encoded by itself.
 
 
 class TranslationSummaries:

@@ -185,10 +185,9 @@ def _word(file: BinaryIO, path: Path, place: int) -> bytes:
     return bytes(word).lstrip(b"\n")
 
 
-# Several types of frozen word vectors in one vocabulary, as InferLite reads them (Kiros and Chan 2018, section 3).
-#
-# The vocabulary has the words of the data and the first words of each file, if any file has a vector for them.
-# Row 0 stands for every other word and is zero in every type, like the row of a word that a type lacks.
+# One vocabulary for several types (Kiros and Chan 2018, section 3): the words of the data and the first words of each
+# file, if any file has a vector for them. Row 0 is any other word and zero in every type, like a word that a type
+# lacks.
 
 
 #: The name of row 0; no text has this word.
