@@ -37,10 +37,10 @@ class AlignedSide:
     @cached_property
     def begins(self) -> np.ndarray:
         """The unit (n,), int8, that begins at each sentence; nothing begins at the first."""
-        found = np.zeros(len(self.texts), dtype=np.int8)
+        beginnings = np.zeros(len(self.texts), dtype=np.int8)
         for n, (before, own) in enumerate(zip(self.units, self.units[1:], strict=False), 1):
-            found[n] = SECTION if before[0] != own[0] else PARAGRAPH if before != own else NOTHING
-        return found
+            beginnings[n] = SECTION if before[0] != own[0] else PARAGRAPH if before != own else NOTHING
+        return beginnings
 
 
 # Gale and Church (1993), "A Program for Aligning Sentences in Bilingual Corpora": a bead of one or two sentences on
@@ -111,9 +111,9 @@ def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None 
         for number, (s, t) in enumerate(kinds):
             if s == 0 or s > i or t > m:
                 continue
-            found = rows[-s][: m + 1 - t] + costs.row(i - s, s, t)
-            better = found < best[t:]
-            best[t:][better] = found[better]
+            costs_of_shape = rows[-s][: m + 1 - t] + costs.row(i - s, s, t)
+            better = costs_of_shape < best[t:]
+            best[t:][better] = costs_of_shape[better]
             chosen[i, t:][better] = number
         running = np.minimum.accumulate(best - skipped) + skipped
         chosen[i][running < best - 1e-9] = kinds.index((0, 1))  # long sums differ in the last digits
@@ -181,18 +181,20 @@ def words_of(texts: Sequence[str]) -> list[Counter[str]]:
 
 def word_evidence(source: AlignedSide, target: AlignedSide) -> np.ndarray:
     """Return evidence (n, m), float32, for `docnmt.apps.align.align.align`."""
-    here, there = words_of(source.texts), words_of(target.texts)
-    counts = sum(there, Counter[str]())
+    source_words, target_words = words_of(source.texts), words_of(target.texts)
+    counts = sum(target_words, Counter[str]())
     total = max(counts.total(), 1)
     places: dict[str, list[int]] = defaultdict(list)
-    for j, words in enumerate(there):
+    for j, words in enumerate(target_words):
         for word in words:
             places[word].append(j)
     none = np.log(1 - _SHARE)
-    found = np.tile(np.array([none * len(words) for words in there], dtype=np.float32), (len(here), 1))
-    for i, words in enumerate(here):
+    evidence = np.tile(
+        np.array([none * len(words) for words in target_words], dtype=np.float32), (len(source_words), 1)
+    )
+    for i, words in enumerate(source_words):
         for word in words.keys() & counts.keys():
             alike = _SHARE * words[word] / words.total()
             gain = np.log(1 - _SHARE + alike * total / counts[word])
-            found[i, places[word]] += min(gain, _MOST) - none
-    return found
+            evidence[i, places[word]] += min(gain, _MOST) - none
+    return evidence

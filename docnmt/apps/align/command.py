@@ -53,10 +53,10 @@ def detected(side: list[AlignedSide], path: Path, name: str) -> str:
 def sides_of(path: Path, split: Split) -> list[AlignedSide]:
     """Read the documents of a file that have at least one sentence."""
     check_readable(path)
-    found = [_document(path, split)] if is_document(path) else _corpus(path)
-    if not any(side.texts for side in found):
+    sides = [_document(path, split)] if is_document(path) else _corpus(path)
+    if not any(side.texts for side in sides):
         raise UserError(f"{path}: has no text; expected sentences to align")
-    return found
+    return sides
 
 
 def _document(path: Path, split: Split) -> AlignedSide:
@@ -115,8 +115,10 @@ def write_pairs(output: Path, pairs: Pairs, languages: tuple[str, str], *, overw
 def tmx(pairs: Pairs, languages: tuple[str, str]) -> str:
     """Return a translation memory in TMX 1.4."""
     for text in (text for own in pairs for pair in own for text in pair):
-        if found := _NO_XML.search(text):
-            raise UserError(f"'{text[:40]}': has the character U+{ord(found[0]):04X}, which no XML file can; remove it")
+        if forbidden := _NO_XML.search(text):
+            raise UserError(
+                f"'{text[:40]}': has the character U+{ord(forbidden[0]):04X}, which no XML file can; remove it"
+            )
     units = "".join(_unit(pair, languages) for own in pairs for pair in own)
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <tmx version="1.4">
@@ -171,10 +173,10 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
     output = Path(config.output)
     for file in files_of(output, (source, target)):
         check_new(file, overwrite=config.overwrite)
-    found = [(one, other, aligner(one, other)) for one, other in zip(*sides, strict=True)]
-    pairs = [_pairs(*each) for each in found]
+    aligned = [(one, other, aligner(one, other)) for one, other in zip(*sides, strict=True)]
+    pairs = [_pairs(*each) for each in aligned]
     write_pairs(output, pairs, (source, target), overwrite=config.overwrite)
-    _report(paths, found, say)
+    _report(paths, aligned, say)
     written = " and ".join(map(str, files_of(output, (source, target))))
     say(f"{written}: {sum(map(len, pairs)):,} pairs, {source} and {target}")
 

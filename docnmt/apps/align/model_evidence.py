@@ -30,26 +30,26 @@ def model_evidence(source: AlignedSide, target: AlignedSide, beads: Sequence[Bea
     by_target: dict[int, list[tuple[float, int]]] = {}
     for (i, j), value in zip(pairs, scores, strict=True):
         by_target.setdefault(j, []).append((value, i))
-    found = np.zeros((len(source.texts), len(target.texts)), dtype=np.float32)
+    evidence = np.zeros((len(source.texts), len(target.texts)), dtype=np.float32)
     for j, near in by_target.items():
         if len(near) > 1:
             second, best = sorted(near)[-2:]
-            found[best[1], j] = min(best[0] - second[0], _MOST)
-    return found
+            evidence[best[1], j] = min(best[0] - second[0], _MOST)
+    return evidence
 
 
 def _near(beads: Sequence[Bead], n: int, m: int) -> set[tuple[int, int]]:
     """Return the pairs of sentences at most `REACH` away from a place on the path of beads."""
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     i = j = 0
     for bead in beads:
-        found |= {
+        pairs |= {
             (s, t)
             for s in range(max(i - REACH, 0), min(i + REACH + 1, n))
             for t in range(max(j - REACH, 0), min(j + REACH + 1, m))
         }
         i, j = i + len(bead.source), j + len(bead.target)
-    return found
+    return pairs
 
 
 def scorer(loaded: LoadedModels, max_tokens: int = 8000) -> Score:
@@ -61,7 +61,7 @@ def scorer(loaded: LoadedModels, max_tokens: int = 8000) -> Score:
         corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
         tokens = task.target_tokenizer.encode(list(targets))
         target = TokenArray.from_lists(tokens, task.target_tokenizer.vocab_size)
-        found = token_log_probs(loaded.models, task, replace(corpus, target=target), max_tokens=max_tokens)
-        return [float(each.sum()) for each in found]
+        log_probs = token_log_probs(loaded.models, task, replace(corpus, target=target), max_tokens=max_tokens)
+        return [float(each.sum()) for each in log_probs]
 
     return score

@@ -60,10 +60,10 @@ def lines(result: SentenceResult, source: str, reference: str | None, alignments
     yield f"S-{number}\t{source}"
     if reference is not None:
         yield f"T-{number}\t{reference}"
-    for place, found in enumerate(result.nbest):
-        yield f"H-{number}\t{found.score:.6f}\t{' '.join(found.pieces)}"
-        yield f"D-{number}\t{found.score:.6f}\t{found.text}"
-        yield f"P-{number}\t{' '.join(f'{score:.4f}' for score in found.piece_scores)}"
+    for place, translation in enumerate(result.nbest):
+        yield f"H-{number}\t{translation.score:.6f}\t{' '.join(translation.pieces)}"
+        yield f"D-{number}\t{translation.score:.6f}\t{translation.text}"
+        yield f"P-{number}\t{' '.join(f'{score:.4f}' for score in translation.piece_scores)}"
         if alignments:
             yield f"A-{number}\t{alignments[place]}"
 

@@ -175,13 +175,13 @@ def beside(content: bytes, path: Path, *, marks: bool) -> list[str]:
             "there is no translation yet"
         )
     for number, (line, translation) in enumerate(zip(lines, given, strict=True), 1):
-        here = f"--given {path}:{number}: '{translation[:40]}'"
+        where = f"--given {path}:{number}: '{translation[:40]}'"
         if is_blank(line) and not is_blank(translation):
-            raise UserError(f"{here} translates an empty line of {STDIN}")
+            raise UserError(f"{where} translates an empty line of {STDIN}")
         kind, own = (kind_of_line(each) for each in (line, translation))
         if marks and own not in ("", kind):
             wanted = "a translation" if kind == "text" else kind
-            raise UserError(f"{here} is beside '{line[:40]}' of {STDIN}; expected {wanted} or an empty line")
+            raise UserError(f"{where} is beside '{line[:40]}' of {STDIN}; expected {wanted} or an empty line")
     return given
 
 
@@ -206,18 +206,18 @@ def read_document(
     )
     lines = list(_lines(content, name))
     for line, translation in zip(lines, given or [""] * len(lines), strict=True):
-        found = split(line)
+        pieces = split(line)
         if is_blank(translation):
-            texts += [None] * len(found)
-            printed += [None] * len(found)
+            texts += [None] * len(pieces)
+            printed += [None] * len(pieces)
         else:
             parts = split_target(translation)
-            if len(parts) != len(found):
-                found, parts = [one_line(line)], [one_line(translation)]
+            if len(parts) != len(pieces):
+                pieces, parts = [one_line(line)], [one_line(translation)]
             texts += parts
-            printed += [translation, *[""] * (len(found) - 1)]
-        sentences += found
-        counts.append(len(found))
+            printed += [translation, *[""] * (len(pieces) - 1)]
+        sentences += pieces
+        counts.append(len(pieces))
     corpus = ParallelCorpus.from_lines([sentences], task.source_tokenizer)
     return StdinText(corpus, RunningText.of(counts), texts, printed)
 

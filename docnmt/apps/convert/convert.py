@@ -101,17 +101,17 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
 
 def _all_of(first: Callable[[], str], *others: Callable[[], None]) -> str:
     """Return the result of the first check; if several checks fail, one error has all their messages."""
-    found, problems = "", list[UserError]()
+    result, problems = "", list[UserError]()
     for check in (first, *others):
         try:
-            found = check() or found
+            result = check() or result
         except UserError as error:
             problems.append(error)
     if len(problems) == 1:
         raise problems[0]
     if problems:
         raise UsageError([text for each in problems for text in getattr(each, "problems", [str(each)])])
-    return found
+    return result
 
 
 def _check_output(source: Path, folder: Path, config: ConvertConfig) -> None:

@@ -221,8 +221,8 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
     `<mask>` and, in models of single sentences, `<brk>` get the probability 0, because no translation has them.
     """
     specs, config, task = require_ctranslate2(), sentence.config, sentence.task
-    if found := _problems(sentence):
-        raise UserError(f"{sentence.path}: cannot be a CTranslate2 model: {'; '.join(found)}")
+    if problems := _problems(sentence):
+        raise UserError(f"{sentence.path}: cannot be a CTranslate2 model: {'; '.join(problems)}")
     spec = specs.TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers),
         config.heads,
@@ -264,10 +264,10 @@ def attention_problems(sentence: SentenceModel) -> list[str]:
 
 def _problems(sentence: SentenceModel) -> list[str]:
     """Return a message for each option that CTranslate2 does not support."""
-    config, found = sentence.config, attention_problems(sentence)
+    config, problems = sentence.config, attention_problems(sentence)
     if config.position_fusion not in ("add", "concat"):
-        found.append(f"--position-fusion {config.position_fusion}: only add and concat are exported")
-    return found
+        problems.append(f"--position-fusion {config.position_fusion}: only add and concat are exported")
+    return problems
 
 
 def _set_inputs(part: Any, stack: Stack) -> None:
@@ -423,8 +423,8 @@ def require_onnx() -> None:
 def write_onnx(sentence: SentenceModel, folder: Path) -> None:
     """Write the graphs, and the SentencePiece models as source.spm and target.spm."""
     require_onnx()
-    if found := attention_problems(sentence):
-        raise UserError(f"{sentence.path}: cannot be an ONNX model: {'; '.join(found)}")
+    if problems := attention_problems(sentence):
+        raise UserError(f"{sentence.path}: cannot be an ONNX model: {'; '.join(problems)}")
     heads, width = sentence.config.heads, sentence.config.embed_dim
     layers, size = sentence.config.decoder_layers, width // heads
     source, mask = torch.ones(2, 5, dtype=torch.int64), torch.ones(2, 5, dtype=torch.bool)

@@ -246,8 +246,8 @@ def marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
     """
     order = [EOS, UNK, BOS, *range(BRK, len(names))]
     pad = next(name for name in ("<pad>", SPECIAL[BOS]) if name not in names[len(SPECIAL) :])
-    found = [pad if number == BOS else LANGUAGE.sub(r"\1", names[number]) for number in order]
-    return {name: row for row, name in enumerate(found)}, order
+    entries_by_row = [pad if number == BOS else LANGUAGE.sub(r"\1", names[number]) for number in order]
+    return {name: row for row, name in enumerate(entries_by_row)}, order
 
 
 def _own_name(name: str) -> str:
@@ -292,14 +292,16 @@ def _other(number: int, name: str, kinds: Mapping[str, int]) -> model_pb2.ModelP
 
 def _rewritten(model: model_pb2.ModelProto, pieces: list[model_pb2.ModelProto.SentencePiece]) -> bytes:
     """Return the model with other entries; unknown words are written as nothing, as in transformers."""
-    made = model_pb2.ModelProto(pieces=pieces, trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec)
+    rewritten = model_pb2.ModelProto(
+        pieces=pieces, trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
+    )
     if model.HasField("denormalizer_spec"):
-        made.denormalizer_spec.CopyFrom(model.denormalizer_spec)
-    spec = made.trainer_spec
+        rewritten.denormalizer_spec.CopyFrom(model.denormalizer_spec)
+    spec = rewritten.trainer_spec
     spec.vocab_size, spec.unk_surface = len(pieces), ""
     spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id = UNK, BOS, EOS, -1
     spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL[UNK], SPECIAL[BOS], SPECIAL[EOS]
-    content: bytes = made.SerializeToString()
+    content: bytes = rewritten.SerializeToString()
     return content
 
 
@@ -316,9 +318,9 @@ _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 def check_files(folder: Path, settings: JsonFile, kind: str, needed: Sequence[str], noun: str) -> None:
     """Check that a folder has a model of this kind and the needed files."""
-    found = settings.values.get("model_type")
-    if found != kind:
-        raise UserError(f"{settings.path}: 'model_type' is {found!r}, expected 'marian', 'm2m_100' or 'mbart'")
+    model_type = settings.values.get("model_type")
+    if model_type != kind:
+        raise UserError(f"{settings.path}: 'model_type' is {model_type!r}, expected 'marian', 'm2m_100' or 'mbart'")
     problems = []
     missing = [name for name in needed if not (folder / name).is_file()]
     if not any((folder / name).is_file() for name in (WEIGHTS, _INDEX)):
@@ -457,16 +459,16 @@ def _marian_tokenizers(
     folder: Path, vocabularies: tuple[Entries, Entries], say: Callable[[str], None]
 ) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of source and target; one object if they are equal."""
-    made = []
+    tokenizers = []
     for name, own in zip(PIECES, vocabularies, strict=True):
         tokenizer, left_out = of_language(folder / name, own)
-        made.append(tokenizer)
+        tokenizers.append(tokenizer)
         if left_out:
             say(
                 f"note: {left_out:,} pieces of {folder / name} are in no vocab.json; transformers reads them as <unk>, "
                 "docnmt cuts such words into smaller pieces"
             )
-    source, target = made
+    source, target = tokenizers
     if source.to_bytes() == target.to_bytes():
         target = source
     tags = {name.strip("▁><"): name for name in source.vocabulary() if LANGUAGE.fullmatch(name)}
@@ -478,8 +480,8 @@ def _marian_tokenizers(
 def write_marian(sentence: SentenceModel, folder: Path) -> None:
     """Write a folder that `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` read."""
     config, task = sentence.config, sentence.task
-    if found := config_problems(config):
-        raise UserError(f"{sentence.path}: cannot be a Marian model: {'; '.join(found)}")
+    if problems := config_problems(config):
+        raise UserError(f"{sentence.path}: cannot be a Marian model: {'; '.join(problems)}")
     sides = (task.source_tokenizer, task.target_tokenizer)
     (source, source_order), (target, target_order) = (marian_table(side.vocabulary()) for side in sides)
     eos, pad, *banned = (target_order.index(number) for number in (EOS, BOS, BRK, MASK))
@@ -600,25 +602,30 @@ def read_vocabulary(
     mask = {} if has_table else {f"<{_MASK}>": added.get(_MASK, len(table) + len(tags))}
     added = {name: row for name, row in added.items() if name not in tags and name != _MASK}
     codes = {_code(tag): tag for tag in tags}
-    kept = _kept(languages, codes)
+    languages_by_name = _kept(languages, codes)
     whole = settings.whole("vocab_size")
     if whole > _LARGEST:
         raise UserError(f"{settings.path}: 'vocab_size': expected at most {_LARGEST:,}, got {whole:,}")
     if languages:
-        readables = readable(table.keys() - _SPECIAL.keys(), list(kept.values()))
+        readables = readable(table.keys() - _SPECIAL.keys(), list(languages_by_name.values()))
         table = {name: row for name, row in table.items() if name in readables or name in ("</s>", "<unk>")}
-        tags = {codes[code]: tags[codes[code]] for code in kept.values()}
+        tags = {codes[code]: tags[codes[code]] for code in languages_by_name.values()}
         mask = {}
     table |= tags | mask | added
     used = set(table.values())
     if not languages:
         table |= {f"madeupword{row}": row for row in range(whole) if row not in used}
     start = settings.whole("decoder_start_token_id")
-    found = entries(table, unk="<unk>", eos="</s>", pad=start, added=added)
-    found = replace(found, kinds=dict.fromkeys(_controls(found.names, pieces), CONTROL) | dict(found.kinds))
-    tokenizer, _ = of_language(folder / MULTILINGUAL_PIECES, found)
-    say(f"{len({*found.rows} - {-1}):,} of {whole:,} entries of the vocabulary are kept, {len(tags):,} are languages")
-    return MultilingualVocabulary(found, tokenizer, kept, {name: codes[code] for name, code in kept.items()})
+    vocabulary = entries(table, unk="<unk>", eos="</s>", pad=start, added=added)
+    vocabulary = replace(
+        vocabulary, kinds=dict.fromkeys(_controls(vocabulary.names, pieces), CONTROL) | dict(vocabulary.kinds)
+    )
+    tokenizer, _ = of_language(folder / MULTILINGUAL_PIECES, vocabulary)
+    kept = len({*vocabulary.rows} - {-1})
+    say(f"{kept:,} of {whole:,} entries of the vocabulary are kept, {len(tags):,} are languages")
+    return MultilingualVocabulary(
+        vocabulary, tokenizer, languages_by_name, {name: codes[code] for name, code in languages_by_name.items()}
+    )
 
 
 def _pieces(folder: Path) -> list[str]:
@@ -672,8 +679,8 @@ def _content(entry: object) -> str:
 
 
 def _code(tag: str) -> str:
-    found = _TAG.fullmatch(tag)
-    return (found[1] or found[2]) if found else tag
+    match = _TAG.fullmatch(tag)
+    return (match[1] or match[2]) if match else tag
 
 
 def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
@@ -684,10 +691,10 @@ def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
     for code, _ in pairs:
         if code not in codes:
             raise UsageError(f"--languages {code}: expected some of {', '.join(codes)}")
-    kept = {name or code: code for code, name in pairs}
-    if len(kept) < max(2, len(pairs)) or len(set(kept.values())) < len(pairs):
+    by_name = {name or code: code for code, name in pairs}
+    if len(by_name) < max(2, len(pairs)) or len(set(by_name.values())) < len(pairs):
         raise UsageError(f"--languages {' '.join(languages)}: expected at least two, each once")
-    return kept
+    return by_name
 
 
 # A text begins with the tag of its language (`__fr__`, `fra_Latn`, `fr_XX`) on both sides. docnmt's tokenizers put it

@@ -116,7 +116,7 @@ class Explanation:
     @property
     def others(self) -> dict[int, float]:
         """The other sentences that were read, the most read first, with mean weights over words, layers and heads."""
-        found: defaultdict[int, float] = defaultdict(float)
+        read_most: defaultdict[int, float] = defaultdict(float)
         queries = 0
         for side in (self.decoder, self.encoder):
             parts = [each for each in side if each.block in CONTEXT] or [
@@ -128,10 +128,12 @@ class Explanation:
                 share = 1.0 if attention.share is None else attention.share[:, None, None]
                 sentences, weights = attention.sentences.ravel(), (attention.weights * share).ravel()
                 for sentence in np.unique(sentences).tolist():
-                    found[sentence] += float(weights[sentences == sentence].sum())
-        order = sorted(found, key=lambda sentence: -found[sentence])
+                    read_most[sentence] += float(weights[sentences == sentence].sum())
+        order = sorted(read_most, key=lambda sentence: -read_most[sentence])
         return {
-            sentence: found[sentence] / queries for sentence in order if found[sentence] > 0 and sentence != self.number
+            sentence: read_most[sentence] / queries
+            for sentence in order
+            if read_most[sentence] > 0 and sentence != self.number
         }
 
     def path(self, sentence: int) -> tuple[int, ...]:
@@ -142,12 +144,12 @@ class Explanation:
 
 def reads_of(attentions: Sequence[Attention], piece: int) -> tuple[HeadReads, ...]:
     """Return the sentences that each head of some attentions reads at one piece."""
-    found = []
+    reads = []
     for each in attentions:
         for head in range(each.weights.shape[1]):
             by = each.by_sentence(piece, head)
-            found.append(HeadReads(each.block, each.layer, head, tuple(by), tuple(by.values()), each.model))
-    return tuple(found)
+            reads.append(HeadReads(each.block, each.layer, head, tuple(by), tuple(by.values()), each.model))
+    return tuple(reads)
 
 
 # Conversion of the recorded reads of one unit's pass into what each of its words read.
@@ -286,10 +288,10 @@ def strongest(
     of_key = torch.from_numpy(groups).to(values.device)
     weights, index = values.new_zeros(0), of_key[:0]
     for first in range(0, max(count, 1), _COLUMNS):
-        here = torch.arange(first, min(first + _COLUMNS, count), device=values.device)
-        ones = (of_key[:, None] == here).to(values.dtype)[:, None].expand(-1, values.shape[1], -1)
+        columns = torch.arange(first, min(first + _COLUMNS, count), device=values.device)
+        ones = (of_key[:, None] == columns).to(values.dtype)[:, None].expand(-1, values.shape[1], -1)
         part = read(ones.contiguous())  # (queries, h, columns)
-        new = here.expand_as(part)
+        new = columns.expand_as(part)
         weights, index = (torch.cat([weights, part], -1), torch.cat([index, new], -1)) if first else (part, new)
         weights, order = weights.sort(stable=True, dim=-1, descending=True)
         index = index.gather(-1, order)[..., :limit]
@@ -324,10 +326,14 @@ def source_pieces(attentions: Sequence[Attention], sentence: int, source: int, t
         return (-1,) * target, (-1,) * target
     chosen = cross[(len(cross) - 1) // 2]
     assert chosen.places is not None
-    here = (chosen.sentences == sentence) & (chosen.places < source)  # without other sentences and `</s>`
+    of_sentence = (chosen.sentences == sentence) & (chosen.places < source)  # without other sentences and `</s>`
     weights = np.zeros((len(chosen.weights), source))
     rows = np.arange(len(weights))[:, None, None]
-    np.add.at(weights, (np.broadcast_to(rows, here.shape)[here], chosen.places[here]), chosen.weights[here])
+    np.add.at(
+        weights,
+        (np.broadcast_to(rows, of_sentence.shape)[of_sentence], chosen.places[of_sentence]),
+        chosen.weights[of_sentence],
+    )
     best = weights.argmax(1).tolist()
     return tuple(best[:target]), tuple(best[1 : target + 1])
 
@@ -382,8 +388,8 @@ def read(
 def _untagged(step: Pieces, task: TranslationTask) -> Pieces:
     """Remove language tags from the source pieces of pieces; -1 in place of them."""
     tagged = tag_of(task.source_tokenizer) is not None
-    found = tuple(-1 if tagged and place == 0 else place for place in step)
-    return (-1, *found[1:]) if found and tag_of(task.target_tokenizer) is not None else found
+    untagged = tuple(-1 if tagged and place == 0 else place for place in step)
+    return (-1, *untagged[1:]) if untagged and tag_of(task.target_tokenizer) is not None else untagged
 
 
 def read_pairs(model: AnyTranslationModel, task: TranslationTask, pairs: Sequence[tuple[str, str]]) -> list[ReadPair]:
@@ -419,10 +425,10 @@ def word_pairs(source: str, target: str, pieces: Sequence[AlignedPiece]) -> list
     """Return aligned words by their numbers in source and target, from 0, where words are separated by white space.
     Each pair occurs once, in the order of the target."""
     starts = [[match.start() for match in re.finditer(r"\S+", text)] for text in (source, target)]
-    found: dict[Span, None] = {}
+    pairs: dict[Span, None] = {}
     for piece in pieces:
         places = piece.source[0], piece.target[0]
         if places[0] < len(source) and places[1] < len(target):
             i, j = (bisect_right(of_text, place) - 1 for of_text, place in zip(starts, places, strict=True))
-            found[i, j] = None
-    return list(found)
+            pairs[i, j] = None
+    return list(pairs)

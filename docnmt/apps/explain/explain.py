@@ -48,8 +48,8 @@ def excerpts(
     """
     documents = [range(*pair) for pair in pairwise(corpus.document_offsets.tolist())]
     if not given_text:
-        found = [Excerpt(tuple(document), frozenset(document) & frozenset(wanted)) for document in documents]
-        return [each for each in found if each.scored]
+        whole = [Excerpt(tuple(document), frozenset(document) & frozenset(wanted)) for document in documents]
+        return [each for each in whole if each.scored]
     reach = corpus.num_sentences if window is None else window
     return [
         Excerpt((*(m for m in document if m in given and 0 < abs(m - n) <= reach), n), frozenset([n]))
@@ -105,14 +105,14 @@ def explain_translations(
     entries = {piece: number for number, piece in enumerate(task.target_tokenizer.vocabulary())}
     tokens = [[entries[piece] for piece in each] for each in pieces]
     rows = np.arange(corpus.num_sentences)
-    told: Sequence[str | None] = [None] * len(tokens) if given is None else given
+    known: Sequence[str | None] = [None] * len(tokens) if given is None else given
     if memory is not None:
-        corpus, told, rows = with_memory(corpus, told, memory)
-    encoded = given_tokens(told, corpus.num_sentences, task.target_tokenizer)
+        corpus, known, rows = with_memory(corpus, known, memory)
+    encoded = given_tokens(known, corpus.num_sentences, task.target_tokenizer)
     written = [encoded[n] if n in encoded else tokens[row] for n, row in enumerate(rows.tolist())]
     target = TokenArray.from_lists(written, task.target_tokenizer.vocab_size)
     wanted = [n for n, row in enumerate(rows.tolist()) if row >= 0 and n not in encoded]
-    found = explain(
+    explanations = explain(
         models,
         task,
         replace(corpus, target=target),
@@ -121,7 +121,7 @@ def explain_translations(
         numbers=_numbers(corpus, rows, numbers),
         context_window=context_window,
     )
-    by_row = {int(rows[n]): each for n, each in found.items()}
+    by_row = {int(rows[n]): each for n, each in explanations.items()}
     return [by_row.get(row) for row in range(len(tokens))]
 
 
@@ -164,16 +164,16 @@ def explain(
     # an excerpt of given translations holds what is within the window, and is read whole
     windows = [None if model.reading.given_text else context_window for model in models]
     passes = list(zip(models, documents, windows, strict=True))
-    found: dict[int, Explanation] = {}
+    explanations: dict[int, Explanation] = {}
     for number, (model, own, window) in enumerate(passes):
         for sentence, explanation in _read(model, number, task, corpus, own, window):
-            found[sentence] = _together(found.get(sentence), explanation)
-    asked = {sentence: list(each.others)[:WITHOUT] for sentence, each in found.items()}
+            explanations[sentence] = _together(explanations.get(sentence), explanation)
+    asked = {sentence: list(each.others)[:WITHOUT] for sentence, each in explanations.items()}
     log_probs = _averaged([_scores(model, task, corpus, own, asked, window) for model, own, window in passes])
-    for sentence, each in found.items():
+    for sentence, each in explanations.items():
         without = tuple(Without(other, log_probs[sentence, other]) for other in asked[sentence])
-        found[sentence] = _renamed(replace(each, log_probs=log_probs[sentence, None], without=without), numbers)
-    return found
+        explanations[sentence] = _renamed(replace(each, log_probs=log_probs[sentence, None], without=without), numbers)
+    return explanations
 
 
 def _together(before: Explanation | None, each: Explanation) -> Explanation:
@@ -194,10 +194,10 @@ def _read(
             with recording() as notes:
                 model(batch)
             unit = UnitNotes.of(model, excerpt, units, batch)
-            found = [each for each in (unit.attention(note, number) for note in notes) if each is not None]
+            attentions = [each for each in (unit.attention(note, number) for note in notes) if each is not None]
             for place in range(int(units.kept[0]), int(units.last[0])):
                 if (sentence := int(names[place])) in document.scored:
-                    explanation = unit.explanation(place, found, task)
+                    explanation = unit.explanation(place, attentions, task)
                     yield sentence, _renamed(explanation, names)
 
 
@@ -214,10 +214,10 @@ def _scores(
                 missing[other].add(sentence)
         variants += [(document.without(other, scored), other) for other, scored in sorted(missing.items())]
     excerpt, names = taken(corpus, [document for document, _ in variants])
-    found = token_log_probs([model], task, excerpt, max_tokens=_MAX_TOKENS, context_window=context_window)
+    scored = token_log_probs([model], task, excerpt, max_tokens=_MAX_TOKENS, context_window=context_window)
     owners = np.repeat(np.arange(len(variants)), np.diff(excerpt.document_offsets))
     scores: dict[tuple[int, int | None], np.ndarray] = {}
-    for sentence, owner, log_probs in zip(names.tolist(), owners.tolist(), found, strict=True):
+    for sentence, owner, log_probs in zip(names.tolist(), owners.tolist(), scored, strict=True):
         document, left_out = variants[owner]
         if sentence in document.scored:
             scores[sentence, left_out] = log_probs

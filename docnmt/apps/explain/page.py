@@ -99,11 +99,11 @@ def explanation_dict(explanation: Explanation) -> dict[str, Any]:
 
 def _attention(attention: Attention, least: float) -> dict[str, Any]:
     """Return, for each piece and head, the entries [sentence, weight(, piece)] whose weight is above `least`."""
-    found: dict[str, Any] = {name: getattr(attention, name) for name in ("block", "layer", "model", "tree")}
-    found["rows"] = _rows(attention, least)
+    fields: dict[str, Any] = {name: getattr(attention, name) for name in ("block", "layer", "model", "tree")}
+    fields["rows"] = _rows(attention, least)
     if attention.share is not None:
-        found["share"] = _rounded(attention.share)
-    return found
+        fields["share"] = _rounded(attention.share)
+    return fields
 
 
 def _rows(attention: Attention, least: float) -> list[list[list[list[float]]]]:
@@ -129,11 +129,11 @@ def _rounded(values: np.ndarray) -> list[float]:
 def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return a sentence's data for the page's script."""
     explanation = each.translation.explanation
-    found: dict[str, Any] = {"number": number, "source": each.source, "target": each.translation.text}
+    shown: dict[str, Any] = {"number": number, "source": each.source, "target": each.translation.text}
     if explanation is None or not explanation.decoder:
         given = bool(each.translation.pieces)
         words = {"source_words": [], "target_words": _words(each.translation.pieces, None)}
-        return found | words | {"given": given, "encoder": [], "decoder": [], "leaves": [], "without": []}
+        return shown | words | {"given": given, "encoder": [], "decoder": [], "leaves": [], "without": []}
     spans = tokenizer.spans(each.source)
     texts = [each.source[a:b] for a, b in spans] if len(spans) == len(explanation.source) else None
     attentions = {
@@ -141,7 +141,7 @@ def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[s
     }
     probabilities = explanation.log_probs
     return {
-        **found,
+        **shown,
         **attentions,
         "given": False,
         "source_words": _words(explanation.source, texts),
@@ -155,7 +155,7 @@ def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[s
 def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str, int, int, bool]]:
     """Join pieces to words: text, first piece, the one after the last, and True if a space precedes."""
     bounds = [n for n, piece in enumerate(pieces) if piece.startswith("▁") or not n] + [len(pieces)]
-    found = []
+    words = []
     for begin, end in pairwise(bounds):
         parts = [(begin, end)] if end - begin <= _PIECES else [(n, n + 1) for n in range(begin, end)]
         for first, last in parts:
@@ -163,13 +163,13 @@ def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str
                 "".join(pieces[first:last]).replace("▁", " ").strip() if texts is None else "".join(texts[first:last])
             )
             if spelt:
-                found.append((spelt.replace("<unk>", "⁇"), first, last, pieces[first].startswith("▁")))
-    return found
+                words.append((spelt.replace("<unk>", "⁇"), first, last, pieces[first].startswith("▁")))
+    return words
 
 
 def _heads(documents: Sequence[Sequence[ExplainedSentence]]) -> list[tuple[str, str]]:
     """Return every head's name in the script, with its label."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for each in (sentence for document in documents for sentence in document):
         explanation = each.translation.explanation
         for side in () if explanation is None else (explanation.decoder, explanation.encoder):
@@ -177,5 +177,5 @@ def _heads(documents: Sequence[Sequence[ExplainedSentence]]) -> list[tuple[str, 
                 for head in range(one.weights.shape[1]):
                     label = f"{one.block}, layer {one.layer + 1}, head {head + 1}"
                     label += f", model {one.model + 1}" if one.model else ""
-                    found.setdefault(f"{one.model}.{one.block}.{one.layer}.{head}", label)
-    return list(found.items())
+                    labels.setdefault(f"{one.model}.{one.block}.{one.layer}.{head}", label)
+    return list(labels.items())

@@ -42,12 +42,12 @@ def read_texts(config: PageConfig) -> ReportTexts:
     names = names_of(config.sys, "--sys", config.names)
     columns, _ = parse_columns(config.columns)
     layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
-    kept, scored, references, systems = with_partners(
+    numbers, scored, references, systems = with_partners(
         layout,
         [layout.align(Path(path), columns, "target") for path in config.ref],
         [layout.align(Path(path), columns) for path in config.sys],
     )
-    unscored = len(layout.sentences) - len(kept)
+    unscored = len(layout.sentences) - len(numbers)
     source = scored.sentences if config.src else None
     return ReportTexts(scored.document_offsets, source, references, dict(zip(names, systems, strict=True)), unscored)
 
@@ -157,14 +157,14 @@ def _summary(texts: ReportTexts) -> str:
 
 def _evaluated(texts: ReportTexts, config: PageConfig) -> dict[str, Evaluation]:
     """Evaluate every system, with TER only if requested."""
-    found = evaluate_systems(
+    evaluations = evaluate_systems(
         list(texts.systems.values()),
         texts.references,
         texts.document_offsets,
         tokenize=config.sacrebleu_tokenize,
         metrics=(*DEFAULT, "TER") if config.ter else DEFAULT,
     )
-    return dict(zip(texts.systems, found, strict=True))
+    return dict(zip(texts.systems, evaluations, strict=True))
 
 
 def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str, Any]:

@@ -205,11 +205,11 @@ class LabelledArrays:
         arrays = SplitFolder(folder, split, files)
         labels, texts = arrays.array("labels"), arrays.array("texts")
         words = TokenArray.of_file(folder / f"{split}.tokens.bin", *arrays.rows("tokens"), vocabulary)
-        found = cls(words, texts, labels)
-        check_offsets(folder / f"{split}.texts.bin", texts, len(found.sentences), len(labels))
+        arrays_of_split = cls(words, texts, labels)
+        check_offsets(folder / f"{split}.texts.bin", texts, len(arrays_of_split.sentences), len(labels))
         if len(labels) and not 0 <= labels.min() <= labels.max() < len(meta["labels"]):
             raise UserError(f"{folder / f'{split}.labels.bin'}: is damaged: a number of no label; preprocess again")
-        return found
+        return arrays_of_split
 
 
 def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON

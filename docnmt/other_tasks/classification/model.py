@@ -199,10 +199,10 @@ class TextClassification:
 def label_probabilities(model: nn.Module, data: TextDataset, *, max_tokens: int) -> np.ndarray:
     """Return the probabilities (U, C) of the labels of every text, float32, in the order of the dataset."""
     device, order = next(model.parameters()).device, np.argsort(data.sizes, kind="stable")
-    found = [np.zeros((0, 0), dtype=np.float32)]
+    blocks = [np.zeros((0, 0), dtype=np.float32)]
     for part in plan_batches(data.sizes[order], max_tokens, seed=0, epoch=0, shuffle=False):
-        found.append(model(data.batch(order[part]).to(device)).float().softmax(-1).cpu().numpy())
-    return np.concatenate(found[1:] or found)[np.argsort(order)]
+        blocks.append(model(data.batch(order[part]).to(device)).float().softmax(-1).cpu().numpy())
+    return np.concatenate(blocks[1:] or blocks)[np.argsort(order)]
 
 
 # Hallam and Tseng, "Fusion Matters" (2026). Texts are spans of one packed row, and each attends to itself. Every

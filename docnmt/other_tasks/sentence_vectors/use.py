@@ -83,10 +83,10 @@ class SentenceEncoder:
 
     def _blocks(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, Tensor]]:
         """Yield sentences of similar length together: their numbers and their vectors."""
-        found = [self.embeddings.indices(sentence) for sentence in sentences]
-        self.tokens += sum(map(len, found))
-        self.unknown += sum(sentence.count(0) for sentence in found)
-        indices = [sentence or [0] for sentence in found]
+        rows_of = [self.embeddings.indices(sentence) for sentence in sentences]
+        self.tokens += sum(map(len, rows_of))
+        self.unknown += sum(sentence.count(0) for sentence in rows_of)
+        indices = [sentence or [0] for sentence in rows_of]
         for rows in by_length(np.array([len(sentence) for sentence in indices], dtype=np.int64), self.max_tokens):
             yield rows, self.model.encode(PackedSentences.of([indices[row] for row in rows]).to(self.device))
 
