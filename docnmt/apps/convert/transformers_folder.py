@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import safetensors
 import safetensors.torch
@@ -30,6 +31,8 @@ from docnmt.core.translation_task import DocumentTranslation
 from docnmt.runtime.languages import script
 from docnmt.runtime.system import UsageError, UserError, __version__, read_json, write_json
 
+T = TypeVar("T", int, float, bool, str)
+
 
 class JsonFile:
     """A file with one JSON object.
@@ -45,34 +48,17 @@ class JsonFile:
             return
         self.values = read_json(path, dict[str, object])
 
-    def whole(self, name: str) -> int:
-        """Return a required whole number."""
-        value = self.values.get(name)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise UserError(f"{self.path}: '{name}': expected a whole number, got {value!r}")
-        return value
-
-    def number(self, name: str, default: float) -> float:
-        """Return a number, or the default if it is missing."""
+    def value(self, name: str, kind: type[T], default: T | None = None) -> T:
+        """Return a value of this kind (of a text also the `content` of an object); None as default: it is required."""
         value = self.values.get(name, default)
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise UserError(f"{self.path}: '{name}': expected a number, got {value!r}")
-        return float(value)
-
-    def flag(self, name: str, default: bool) -> bool:
-        """Return a truth value, or the default if it is missing."""
-        value = self.values.get(name, default)
-        if not isinstance(value, bool):
-            raise UserError(f"{self.path}: '{name}': expected true or false, got {value!r}")
-        return value
-
-    def token(self, name: str, default: str) -> str:
-        """Return a text, or the `content` of an object; the default if it is missing."""
-        value = self.values.get(name, default)
-        value = value.get("content") if isinstance(value, dict) else value
-        if not isinstance(value, str):
-            raise UserError(f"{self.path}: '{name}': expected a text, got {value!r}")
-        return value
+        if kind is str and isinstance(value, dict):
+            value = value.get("content")
+        if not isinstance(value, (int, float) if kind is float else kind) or (
+            isinstance(value, bool) and kind is not bool
+        ):
+            expected = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]
+            raise UserError(f"{self.path}: '{name}': expected {expected}, got {value!r}")
+        return kind(value)  # type: ignore[call-arg]
 
     def rows(self) -> dict[str, int]:
         """Return the whole file as a table, text → row, in which no row occurs twice."""
@@ -102,7 +88,7 @@ def read_config(settings: JsonFile) -> TransformerConfig:
         for name, value in _FIXED.items()
         if settings.values.get(name, value) != value
     ]
-    start, pad = settings.whole("decoder_start_token_id"), settings.whole("pad_token_id")
+    start, pad = settings.value("decoder_start_token_id", int), settings.value("pad_token_id", int)
     if start != pad:
         problems.append(f"'decoder_start_token_id' is {start} and 'pad_token_id' {pad}; in a Marian model they are one")
     return replace(read_layers(settings, default="gelu", problems=problems), norm="post")
@@ -116,22 +102,22 @@ def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = (
     """
     problems = list(problems)
     for what in ("attention_heads", "ffn_dim"):
-        encoder, decoder = (settings.whole(f"{side}_{what}") for side in ("encoder", "decoder"))
+        encoder, decoder = (settings.value(f"{side}_{what}", int) for side in ("encoder", "decoder"))
         if encoder != decoder:
             problems.append(f"'encoder_{what}' is {encoder} and 'decoder_{what}' {decoder}; docnmt has one for both")
-    activation = settings.token("activation_function", default)
+    activation = settings.value("activation_function", str, default)
     if activation not in _ACTIVATIONS:
         problems.append(f"'activation_function' is {activation!r}, expected one of {', '.join(_ACTIVATIONS)}")
     config = TransformerConfig(
-        encoder_layers=settings.whole("encoder_layers"),
-        decoder_layers=settings.whole("decoder_layers"),
-        embed_dim=settings.whole("d_model"),
-        heads=settings.whole("encoder_attention_heads"),
-        ffn_dim=settings.whole("encoder_ffn_dim"),
-        dropout=settings.number("dropout", 0.1),
+        encoder_layers=settings.value("encoder_layers", int),
+        decoder_layers=settings.value("decoder_layers", int),
+        embed_dim=settings.value("d_model", int),
+        heads=settings.value("encoder_attention_heads", int),
+        ffn_dim=settings.value("encoder_ffn_dim", int),
+        dropout=settings.value("dropout", float, 0.1),
         activation=_ACTIVATIONS.get(activation, "relu"),  # type: ignore[arg-type]
         position_fusion="add",
-        scale_embeddings=settings.flag("scale_embedding", False),
+        scale_embeddings=settings.value("scale_embedding", bool, False),
     )
     if problems := problems or config.problems():
         raise UserError(f"{settings.path}: {'; '.join(problems)}")
@@ -417,15 +403,15 @@ def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Cal
         task,
         tensors,
         rows=rows,
-        shared=settings.flag("share_encoder_decoder_embeddings", True),
-        tied=settings.flag("tie_word_embeddings", True),
+        shared=settings.value("share_encoder_decoder_embeddings", bool, True),
+        tied=settings.value("tie_word_embeddings", bool, True),
     )
 
 
 def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[Entries, Entries]:
     """Return the vocabularies of source and target, with docnmt's numbers; both may have one table."""
-    unk, eos = tokens.token("unk_token", "<unk>"), tokens.token("eos_token", "</s>")
-    separate = tokens.flag("separate_vocabs", False)
+    unk, eos = tokens.value("unk_token", str, "<unk>"), tokens.value("eos_token", str, "</s>")
+    separate = tokens.value("separate_vocabs", bool, False)
     files = [JsonFile(folder / name) for name in (TABLES if separate else TABLES[:1])]
     tables = [file.rows() for file in files]
     added = {name: row for name, row in added_tokens(folder).items() if name not in tables[0]}
@@ -433,22 +419,22 @@ def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[E
     for file, table in zip(files, tables, strict=True):
         if missing := [name for name in (unk, eos) if name not in table]:
             raise UserError(f"{file.path}: has no entry '{missing[0]}'")
-    if tables[-1][eos] != settings.whole("eos_token_id"):
+    if tables[-1][eos] != settings.value("eos_token_id", int):
         raise UserError(
             f"{files[-1].path}: '{eos}' is row {tables[-1][eos]}, and 'eos_token_id' in {settings.path} is "
-            f"{settings.whole('eos_token_id')}"
+            f"{settings.value('eos_token_id', int)}"
         )
     of_target = () if separate else added
-    target = entries(tables[-1], unk=unk, eos=eos, pad=settings.whole("pad_token_id"), added=of_target)
+    target = entries(tables[-1], unk=unk, eos=eos, pad=settings.value("pad_token_id", int), added=of_target)
     if not separate:
         return target, target
-    pad = tables[0].get(tokens.token("pad_token", "<pad>"), -1)
+    pad = tables[0].get(tokens.value("pad_token", str, "<pad>"), -1)
     return entries(tables[0], unk=unk, eos=eos, pad=pad, added=added), target
 
 
 def _marian_languages(given: tuple[str | None, str | None], tokens: JsonFile) -> tuple[str, str]:
     names = ("source_lang", "target_lang")
-    source, target = (own or tokens.token(name, "") for own, name in zip(given, names, strict=True))
+    source, target = (own or tokens.value(name, str, "") for own, name in zip(given, names, strict=True))
     for name, found in zip(names, (source, target), strict=True):
         if not found:
             raise UsageError(f"--{name.replace('_', '-')} is required: {tokens.path} does not name the language")
@@ -593,7 +579,7 @@ def read_vocabulary(
     pieces = _pieces(folder)
     has_table = (folder / _TABLE).is_file()
     table = JsonFile(folder / _TABLE).rows() if has_table else _numbered(pieces)
-    eos = settings.whole("eos_token_id")
+    eos = settings.value("eos_token_id", int)
     if table.get("</s>") != eos or "<unk>" not in table:
         raise UserError(f"{folder}: expected '<unk>', and '</s>' in row {eos}, as {settings.path} says")
     added = {name: row for name, row in added_tokens(folder).items() if name not in table}
@@ -603,7 +589,7 @@ def read_vocabulary(
     added = {name: row for name, row in added.items() if name not in tags and name != _MASK}
     codes = {_code(tag): tag for tag in tags}
     languages_by_name = _kept(languages, codes)
-    whole = settings.whole("vocab_size")
+    whole = settings.value("vocab_size", int)
     if whole > _LARGEST:
         raise UserError(f"{settings.path}: 'vocab_size': expected at most {_LARGEST:,}, got {whole:,}")
     if languages:
@@ -615,7 +601,7 @@ def read_vocabulary(
     used = set(table.values())
     if not languages:
         table |= {f"madeupword{row}": row for row in range(whole) if row not in used}
-    start = settings.whole("decoder_start_token_id")
+    start = settings.value("decoder_start_token_id", int)
     vocabulary = entries(table, unk="<unk>", eos="</s>", pad=start, added=added)
     vocabulary = replace(
         vocabulary, kinds=dict.fromkeys(_controls(vocabulary.names, pieces), CONTROL) | dict(vocabulary.kinds)
@@ -649,7 +635,7 @@ def _controls(names: Sequence[str], pieces: Collection[str]) -> list[str]:
 
 def tokenizer_class(settings: JsonFile, tokens: JsonFile) -> str:
     """Return the name of the tokenizer's class in transformers, from one of the two files; "" if none names it."""
-    return tokens.token("tokenizer_class", settings.token("tokenizer_class", ""))
+    return tokens.value("tokenizer_class", str, settings.value("tokenizer_class", str, ""))
 
 
 def _tags(folder: Path, kind: str, tokens: JsonFile, added: dict[str, int], begin: int) -> dict[str, int]:
@@ -670,7 +656,7 @@ def _tags(folder: Path, kind: str, tokens: JsonFile, added: dict[str, int], begi
             "installed and 'tokenizer_class' M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer"
         ) from error
     if isinstance(known, dict):
-        known = [f"__{code}__" for code in known.get(tokens.token("language_codes", "m2m100"), [])]
+        known = [f"__{code}__" for code in known.get(tokens.value("language_codes", str, "m2m100"), [])]
     return {name: begin + number for number, name in enumerate(known)}
 
 
@@ -716,7 +702,7 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
     settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
     kind = str(settings.values.get("model_type"))
     check_files(folder, settings, kind, (MULTILINGUAL_PIECES,), f"a model of {KINDS[kind]}")
-    if tokens.flag("legacy_behaviour", False):
+    if tokens.value("legacy_behaviour", bool, False):
         raise UserError(f"{tokens.path}: 'legacy_behaviour': tags at the end of source texts cannot be converted")
     config = _mbart_config(settings, tokens) if kind == "mbart" else _config(settings)
     vocabulary = read_vocabulary(folder, settings, tokens, wanted.languages, say)
@@ -724,13 +710,13 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
     tokenizers = _multilingual_tokenizers(vocabulary, languages)
     task = DocumentTranslation(DocumentTranslationConfig(), languages=languages, tokenizers=tokenizers)
     rows = vocabulary.entries.rows
-    tied = settings.flag("tie_word_embeddings", True)
+    tied = settings.value("tie_word_embeddings", bool, True)
     return built(folder, config, task, read_tensors(folder), rows=(rows, rows), shared=True, tied=tied)
 
 
 def _config(settings: JsonFile) -> TransformerConfig:
     """Return the model's options."""
-    if settings.whole("pad_token_id") != 1:
+    if settings.value("pad_token_id", int) != 1:
         raise UserError(f"{settings.path}: 'pad_token_id': expected 1, from which positions count on")
     config = replace(read_layers(settings, default="relu"), norm="pre", sinusoids="fairseq")
     if config.embed_dim < 4:
@@ -748,7 +734,7 @@ def _mbart_config(settings: JsonFile, tokens: JsonFile) -> TransformerConfig:
         read_layers(settings, default="gelu"),
         norm="pre",
         position="learned",
-        max_positions=settings.whole("max_position_embeddings"),
+        max_positions=settings.value("max_position_embeddings", int),
         share_positions=False,
         norm_embeddings=True,
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol, TextIO
+from typing import ClassVar, TextIO
 
 import numpy as np
 import torch
@@ -210,16 +210,6 @@ def label_probabilities(model: nn.Module, data: TextDataset, *, max_tokens: int)
 # positions or fusion alone start from identical shared weights.
 
 
-class ClassificationTask(Protocol):
-    """The attributes of a task that the model needs."""
-
-    labels: tuple[str, ...]
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of rows of the embedding table."""
-
-
 class FusionClassifier(nn.Module):
     """A classifier: logits = W·dropout(mean over words of encoder(fusion(E·√d, P))) + b; each part has its own stream.
 
@@ -230,7 +220,7 @@ class FusionClassifier(nn.Module):
     Config: type = FusionClassifierConfig
     predicts: ClassVar[str] = "labels"
 
-    def __init__(self, config: FusionClassifierConfig, task: ClassificationTask) -> None:
+    def __init__(self, config: FusionClassifierConfig, task: TextClassification) -> None:
         super().__init__()
         width, fusion = config.embed_dim, None
         with random_stream("position"):
@@ -265,7 +255,7 @@ class FusionClassifier(nn.Module):
         self.position_count = (config.position_count or "unit") if levels else "document"
 
     @classmethod
-    def build(cls, config: FusionClassifierConfig, task: ClassificationTask) -> FusionClassifier:
+    def build(cls, config: FusionClassifierConfig, task: TextClassification) -> FusionClassifier:
         """Build the model that `config` describes, for the labels and vocabulary of `task`."""
         return cls(config, task)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 
@@ -31,21 +31,9 @@ def embed(config: EmbedConfig) -> None:
     write(encoder, text_lines(None if config.input is None else Path(config.input)), Path(config.output), config.codes)
 
 
-class _LineByLine:
-    """A binary stream whose `read` returns one line, so that lines are encoded as they come."""
-
-    def __init__(self, lines: Iterator[bytes]) -> None:
-        self.lines = lines
-
-    def read(self, size: int) -> bytes:
-        return next(self.lines, b"")
-
-
 def text_lines(path: Path | None) -> Iterator[str]:
-    """Return the lines of a file, or of standard input one by one; errors as in `docnmt.core.lines`."""
-    if path is not None:
-        return iter(TextLines(path))
-    return iter(TextLines(cast(BinaryIO, _LineByLine(iter(sys.stdin.buffer))), name="stdin"))
+    """Return the lines of a file, or of standard input; errors as in `docnmt.core.lines`."""
+    return iter(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
 
 
 class NpyWriter:
