@@ -58,7 +58,7 @@ class JsonFile:
         ):
             expected = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]
             raise UserError(f"{self.path}: '{name}': expected {expected}, got {value!r}")
-        return kind(value)  # type: ignore[call-arg]
+        return kind(value)
 
     def rows(self) -> dict[str, int]:
         """Return the whole file as a table, text → row, in which no row occurs twice."""
