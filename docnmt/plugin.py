@@ -1,6 +1,6 @@
 """The names that plug-ins build on: everything here stays, or changes with a word in the changelog.
 
-Importing this module imports torch, as a model must. CONTRIBUTING.md shows how a plug-in registers each
+Importing this module imports torch, as a model must. docs/extend shows how a plug-in registers each
 kind of component.
 """
 

@@ -65,7 +65,8 @@ def write_inputs(root: Path, lines: int) -> None:
             for line in text.split("\n"):
                 for name, column in zip(names.split(","), line.split("\t") if "," in names else [line], strict=True):
                     texts[name].append(column)
-    plugins = re.findall(r"```python\n# (mine/(?!test)\w+\.py)\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
+    pages = "".join(path.read_text() for path in sorted((ROOT / "docs/extend").glob("*.md")))
+    plugins = re.findall(r"```python\n# (mine/(?!test)\w+\.py)\n(.*?)```", pages, re.S)
     texts |= {name: code.split("\n") for name, code in plugins}
     data = Path(os.environ.get("DOCNMT_DATA") or Path.home() / ".cache" / "docnmt-data")
     for file in sorted(data.glob("*/*")) if lines else ():
