@@ -15,7 +15,7 @@ from torch import Tensor
 from docnmt.core.batch import IGNORE, TranslationBatch
 from docnmt.core.tokenizer import EOS
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
-from docnmt.core.training.start import own_parameters, start_as_sentence_model
+from docnmt.core.training.start import document_parameters, start_as_sentence_model
 from docnmt.functional.loss import Copied, chunked_cross_entropy, label_log_probs
 from docnmt.layout import DocumentLayout
 from docnmt.modules.pointer import copied_labels, copied_values
@@ -173,7 +173,7 @@ def test_a_closed_pointer_is_the_sentence_model_and_opens() -> None:
     model, text, sentence = copying(), labelled(), build("transformer")
     weights = sentence.state_dict()
     model.load_state_dict({**model.state_dict(), **weights})
-    assert own_parameters(model) == set(model.state_dict()) - set(weights)
+    assert document_parameters(model) == set(model.state_dict()) - set(weights)
     start_as_sentence_model(model, set(weights))
     criterion = LabelSmoothedCrossEntropy(label_smoothing=0.1)
     loss, _, _ = criterion(model, text)

@@ -196,10 +196,10 @@ def unique_state(model: nn.Module) -> dict[str, Tensor]:
     state = {}
     for name, tensor in model.state_dict().items():
         plain = type(tensor) is Tensor  # else a rank's part, which may be empty
-        place = (tensor.data_ptr(), tensor.shape) if plain else id(parameters[name])
-        if tensor.numel() == 0 or place not in seen:
+        memory = (tensor.data_ptr(), tensor.shape) if plain else id(parameters[name])
+        if tensor.numel() == 0 or memory not in seen:
             state[name] = tensor
-        seen.add(place)
+        seen.add(memory)
     return state
 
 

@@ -213,8 +213,8 @@ def _agree_across_ranks(run: Run) -> None:
 
     What one rank decides by its own options or progress, such as when to validate, the others then decide, too.
     """
-    own = ("data", "save_dir", "device", "tensorboard_logdir", "finetune_from_model")  # paths and devices may differ
-    options = [{k: v for k, v in to_dict(run.config[name]).items() if k not in own} for name in SECTIONS]
+    free = ("data", "save_dir", "device", "tensorboard_logdir", "finetune_from_model")  # paths and devices may differ
+    options = [{k: v for k, v in to_dict(run.config[name]).items() if k not in free} for name in SECTIONS]
     ranks.check_alike(ranks.exchange(json.dumps(options)), "the options")
     ranks.check_alike(ranks.exchange(run.task.fingerprint), f"{run.limits.data}: the data")
     progress = json.dumps([run.state.to_json(), run.saved, run.started_with])
@@ -321,7 +321,9 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
         and isinstance(model_config, TransformerConfig)
     ):
         fusions = {name: module for name, module in model.named_modules() if isinstance(module, Concat)}
-        new_parts = own_parameters(model) | {f"{name}.{key}" for name in fusions for key in fusions[name].state_dict()}
+        new_parts = document_parameters(model) | {
+            f"{name}.{key}" for name in fusions for key in fusions[name].state_dict()
+        }
         problems = _start_problems(stored, model_config)
     else:
         raise UserError(
@@ -404,12 +406,12 @@ def _start_problems(sentence: TransformerConfig, document: TransformerConfig) ->
     return problems
 
 
-def own_parameters(model: nn.Module) -> set[str]:
+def document_parameters(model: nn.Module) -> set[str]:
     """Return the names of the parameters that a sentence model lacks."""
     parts: list[nn.Module] = [module for module in model.modules() if isinstance(module, DocumentPart)]
     parts += [norm for layer in model.modules() if isinstance(layer, Layer) for norm in layer.document_residuals]
-    own = {id(parameter) for part in parts for parameter in part.parameters()}
-    return {name for name, parameter in model.named_parameters() if id(parameter) in own}
+    parameters = {id(parameter) for part in parts for parameter in part.parameters()}
+    return {name for name, parameter in model.named_parameters() if id(parameter) in parameters}
 
 
 def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
@@ -434,13 +436,13 @@ def _learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[st
     """Return `--finetune-lr-scale` for every parameter that a sentence model also has, if it is given, and 0 for those
     of `--finetune-freeze`."""
     names, scale = [name for name, _ in model.named_parameters()], training.finetune_lr_scale
-    own = own_parameters(model)
-    if not own and scale == 0:
+    new = document_parameters(model)
+    if not new and scale == 0:
         raise UsageError(
             f"--finetune-lr-scale 0: --arch {training.arch} has no parts that a sentence model lacks; nothing would "
             "learn"
         )
-    scales = {} if scale is None else {name: scale for name in names if name not in own}
+    scales = {} if scale is None else {name: scale for name in names if name not in new}
     for pattern in training.finetune_freeze:
         if not (frozen := fnmatch.filter(names, pattern)):
             raise UsageError(f"--finetune-freeze {pattern}: fits no parameter, such as {names[0]} or {names[-1]}")

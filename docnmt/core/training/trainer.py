@@ -333,9 +333,9 @@ _ECHO = 10.0
 
 
 class _Interrupts:
-    """Inside the context, the first signal is only noted and `check` raises it; a second of its kind raises at once.
+    """Inside the context, the first signal is only noted (`name`); a second of its kind raises at once.
 
-    With several ranks, each shares its own signal (`name`) with the others, and all raise the same.
+    With several ranks, each shares its own signal with the others, and all raise the same.
     """
 
     def __init__(self) -> None:
@@ -367,16 +367,11 @@ class _Interrupts:
         """The name of the signal that has arrived here, for the other ranks, or an empty string."""
         return "" if self.pending is None else self.pending.__name__
 
-    def check(self) -> None:
-        """Raise the signal that has arrived, if any."""
-        if self.pending is not None:
-            raise self.pending
-
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
         """Raise signals on arrival inside the context, for work that changes nothing."""
-        if ranks.may_stop():
-            self.check()
+        if self.pending is not None and ranks.may_stop():
+            raise self.pending
         self._at_once = True
         try:
             yield

@@ -38,7 +38,7 @@ class _Report(NamedTuple):
     """What a rank tells the others of an update, as JSON if there are others.
 
     Attributes:
-        logs: the sums of its batches, by their place in the update. seconds: that they took.
+        logs: the sums of its batches, by their number in the update. seconds: that they took.
         lacking: its parameters without a gradient; None: it had no batch, or is alone.
         signal: the name of one that has arrived, or an empty string. overdue: True if its checkpoint is too old.
     """
@@ -98,17 +98,17 @@ def gradient(
     def _compute() -> _Report:
         started = time.perf_counter()
         logs: list[tuple[int, _Sums]] = []
-        for place in mine:
+        for number in mine:
             buffers.restore()
-            seed_everything(run.training.seed, run.state.update + 1, place)
-            logs.append((place, _forward_backward(run, data, batches[place])))
+            seed_everything(run.training.seed, run.state.update + 1, number)
+            logs.append((number, _forward_backward(run, data, batches[number])))
             buffers.add()
         if run.sharded is not None:  # all ranks gather the layers equally often
             for _ in range(max(map(len, shares)) - len(mine)):
                 torch.autograd.backward(0 * run.loss(data, batches[0])[0])
         lacking = None
         if world > 1 and mine:
-            logs = [(place, sums) for place, sums in zip(mine, _read_sums(run, data, batches, logs)[0], strict=True)]
+            logs = list(zip(mine, _read_sums(run, data, batches, logs)[0], strict=True))
             lacking = [n for n, parameter in enumerate(run.model.parameters()) if parameter.grad is None]
         return _Report(logs, lacking, time.perf_counter() - started, signal, run.overdue)
 
@@ -157,10 +157,10 @@ def _read_sums(
 ) -> tuple[list[dict[str, float]], float]:
     """Read the sums of each batch and the gradient's norm as numbers, all at once."""
     values = iter(to_host([*(value for _, sums in logs for value in sums.values()), norm]))
-    numbers = [{name: next(values) for name in sums} for _, sums in logs]
-    for (place, _), sums in zip(logs, numbers, strict=True):
-        _check_finite(run, "the loss", sums["loss"], data, batches[place])
-    return numbers, next(values)
+    read = [{name: next(values) for name in sums} for _, sums in logs]
+    for (number, _), sums in zip(logs, read, strict=True):
+        _check_finite(run, "the loss", sums["loss"], data, batches[number])
+    return read, next(values)
 
 
 def _sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
