@@ -20,9 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional.selection import Keys, SelectionPolicy, in_float32
-from docnmt.functional.tree import SentenceTree
-from docnmt.layout import DocumentLayout, Spans
+from docnmt.functional.selection import SelectionPolicy, in_float32
+from docnmt.layout import Spans
 from docnmt.runtime.device import INVARIANT_KEYS, INVARIANT_ROWS, to_device
 
 # Softmax attention of single queries, each to its own list of rows of a table.
@@ -138,40 +137,6 @@ def _no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.zeros(1, 1).to_sparse_csr()
-
-
-# The input of context attention: a document's words, sentence summaries, the tree over them, and their projections.
-
-
-@dataclass(frozen=True, eq=False)
-class DocumentStore:
-    """The states to attend to: words (T, d), a summary of each sentence (S, d), and the tree over these, or None."""
-
-    words: Tensor
-    layout: DocumentLayout
-    summaries: Tensor
-    tree: SentenceTree | None
-
-
-@dataclass(frozen=True, eq=False)
-class ContextKeys:
-    """A store projected by one attention block: keys and values (T, h, d_h), relevance keys of sentences or nodes.
-
-    `cumulative`: with a tree, sums of the nodes' keys along its paths.
-    """
-
-    layout: DocumentLayout
-    keys: Tensor
-    values: Tensor
-    relevance: Tensor | None = None
-    tree: SentenceTree | None = None
-    cumulative: Tensor | None = None
-
-    def selectable(self) -> Keys:
-        """Return the keys in the form that selective attention takes."""
-        assert self.relevance is not None, "keys that a SummaryAttention made"
-        index = None if self.tree is None else self.tree.index
-        return Keys(self.keys, self.values, self.relevance, self.layout, index, self.cumulative)
 
 
 # What decoding slots read of source documents and of earlier translations: spans that stand in tables.

@@ -20,14 +20,15 @@ from torch.nn import functional as F
 
 from docnmt.functional import build_tree, source2token
 from docnmt.functional.conditional import document_groups, selective_attention, selective_attention_step
-from docnmt.functional.decoding import ContextKeys, DocumentStore, PackedKeys, Piece, Shelf
+from docnmt.functional.decoding import PackedKeys, Piece, Shelf
 from docnmt.functional.packed import packed_attention, weighted_means
-from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy, in_float32
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.layers import (
     CacheT,
     DocumentPart,
+    DocumentStore,
     OfMemories,
     OwnStart,
     Reads,
@@ -261,12 +262,8 @@ class ContextAttention(nn.Module, OwnStart, ABC):
                 self.key_value.weight[: self.heads * self.d_head] = self.query.weight[: self.heads * self.d_head]
 
     @abstractmethod
-    def project(self, store: DocumentStore) -> ContextKeys:
-        """Return the store's keys and values in this block, computed once for each document."""
-
-    @abstractmethod
-    def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
-        """Attend from queries x (Tq, d), which follow `layout` → (Tq, d)."""
+    def forward(self, x: Tensor, store: DocumentStore, layout: DocumentLayout) -> Tensor:
+        """Attend from queries x (Tq, d), which follow `layout`, to the store's document → (Tq, d)."""
 
     @abstractmethod
     def packed(self, store: DocumentStore) -> PackedKeys:
@@ -304,25 +301,22 @@ class SummaryAttention(ContextAttention):
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, earlier=earlier, equal_start=equal_start)
         self._add_output(d_model)
 
-    def project(self, store: DocumentStore) -> ContextKeys:
-        """Keys and values of the summaries (S, h, d_h)."""
-        return ContextKeys(store.layout, *self._pair(self.key_value(store.summaries)))
-
-    def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+    def forward(self, x: Tensor, store: DocumentStore, layout: DocumentLayout) -> Tensor:
         """x (Tq, d) → (Tq, d), attention to the summaries of the query's document."""
+        k, v = self._pair(self.key_value(store.summaries))  # (S, h, d_h) each
         q = self._heads(self.query(x))
 
         def read(values: Tensor) -> Tensor:
             if self.earlier:
-                return attend_earlier(q, keys.keys, values, layout)
-            return packed_attention(q, keys.keys, values, layout.documents, keys.layout.document_sentences)
+                return attend_earlier(q, k, values, layout)
+            return packed_attention(q, k, values, layout.documents, store.layout.document_sentences)
 
-        return self._join(attended(self, read, keys.values, sentences=True))
+        return self._join(attended(self, read, v, sentences=True))
 
     def packed(self, store: DocumentStore) -> PackedKeys:
         """The summaries; a span is those of a document."""
-        keys = self.project(store)
-        return PackedKeys(keys.keys.contiguous(), keys.values.contiguous(), store.layout.document_sentences)
+        k, v = self._pair(self.key_value(store.summaries))
+        return PackedKeys(k.contiguous(), v.contiguous(), store.layout.document_sentences)
 
     def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
         """The span of the sentence's document."""
@@ -372,32 +366,31 @@ class ConditionalAttention(ContextAttention, Scheduled):
             with torch.no_grad():
                 self.relevance_key.weight.copy_(self.query.weight[self.heads * self.d_head :])
 
-    def project(self, store: DocumentStore) -> ContextKeys:
-        """Keys and values of the words, and relevance keys of sentences or nodes."""
-        k, v = self._pair(self.key_value(store.words))  # (T, h, d_h) each
-        relevance = self._heads(self.relevance_key(store.summaries if store.tree is None else store.tree.nodes))
-        cumulative = None
-        if store.tree is not None:
-            cumulative = cumulative_keys(in_float32(relevance), store.tree.index, count_copies=self.count_copies)
-        return ContextKeys(store.layout, k, v, relevance, store.tree, cumulative)
+    def project(self, store: DocumentStore) -> Keys:
+        """Keys and values of the words (T, h, d_h), and relevance keys of sentences or nodes."""
+        k, v = self._pair(self.key_value(store.words))
+        if store.tree is None:
+            return Keys(k, v, self._heads(self.relevance_key(store.summaries)), store.layout)
+        relevance, index = self._heads(self.relevance_key(store.tree.nodes)), store.tree.index
+        cumulative = cumulative_keys(in_float32(relevance), index, count_copies=self.count_copies)
+        return Keys(k, v, relevance, store.layout, index, cumulative)
 
-    def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+    def forward(self, x: Tensor, store: DocumentStore, layout: DocumentLayout) -> Tensor:
         """x (Tq, d) → (Tq, d), attention to the words of the selected sentences."""
-        policy = self.policy
+        policy, keys = self.policy, self.project(store)
         if self.training and self.update < self.read_all_updates:
             policy = replace(policy, top_t=max(policy.top_t, keys.layout.document_sentences.max_length))
-        queries, selectable = Queries(*self._pair(self.query(x)), layout), keys.selectable()
+        queries = Queries(*self._pair(self.query(x)), layout)
 
         def read(values: Tensor) -> Tensor:
-            return selective_attention(queries, replace(selectable, values=values), policy)
+            return selective_attention(queries, replace(keys, values=values), policy)
 
         return self._join(attended(self, read, keys.values, tree=keys.tree is not None))
 
     def packed(self, store: DocumentStore) -> PackedKeys:
         """Keys and values of the words, and what their sentences are chosen by."""
         keys = self.project(store)
-        assert keys.relevance is not None
-        words = keys.keys.contiguous(), keys.values.contiguous(), store.layout.sentences
+        words = keys.words.contiguous(), keys.values.contiguous(), store.layout.sentences
         return PackedKeys(*words, in_float32(keys.relevance).contiguous(), store.layout.document_sentences)
 
     def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
@@ -413,11 +406,11 @@ class ConditionalAttention(ContextAttention, Scheduled):
         own = at.sentences[:: max(len(x) // max(len(shelf.slots), 1), 1)]
         return self._join(shelf.attend_chosen(q, sentence_q, self.policy, at.plans, own))
 
-    def step_of_tree(self, keys: ContextKeys, x: Tensor, sentence_of_row: Tensor) -> Tensor:
+    def step_of_tree(self, keys: Keys, x: Tensor, sentence_of_row: Tensor) -> Tensor:
         """The same for keys with a tree; row r translates sentence `sentence_of_row[r]` of theirs."""
         q, sentence_q = self._pair(self.query(x))
         rows = {"document_of_row": keys.layout.document_of_sentence[sentence_of_row], "own": sentence_of_row}
-        return self._join(selective_attention_step(q, sentence_q, keys.selectable(), self.policy, **rows))
+        return self._join(selective_attention_step(q, sentence_q, keys, self.policy, **rows))
 
 
 def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> Tensor:
@@ -452,7 +445,7 @@ class _ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
 
     def attend(self, x: Tensor, store: DocumentStore | None, layout: DocumentLayout) -> Tensor:
         """Queries x (T, d) of the row to the store's document → (T, d)."""
-        mixed: Tensor = self.attention(x, self.attention.project(_there(store)), layout)
+        mixed: Tensor = self.attention(x, _there(store), layout)
         return mixed
 
     def start_closed(self) -> None:
@@ -462,7 +455,7 @@ class _ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
                 parameter.zero_()
 
 
-class SourceContext(_ContextSublayer[PackedKeys | ContextKeys, Shelf | OfMemories[ContextKeys]]):
+class SourceContext(_ContextSublayer[PackedKeys | Keys, Shelf | OfMemories[Keys]]):
     """Attention of a source word to its document, or of a target word to that of the sentence that it translates.
 
     Args:
@@ -488,21 +481,21 @@ class SourceContext(_ContextSublayer[PackedKeys | ContextKeys, Shelf | OfMemorie
             store = replace(_there(store), words=self.hide(x))
         return self.attend(x, store, reads.layout)
 
-    def remember(self, reads: Reads) -> PackedKeys | ContextKeys:
-        """What is read of all source documents; by `ContextKeys` where sentences are found through a tree."""
+    def remember(self, reads: Reads) -> PackedKeys | Keys:
+        """What is read of all source documents; `Keys` where sentences are found through a tree."""
         store = _there(reads.store)
         if store.tree is None or not isinstance(self.attention, ConditionalAttention):
             return self.attention.packed(store)
         keys = self.attention.project(store)
-        return replace(keys, keys=keys.keys.contiguous(), values=keys.values.contiguous())
+        return replace(keys, words=keys.words.contiguous(), values=keys.values.contiguous())
 
-    def begin(self, remembered: PackedKeys | ContextKeys, slots: Slots) -> Shelf | OfMemories[ContextKeys]:
+    def begin(self, remembered: PackedKeys | Keys, slots: Slots) -> Shelf | OfMemories[Keys]:
         """Each slot reads the document of its sentence."""
-        if isinstance(remembered, ContextKeys):
+        if isinstance(remembered, Keys):
             return OfMemories.all_of(remembered, slots.sentences)
         return Shelf([(self.attention.text_of(remembered, sentence),) for sentence in slots.sentences.tolist()])
 
-    def step(self, x: Tensor, cache: Shelf | OfMemories[ContextKeys], at: Step) -> Tensor:
+    def step(self, x: Tensor, cache: Shelf | OfMemories[Keys], at: Step) -> Tensor:
         """One query a row of a decoder: x (R, d) → (R, d)."""
         if isinstance(cache, Shelf):
             return self.attention.step(x, cache, at)

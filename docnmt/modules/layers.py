@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import TypeVar
 
-from docnmt.functional.decoding import DocumentStore, PackedKeys, Plans, TokenTable
+from docnmt.functional.decoding import PackedKeys, Plans, TokenTable
 from docnmt.functional.kernels import takes_kernels
+from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import INVARIANT_ROWS
 
@@ -78,6 +79,16 @@ def _kept(x: Tensor, stay: Tensor, scale: float) -> Tensor:
 
 
 ReadT = TypeVar("ReadT")
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentStore:
+    """The states to attend to: words (T, d), a summary of each sentence (S, d), and the tree over these, or None."""
+
+    words: Tensor
+    layout: DocumentLayout
+    summaries: Tensor
+    tree: SentenceTree | None
 
 
 @dataclass(frozen=True, eq=False)

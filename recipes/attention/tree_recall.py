@@ -43,10 +43,10 @@ from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.forced import examples_as_documents
 from docnmt.core.translation_task import TranslationDataset
 from docnmt.functional import conditional as selective
-from docnmt.functional.decoding import ContextKeys, DocumentStore
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, top_sentences
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import ConditionalAttention
+from docnmt.modules.layers import DocumentStore
 from docnmt.runtime.system import UserError, write_json
 
 MEASURES = ("recall", "weight", "flat", "found", "mass")
@@ -63,7 +63,7 @@ class Choices:
     seen: list[Seen] = field(default_factory=list)
     own: Tensor | None = None
 
-    def project(self, attention: ConditionalAttention, store: DocumentStore) -> ContextKeys:
+    def project(self, attention: ConditionalAttention, store: DocumentStore) -> Keys:
         """In place of `ConditionalAttention.project`: remembers what the sentences alone are compared by."""
         self.own = attention.relevance_key(store.summaries).unflatten(1, (attention.heads, attention.d_head))
         return PROJECT(attention, store)

@@ -110,14 +110,14 @@ def test_weights_are_those_of_the_equation(arch: str, options: dict[str, Any], t
         hook.remove()
     assert len(caught) == (6 if "target_context" in options else 4)
     places: dict[tuple[str, str], int] = {}
-    for module, (x, keys, layout) in caught:
+    for module, (x, store, layout) in caught:
+        keys = module.project(store)
         name = next(name for name, other in network.named_modules() if other is module)
         side, _, layer, block = name.split(".")[:4]
         q, sentence_q = module._pair(module.query(x))
         ones = F.one_hot(keys.layout.sentence_of_token, len(document)).float()[:, None].expand(-1, module.heads, -1)
-        inputs = Inputs(q, keys.keys, ones, sentence_q, keys.relevance)
-        tree = keys.tree
-        expected = selective(inputs, layout, keys.layout, module.policy, tree).detach().numpy()  # (Tq, h, S)
+        inputs = Inputs(q, keys.words, ones, sentence_q, keys.relevance)
+        expected = selective(inputs, layout, keys.layout, module.policy, store.tree).detach().numpy()  # (Tq, h, S)
         assert ((expected == 0).sum(-1) >= len(document) - module.policy.top_t).all()  # not selected, no weight
         rows = layout.sentence_offsets.tolist()
         for sentence, translation in enumerate(found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from docnmt.functional.decoding import DocumentStore, PackedKeys, Shelf, TokenTable
+from docnmt.functional.decoding import PackedKeys, Shelf, TokenTable
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import (
     ConditionalAttention,
@@ -13,7 +13,7 @@ from docnmt.modules.document_context import (
     SourceContext,
     SummaryAttention,
 )
-from docnmt.modules.layers import Reads, Slots, Step
+from docnmt.modules.layers import DocumentStore, Reads, Slots, Step
 
 WIDTH, BEAM = 16, 2
 LENGTHS = [[[3, 5, 2], [4]], [[6, 1, 2, 7, 3]], [[2, 2], [5, 3]]]

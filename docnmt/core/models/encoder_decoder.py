@@ -20,11 +20,11 @@ from typing_extensions import TypeIs
 from docnmt.core.batch import PackedText, TranslationBatch, join_begins
 from docnmt.core.tokenizer import BOS, BRK, Tokenizer
 from docnmt.core.units import ReadingPlan
-from docnmt.functional.decoding import DocumentStore, PackedKeys, TokenTable
+from docnmt.functional.decoding import PackedKeys, TokenTable
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import EarlierContext
-from docnmt.modules.layers import Cache, Layer, OwnStart, Reads, Slots, Step
+from docnmt.modules.layers import Cache, DocumentStore, Layer, OwnStart, Reads, Slots, Step
 from docnmt.modules.positions import Embedding
 
 # The state of decoding.
