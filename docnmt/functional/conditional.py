@@ -1,15 +1,20 @@
-"""Conditional attention (eq. 7): each word reads the words of the sentences that it keeps (`selection`, `tree`).
-Two exact ways, padded and by sentence (`dispatch`), and the rule that chooses between them.
+"""Conditional attention (eq. 7): each word reads the words of the sentences that it keeps.
+
+`Queries` and `Keys` → `select`, by a `SelectionPolicy` → `Selection` → `attend`. The forms differ in their values only:
+flat or over a tree by the keys; a document or its earlier sentences, with the own one or without, by the policy. Two
+exact ways, all scores of padded documents or by sentence (`dispatch`), and the rule that chooses between them.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from docnmt.functional.decoding import attend_spans
 from docnmt.functional.dispatch import dispatch_attention
@@ -30,12 +35,6 @@ from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.device import new_shapes, to_device
 
-# Conditional attention over short documents: one padded batched product for documents of similar length.
-#
-# It computes every score of a document, as the equation is written. Up to some hundred words this is faster than
-# computing the kept sentences alone.
-
-
 #: Words of a document up to which all scores are computed faster than some are chosen.
 PADDED_WORDS = 128
 #: Pairs of a query and a word up to which planning a dispatch takes longer than all scores.
@@ -50,22 +49,20 @@ PADDED_SPREAD, PADDED_SHORT = 1.5, 48
 _MASKED = -1e30
 
 
+# All scores: one padded batched product for documents of similar length.
+
+
 @dataclass(frozen=True)
 class Padded:
     """Row indices of a group's n documents, padded to the longest one, L.
 
-    Attributes:
-        rows: (n, L) int64, rows of the packed tensor; padding repeats the last row of its own span, so that nothing of
-            another document can enter.
-        real: (n, L) bool, False at padding.
-        shown: (m,) int64, the positions in `rows.flatten()` that are not padding.
-        own: (m,) int64, the packed rows at these positions.
+    Padding repeats the last row of its own span, so that nothing of another document can enter.
     """
 
-    rows: Tensor
-    real: Tensor
-    shown: Tensor
-    own: Tensor
+    rows: Tensor  # (n, L) rows of the packed tensor
+    real: Tensor  # (n, L) bool, False at padding
+    shown: Tensor  # (m,) the positions in `rows.flatten()` that are not padding
+    own: Tensor  # (m,) the packed rows at these positions
 
     def gather(self, x: Tensor) -> Tensor:
         """Return packed rows (T, h, d) in padded form, (n, h, L, d)."""
@@ -81,19 +78,11 @@ def document_groups(first: Spans, *others: Spans) -> list[tuple[Padded, ...]]:
 
 
 def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[Padded, ...]]:
-    made = [[_pad(spans, members) for spans in kinds] for members in _members(kinds)]
-    arrived = iter(to_device([x for group in made for arrays in group for x in arrays], kinds[0].offsets.device))
-    return [tuple(Padded(*(next(arrived) for _ in arrays)) for arrays in group) for group in made]
-
-
-def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:
-    """Return the document numbers of each group: sorted by length, with a new group where lengths differ too much."""
     lengths = np.stack([spans.lengths for spans in kinds])  # (kinds, D)
     live = np.flatnonzero(lengths.min(axis=0, initial=1) > 0)
-    order = live[np.argsort(lengths[:2, live].sum(axis=0), kind="stable")]
     groups: list[list[int]] = []
     low = high = np.zeros(len(kinds))
-    for document in order:
+    for document in live[np.argsort(lengths[:2, live].sum(axis=0), kind="stable")]:
         new_low, new_high = np.minimum(low, lengths[:, document]), np.maximum(high, lengths[:, document])
         if groups and bool((new_high <= np.maximum(PADDED_SPREAD * new_low, PADDED_SHORT)).all()):
             groups[-1].append(int(document))
@@ -101,76 +90,51 @@ def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:
         else:
             groups.append([int(document)])
             low = high = lengths[:, document]
-    return [np.array(group) for group in groups]
-
-
-def _pad(spans: Spans, members: np.ndarray) -> list[np.ndarray]:
-    """Return the arrays of a `Padded`, in the order of its attributes, for the documents `members`."""
-    lengths, starts = spans.lengths[members], spans.host[:-1][members]
-    place = np.arange(int(lengths.max()))
-    rows = starts[:, None] + np.minimum(place, lengths[:, None] - 1)
-    real = place < lengths[:, None]
-    return [rows, real, np.flatnonzero(real), rows[real]]
+    arrays = []
+    for members, spans in itertools.product(groups, kinds):
+        sizes, starts = spans.lengths[members], spans.host[:-1][members]
+        place = np.arange(int(sizes.max()))
+        rows = starts[:, None] + np.minimum(place, sizes[:, None] - 1)
+        real = place < sizes[:, None]
+        arrays += [rows, real, np.flatnonzero(real), rows[real]]
+    arrived = iter(to_device(arrays, kinds[0].offsets.device))
+    return [tuple(Padded(*itertools.islice(arrived, 4)) for _ in kinds) for _ in groups]
 
 
 def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
     """Return attention to the words of the kept sentences, (Tq, h, d_v)."""
-    kinds = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
-    sentence_k = keys.sentences
+    groups = document_groups(queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
+    sentence_k, root = keys.sentences, math.sqrt(queries.words.shape[-1])
     outputs = [keys.values[:0].sum(0)[None]]  # row 0, for documents without keys: an empty sum with a gradient
-    if not document_groups(*kinds):  # all inputs have gradients of 0
+    if not groups:  # all inputs have gradients of 0
         outputs[0] = outputs[0] + sum(x[:0].sum() for x in (queries.words, keys.words, queries.sentences, sentence_k))
     place = torch.zeros(len(queries.words), dtype=torch.int64, device=queries.words.device)
-    scale, filled = 1 / math.sqrt(queries.words.shape[-1]), 1
-    for query, key, sentence in document_groups(*kinds):
-        kept, nothing = _kept_relevance(
-            query.gather(queries.sentences), sentence.gather(sentence_k), selection, query, sentence
-        )
-        member = _sentence_of_word(keys, key, sentence, kept)
-        scores = torch.matmul(kept.flatten(1, 2), member)  # (n, h·Lq, Lk)
+    filled = 1
+    for query, key, sentence in groups:
+        relevance = torch.matmul(query.gather(queries.sentences), sentence.gather(sentence_k).mT) / root
+        most = relevance.shape[-1]  # (n, h, Lq, S)
+        kept = selection.sentences[:, query.rows] - sentence.rows[:, :1, None]  # (h, n, Lq, t)
+        kept = kept.masked_fill(selection.relevance[:, query.rows] == -torch.inf, most).transpose(0, 1)
+        keep = torch.zeros(*relevance.shape[:-1], most + 1, dtype=torch.bool, device=relevance.device)
+        keep.scatter_(-1, kept, True)
+        keep[..., -1] = False  # a column for padding
+        relevance = functional.pad(relevance, (0, 1)).masked_fill(~keep, -torch.inf)
+        relevance = subtract_largest(relevance).clamp(min=_MASKED)  # (n, h, Lq, S + 1)
+
+        number = keys.layout.sentence_of_token[key.rows] - sentence.rows[:, :1]  # (n, Lk), counted in the document
+        number = number.masked_fill(~key.real, most)
+        member = functional.one_hot(number, most + 1).mT.to(relevance.dtype)  # (n, S + 1, Lk), equation 6's M
+        scores = torch.matmul(relevance.flatten(1, 2), member)  # (n, h·Lq, Lk)
         q, k = query.gather(queries.words).flatten(0, 1), key.gather(keys.words).flatten(0, 1)  # (n·h, L, d_k)
-        scores = torch.baddbmm(scores.view(*q.shape[:2], -1), q, k.mT, alpha=scale)
-        weights = scores.softmax(-1).view(*kept.shape[:3], -1).masked_fill(nothing, 0)
+        scores = torch.baddbmm(scores.view(*q.shape[:2], -1), q, k.mT, alpha=1 / root)
+        weights = scores.softmax(-1).view(*relevance.shape[:3], -1).masked_fill(~keep.any(-1, keepdim=True), 0)
         outputs.append(torch.matmul(weights, key.gather(keys.values)).transpose(1, 2).flatten(0, 1))
         place[query.own] = filled + query.shown
         filled += query.rows.numel()
     return torch.cat(outputs).index_select(0, place)
 
 
-def _kept_relevance(
-    q: Tensor, k: Tensor, selection: Selection, query: Padded, sentence: Padded
-) -> tuple[Tensor, Tensor]:
-    """Return KeepTopT(q·k/√d_k), for q (n, h, Lq, d_k), k (n, h, S, d_k), and which queries keep nothing.
-
-    Returns:
-        (n, h, Lq, S + 1) relevances, `_MASKED` for sentences that are not kept and in the last column, which is for
-        padding; and (n, h, Lq, 1) bool, True for queries that keep nothing.
-    """
-    relevance = torch.matmul(q, k.mT) / math.sqrt(q.shape[-1])
-    kept = selection.sentences[:, query.rows] - sentence.rows[:, :1, None]  # (h, n, Lq, t)
-    none_left = selection.relevance[:, query.rows] == -torch.inf
-    kept = kept.masked_fill(none_left, relevance.shape[-1]).transpose(0, 1)
-    mask = torch.zeros(*relevance.shape[:-1], relevance.shape[-1] + 1, dtype=torch.bool, device=relevance.device)
-    mask.scatter_(-1, kept, True)
-    mask[..., -1] = False
-    relevance = subtract_largest(torch.nn.functional.pad(relevance, (0, 1)).masked_fill(~mask, -torch.inf))
-    return relevance.clamp(min=_MASKED), ~mask.any(-1, keepdim=True)
-
-
-def _sentence_of_word(keys: Keys, key: Padded, sentence: Padded, like: Tensor) -> Tensor:
-    """Return the matrix M of equation 6, (n, S + 1, Lk): 1 where a word is in a sentence; padding: last row."""
-    number = keys.layout.sentence_of_token[key.rows] - sentence.rows[:, :1]  # (n, Lk), counted in the document
-    number = number.masked_fill(~key.real, like.shape[-1] - 1)
-    return torch.nn.functional.one_hot(number, like.shape[-1]).mT.to(like.dtype)
-
-
-# Selective attention: a word reads the words of a few sentences. All forms of it take the same steps.
-#
-# `Queries` and `Keys` → `select`, by a `SelectionPolicy` → `Selection` → `attend`. The forms differ in their values
-# only:
-# flat or over a tree by the keys, all of a document or earlier sentences only, with the own sentence or without, by
-# the
-# policy; a step of decoding by the order of its queries.
+# Every form: choose, then read.
 
 
 def selective_attention(
@@ -332,11 +296,7 @@ def _check_layouts(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Non
         )
 
 
-# Conditional attention, flat, hierarchical and step by step.
-#
-# Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 3 to 7 and section 3.3.
-# Each
-# function here names the values of one form; `docnmt.functional.conditional` computes all of them.
+# The papers' forms: each names the values of one.
 
 
 def conditional_attention(
@@ -400,32 +360,3 @@ def hierarchical_conditional_attention(
     cumulative = None if count_copies else cumulative_keys(in_float32(node_k), tree.index, count_copies=False)
     queries, keys = Queries(q, sentence_q, query_layout), Keys(k, v, node_k, key_layout, tree.index, cumulative)
     return selective_attention(queries, keys, SelectionPolicy(top_t, select_on=select_on), backend)
-
-
-def conditional_attention_step(
-    q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor, *,
-    key_layout: DocumentLayout, document_of_row: Tensor, top_t: int,
-    tree: SentenceTree | None = None, cumulative_k: Tensor | None = None, select_on: str = "cumulative",
-) -> Tensor:  # fmt: skip
-    """The same numbers as the parallel forms, for one query a row; without gradient.
-
-    Args:
-        q, sentence_q: (R, h, d_k), rows in any order.
-        k, v: (Tk, h, d_k), (Tk, h, d_v), following `key_layout`.
-        sentence_k: (Sk, h, d_k) without a tree; the node keys (N, h, d_k) with one.
-        document_of_row: (R,) int64, the document of `key_layout` each row reads.
-        top_t: how many sentences a row keeps.
-        tree: choose as `hierarchical_conditional_attention` does.
-        cumulative_k: (N, h, d_k), `cumulative_keys(sentence_k, tree.index)`, if the caller keeps it between steps or
-            counts copies of nodes once; without it they count again.
-        select_on: as in `hierarchical_conditional_attention`.
-
-    Returns:
-        (R, h, d_v), in the type of `v`.
-
-    Raises:
-        ValueError: shapes, layouts or options do not fit.
-    """
-    keys = Keys(k, v, sentence_k, key_layout, None if tree is None else tree.index, cumulative_k)
-    policy = SelectionPolicy(top_t, select_on=select_on)
-    return selective_attention_step(q, sentence_q, keys, policy, document_of_row=document_of_row)

@@ -69,6 +69,7 @@ class Plan:
     """The tiles of some heads: A assignments, G groups, R rows of all tiles with their padding, N tiles."""
 
     heads: slice
+    batches: list[Batch]  # in the order of the rows
     order: Tensor  # (A,)
     begin: Tensor  # (G + 1,)
     asking: Tensor  # (A,) in this order, the row of a (Tq·h, d) table of queries
@@ -77,7 +78,6 @@ class Plan:
     row: Tensor  # (heads·Tq, t) the tile row of an assignment; R for an assignment that keeps nothing
     key_row: Tensor  # (N,) the row of a (Tk·h, d) table of keys where the words of a tile begin
     length: Tensor  # (N,) words of each tile
-    batches: list[Batch]  # in the order of the rows
 
 
 def by_sentence(selection: Selection, spans: Spans) -> Iterator[Plan]:
@@ -129,7 +129,7 @@ def by_sentence(selection: Selection, spans: Spans) -> Iterator[Plan]:
         row_of[slot] = np.arange(row)
         key_row = spans.host[sentence] * all_heads + head + heads.start
         arrays = [order, begin, asking, asking[position], slot, row_of[:-1].reshape(-1, t), key_row, length]
-        yield Plan(heads, *to_device(arrays, selection.sentences.device), batches)
+        yield Plan(heads, batches, *to_device(arrays, selection.sentences.device))
 
 
 def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:

@@ -1,4 +1,10 @@
-"""Scaleformer's attention (eq. 9 to 11): quadratic, in windows with its backward pass, one position at a time."""
+"""Scaleformer's attention (eq. 9 to 11): quadratic, in windows with its backward pass, one position at a time.
+
+Keys of any order are two products, q (Σ φ(k) [v, 1]ᵀ). What depends on order, masks and relative positions, takes
+blocks of queries and *windows* of keys around them; all else acts through a state (`_windowed_attention`). Favier and
+Dal'Maz Silva 2023, "Scaleformer". Shapes: N batch × heads, G blocks of a segment, c block, d width of queries, e of
+values.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +31,7 @@ LINEAR_SUMS = 8
 # Blocks of queries and the windows of keys around them.
 
 
-class Geometry(NamedTuple):
+class _Geometry(NamedTuple):
     """The sizes of blocks and windows. The columns of a block's scores are [sum before] window [sum after]."""
 
     block: int  # queries of a block
@@ -51,13 +57,13 @@ class Geometry(NamedTuple):
         return slice(int(self.sums), int(self.sums) + self.window)
 
 
-def far_sums(values: Tensor, g: Geometry) -> Tensor:
+def _far_sums(values: Tensor, g: _Geometry) -> Tensor:
     """(N, blocks, 1 or 2, e): sums of the values before each block's window and, where it can be seen, after it."""
     n = max(g.blocks, -(-(values.shape[1] + g.horizon) // g.block))
 
     def sums(begin: int) -> Tensor:
         """(N, n, e): sums of the values of each of n blocks of keys, the first beginning at `begin`."""
-        return rows_at(values, begin, n * g.block).reshape(len(values), n, g.block, -1).sum(2)
+        return _rows_at(values, begin, n * g.block).reshape(len(values), n, g.block, -1).sum(2)
 
     earlier = F.pad(sums(-g.horizon), (0, 0, 1, -1)).cumsum(1)
     if g.causal:
@@ -66,7 +72,7 @@ def far_sums(values: Tensor, g: Geometry) -> Tensor:
     return torch.stack([earlier, later], dim=2)[:, : g.blocks]
 
 
-def rows_at(x: Tensor, begin: int, count: int) -> Tensor:
+def _rows_at(x: Tensor, begin: int, count: int) -> Tensor:
     """Return x[:, begin : begin + count], with zeros for rows that do not exist."""
     length = x.shape[1]
     part = x[:, min(max(begin, 0), length) : min(max(begin + count, 0), length)]
@@ -75,9 +81,9 @@ def rows_at(x: Tensor, begin: int, count: int) -> Tensor:
     return F.pad(part, (0, 0, before, after)) if before or after else part
 
 
-def windows_of(x: Tensor, begin: int, blocks: int, g: Geometry, far: Tensor | None = None) -> Tensor:
+def _windows_of(x: Tensor, begin: int, blocks: int, g: _Geometry, far: Tensor | None = None) -> Tensor:
     """(N·G, columns, ·): the rows of the window of each block, and the far sums (N, G, 1 or 2, ·) around it."""
-    rows = rows_at(x, begin - g.horizon, (blocks - 1) * g.block + g.window)
+    rows = _rows_at(x, begin - g.horizon, (blocks - 1) * g.block + g.window)
     outer, row, inner = rows.stride()
     shape, strides = (len(x), blocks, g.window, x.shape[2]), (outer, g.block * row, row, inner)
     windows = rows.as_strided(shape, strides, rows.storage_offset())
@@ -86,8 +92,8 @@ def windows_of(x: Tensor, begin: int, blocks: int, g: Geometry, far: Tensor | No
     return windows.reshape(-1, g.columns, x.shape[2])
 
 
-def add_windows(total: Tensor, windows: Tensor, begin: int, g: Geometry) -> None:
-    """The adjoint of `windows_of`, on rows `total` that begin a horizon before the first key."""
+def _add_windows(total: Tensor, windows: Tensor, begin: int, g: _Geometry) -> None:
+    """The adjoint of `_windows_of`, on rows `total` that begin a horizon before the first key."""
     windows = windows.view(len(total), -1, g.columns, total.shape[2])[:, :, g.shown]
     blocks = windows.shape[1]
     for at in range(0, g.window, g.block):  # pieces of a block's length: windows overlap, these do not
@@ -96,34 +102,28 @@ def add_windows(total: Tensor, windows: Tensor, begin: int, g: Geometry) -> None
         rows[:, :, : piece.shape[2]] += piece
 
 
-def outside_band(g: Geometry, like: Tensor) -> tuple[Tensor, Tensor]:
+def _outside_band(g: _Geometry, like: Tensor) -> tuple[Tensor, Tensor]:
     """(c, columns): 1 where a key lies before, and after, the band of relative positions."""
     column = torch.arange(g.columns, device=like.device) - torch.arange(g.block, device=like.device)[:, None]
     offset = column - g.shown.start  # 0 for the key r positions back
     return (offset < 0).to(like.dtype), (offset > 2 * g.horizon).to(like.dtype)
 
 
-def band_of(scores: Tensor, g: Geometry, width: int) -> Tensor:
+def _band_of(scores: Tensor, g: _Geometry, width: int) -> Tensor:
     """A view (N·G, c, width) of scores (N·G, c, columns): for each query the keys from r positions back on."""
     outer, row, column = scores.stride()
     offset = scores.storage_offset() + g.shown.start
     return scores.as_strided((len(scores), g.block, width), (outer, row + column, column), offset)
 
 
-# The part of Scaleformer's attention that depends on order, in blocks: masked kernelised attention, relative terms.
-#
-# Queries are cut into blocks. The keys around a block, at most r beyond it on either side, are its *window*: their
-# scores
-# form one small matrix. Keys before the window act through a state, the sum of (φ(k) + φ(rel[0])) vᵀ, or
+# The part that depends on order. The keys around a block of queries, at most r beyond it on either side, are its
+# window: their scores form one small matrix. Keys before it act through a state, the sum of (φ(k) + φ(rel[0])) vᵀ, or
 # without keys through the sum of their values alone; keys after it through the sum of theirs. Segments of some blocks
-# are
-# handled one after the other, so that what is intermediate stays in the cache; the backward pass keeps the states only
-# and computes the rest again.
-#
-# Shape letters: N batch × heads, G blocks of a segment, c block, d width of queries, e width of values, r horizon.
+# are handled one after the other, so that they stay in the cache; the backward pass keeps the states and computes the
+# rest again.
 
 
-def windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, *, causal: bool) -> Tensor:
+def _windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, *, causal: bool) -> Tensor:
     """Σ_j s_ij values_j with s_ij = q_i·k_j (causal only) + q_i·rel[r + clip(j − i, −r, r)], in linear time.
 
     Args:
@@ -136,8 +136,8 @@ def windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor 
     """
     horizon = 0 if rel is None else rel.shape[1] // 2
     segment = max(1, LINEAR_SEGMENT // max(1, len(q)))
-    geometry = Geometry(LINEAR_BLOCK, horizon, causal, k is None, -(-q.shape[1] // LINEAR_BLOCK), segment)
-    far = far_sums(values, geometry) if geometry.sums else None
+    geometry = _Geometry(LINEAR_BLOCK, horizon, causal, k is None, -(-q.shape[1] // LINEAR_BLOCK), segment)
+    far = _far_sums(values, geometry) if geometry.sums else None
     output: Tensor = _Windowed.apply(q, k, values, rel, far, geometry)  # type: ignore[no-untyped-call]
     return output
 
@@ -178,17 +178,17 @@ class _Segment(NamedTuple):
     past: _Past | None
 
 
-def _segment(x: _Inputs, g: Geometry, first: int, outside: tuple[Tensor, Tensor]) -> _Segment:
+def _segment(x: _Inputs, g: _Geometry, first: int, outside: tuple[Tensor, Tensor]) -> _Segment:
     """Return the rows and scores of the segment that begins with block `first`."""
     n, blocks, begin = len(x.q), min(g.segment, g.blocks - first), first * g.block
-    q = rows_at(x.q, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
-    values = windows_of(x.values, begin, blocks, g, None if x.far is None else x.far[:, first : first + blocks])
+    q = _rows_at(x.q, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
+    values = _windows_of(x.values, begin, blocks, g, None if x.far is None else x.far[:, first : first + blocks])
     past = None
     if x.k is None:
         scores = q.new_zeros(n * blocks, g.block, g.columns)
     else:
-        keys = windows_of(x.k, begin, blocks, g)
-        left, left_values = (rows_at(rows, begin - g.horizon, blocks * g.block) for rows in (x.k, x.values))
+        keys = _windows_of(x.k, begin, blocks, g)
+        left, left_values = (_rows_at(rows, begin - g.horizon, blocks * g.block) for rows in (x.k, x.values))
         left = left if x.rel is None else left + x.rel[:, :1]
         past = _Past(keys, *(rows.reshape(n * blocks, g.block, -1) for rows in (left, left_values)))
         scores = torch.bmm(q, keys.mT)
@@ -197,7 +197,7 @@ def _segment(x: _Inputs, g: Geometry, first: int, outside: tuple[Tensor, Tensor]
     return _Segment(q, values, scores.tril_(g.horizon) if past is not None else scores, past)
 
 
-def _add_relative_scores(scores: Tensor, q: Tensor, rel: Tensor, g: Geometry, outside: tuple[Tensor, Tensor]) -> None:
+def _add_relative_scores(scores: Tensor, q: Tensor, rel: Tensor, g: _Geometry, outside: tuple[Tensor, Tensor]) -> None:
     """scores (N·G, c, columns) += q_i·rel[r + clip(j − i, −r, r)], nothing for the future when causal."""
     seen = rel[:, : g.horizon + 1] if g.causal else rel
     weights = torch.bmm(q.view(len(rel), -1, q.shape[2]), seen.mT).view(*q.shape[:2], -1)
@@ -205,16 +205,16 @@ def _add_relative_scores(scores: Tensor, q: Tensor, rel: Tensor, g: Geometry, ou
     scores.addcmul_(weights[..., :1], before)
     if not g.causal:
         scores.addcmul_(weights[..., -1:], after)
-    band_of(scores, g, weights.shape[2]).add_(weights)
+    _band_of(scores, g, weights.shape[2]).add_(weights)
 
 
 def _relative_gradients(
-    d_scores: Tensor, q: Tensor, rel: Tensor, g: Geometry, outside: tuple[Tensor, Tensor], d_q: Tensor, d_rel: Tensor
+    d_scores: Tensor, q: Tensor, rel: Tensor, g: _Geometry, outside: tuple[Tensor, Tensor], d_q: Tensor, d_rel: Tensor
 ) -> None:
     """The adjoint of `_add_relative_scores`: adds to d_q (N·G, c, d) and d_rel (N, 2r+1, d)."""
     n, seen = len(rel), g.horizon + 1 if g.causal else rel.shape[1]
     before, after = outside
-    d_weights = band_of(d_scores, g, seen).clone()
+    d_weights = _band_of(d_scores, g, seen).clone()
     d_weights[..., 0] += (d_scores * before).sum(2)
     if not g.causal:
         d_weights[..., -1] += (d_scores * after).sum(2)
@@ -224,14 +224,13 @@ def _relative_gradients(
 
 
 class _Windowed(torch.autograd.Function):
-    """Autograd function that saves its inputs and the state before each block; the rest is recomputed in backward."""
+    """Saves its inputs and the state before each block; the backward pass computes the rest again."""
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, far: Tensor | None, g: Geometry
+        ctx: Any, q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, far: Tensor | None, g: _Geometry
     ) -> Tensor:
-        """Mixed values (N, Lq, e), segment by segment; the state is carried along."""
-        x, outside = _Inputs(q, k, values, rel, far), outside_band(g, q)
+        x, outside = _Inputs(q, k, values, rel, far), _outside_band(g, q)
         output = values.new_empty(*q.shape[:2], values.shape[2])
         state, kept = values.new_zeros(len(q), q.shape[2], values.shape[2]), []
         for first in range(0, g.blocks, g.segment):
@@ -251,10 +250,9 @@ class _Windowed(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of all tensors, the last segment first."""
         q, k, values, rel, far, *kept = ctx.saved_tensors
         x, g = _Inputs(q, k, values, rel, far), ctx.geometry
-        gradients, outside = _Gradients.zeros(x, g), outside_band(g, q)
+        gradients, outside = _Gradients.zeros(x, g), _outside_band(g, q)
         with torch.autocast(q.device.type, enabled=False):
             for first in reversed(range(0, g.blocks, g.segment)):
                 states = kept[first // g.segment] if kept else None
@@ -277,7 +275,7 @@ class _Gradients:
     state: Tensor  # of the state that the segment added last begins with
 
     @classmethod
-    def zeros(cls, x: _Inputs, g: Geometry) -> _Gradients:
+    def zeros(cls, x: _Inputs, g: _Geometry) -> _Gradients:
         """Gradients before the first segment is added."""
         n, width = len(x.q), x.q.shape[2]
         rows = max(g.horizon + x.values.shape[1], (g.blocks - 1) * g.block + -(-g.window // g.block) * g.block)
@@ -291,29 +289,29 @@ class _Gradients:
         )
 
     def add(
-        self, x: _Inputs, g: Geometry, first: int, outside: tuple[Tensor, Tensor], states: Tensor | None, grad: Tensor
+        self, x: _Inputs, g: _Geometry, first: int, outside: tuple[Tensor, Tensor], states: Tensor | None, grad: Tensor
     ) -> None:
         """Add the gradients of the segment that begins with block `first`; `states` are those before each block."""
         s = _segment(x, g, first, outside)
         n, blocks, begin = len(x.q), len(s.q) // len(x.q), first * g.block
-        d_mixed = rows_at(grad, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
+        d_mixed = _rows_at(grad, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
         d_scores = torch.bmm(d_mixed, s.values.mT)
         d_windows = torch.bmm(s.scores.mT, d_mixed)
-        add_windows(self.values, d_windows, begin, g)
+        _add_windows(self.values, d_windows, begin, g)
         if self.far is not None:
             sums = d_windows.view(n, blocks, g.columns, -1)
             self.far[:, first : first + blocks] = sums[:, :, :1] if g.causal else sums[:, :, :: g.columns - 1]
         d_q = torch.zeros_like(s.q)
         if s.past is not None and states is not None:
             d_q.baddbmm_(d_scores.tril_(g.horizon), s.past.keys).baddbmm_(d_mixed, states.mT)
-            add_windows(self.k, torch.bmm(d_scores.mT, s.q), begin, g)
+            _add_windows(self.k, torch.bmm(d_scores.mT, s.q), begin, g)
             self._add_states(s.past, torch.bmm(s.q.mT, d_mixed), begin, g)
         if x.rel is not None and self.rel is not None:
             _relative_gradients(d_scores, s.q, x.rel, g, outside, d_q, self.rel)
         rows = self.q[:, begin : begin + blocks * g.block]
         rows.copy_(d_q.view(n, blocks * g.block, -1)[:, : rows.shape[1]])
 
-    def _add_states(self, past: _Past, increments: Tensor, begin: int, g: Geometry) -> None:
+    def _add_states(self, past: _Past, increments: Tensor, begin: int, g: _Geometry) -> None:
         """Add the gradients through the states; `increments` (N·G, d, e) are the blocks' parts of their gradient."""
         n = len(self.q)
         increments = increments.view(n, -1, *self.state.shape[1:])
@@ -325,13 +323,13 @@ class _Gradients:
         if self.rel is not None:
             self.rel[:, 0] += d_left.sum(1)
 
-    def finished(self, x: _Inputs, g: Geometry) -> tuple[Tensor | None, ...]:
+    def finished(self, x: _Inputs, g: _Geometry) -> tuple[Tensor | None, ...]:
         """The gradients in the shapes of the inputs."""
         keys = slice(g.horizon, g.horizon + x.values.shape[1])
         return self.q, None if x.k is None else self.k[:, keys], self.values[:, keys], self.rel, self.far
 
 
-# Kernelised attention with relative positions in linear time (Favier and Dal'Maz Silva 2023, "Scaleformer").
+# The equations, and which form computes them.
 
 
 Backend = Literal["auto", "quadratic", "linear"]
@@ -344,9 +342,7 @@ def linear_attention(
     """Σ_j s_ij v_j / Σ_j s_ij with s_ij = φ(q_i)·φ(k_j) + φ(q_i)·φ(rel_pos[r + clip(j − i, −r, r)]), φ = elu + 1.
 
     Scaleformer, equations 9 to 11, with the sign of the distance that its algorithm 2 needs (equation 11 prints i − j).
-    The linear backend takes time and memory in proportion to Lq + Lk; gradients are
-    computed from the inputs again, so that nothing but the features and a state every few blocks is kept for them. They
-    cannot be differentiated themselves.
+    The linear backend takes time and memory in proportion to Lq + Lk. Gradients cannot be differentiated themselves.
 
     Args:
         q: (B, h, Lq, d). k: (B, h, Lk, d). v: (B, h, Lk, dv).
@@ -363,13 +359,13 @@ def linear_attention(
     """
     _check(q, k, v, rel_pos, key_mask, backend)
     with torch.autocast(q.device.type, enabled=False):
-        values = with_one(v)  # (B, h, Lk, dv + 1)
+        values = _with_one(v)  # (B, h, Lk, dv + 1)
         if key_mask is not None:  # whatever padding holds
             k, values = (x.masked_fill(~key_mask[:, None, :, None], 0) for x in (k, values))
         features_q, features_k = feature_map(q).flatten(0, 1), feature_map(k).flatten(0, 1)  # (B·h, L, d)
         rel = None if rel_pos is None else _rows_per_head(feature_map(rel_pos), q)
         mixed = _mix(features_q, features_k, values.flatten(0, 1), rel, causal, backend)
-        return normalised(mixed).view(*q.shape[:3], v.shape[3]).to(v.dtype)
+        return _normalised(mixed).view(*q.shape[:3], v.shape[3]).to(v.dtype)
 
 
 def relative_attention_term(
@@ -421,7 +417,6 @@ def feature_map(x: Tensor) -> Tensor:
 class _FeatureMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """φ(x), piece by piece."""
         mapped = torch.empty_like(x)
         for part, out in _pieces(x, mapped):
             torch.clamp(part, max=0, out=out).exp_().add_(part.clamp(min=0))  # x + 1 above 0, exp(x) below
@@ -431,7 +426,6 @@ class _FeatureMap(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        """φ'(x) is min(φ(x), 1)."""
         (mapped,) = ctx.saved_tensors
         gradient = torch.empty_like(mapped)
         for part, of_part, out in _pieces(mapped, grad.contiguous(), gradient):
@@ -444,7 +438,6 @@ class _Normalise(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, mixed: Tensor) -> Tensor:
-        """(…, e + 1) → (…, e)."""
         total = mixed[..., -1:]
         total = total.masked_fill(total == 0, 1)  # then all else is 0, too
         output = mixed[..., :-1] / total  # the reciprocal of a very small number would be infinite
@@ -454,7 +447,6 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        """(…, e) → (…, e + 1)."""
         output, total = ctx.saved_tensors
         width = output.shape[-1]
         d_mixed = grad.new_empty(*grad.shape[:-1], width + 1)
@@ -476,13 +468,13 @@ def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     yield from zip(*(x.view(-1).split(size) for x in tensors), strict=True)
 
 
-def normalised(mixed: Tensor) -> Tensor:
+def _normalised(mixed: Tensor) -> Tensor:
     """Weighted sums of [v, 1], (…, dv + 1), as weighted means (…, dv); 0 where the weights add up to 0."""
     output: Tensor = _Normalise.apply(mixed)  # type: ignore[no-untyped-call]
     return output
 
 
-def with_one(v: Tensor) -> Tensor:
+def _with_one(v: Tensor) -> Tensor:
     """[v, 1], float32 at least: the weighted sum of the ones is the denominator. v (..., dv) → (..., dv + 1)."""
     precise = torch.promote_types(v.dtype, torch.float32)
     return torch.cat([v.to(precise), v.new_ones(*v.shape[:-1], 1, dtype=precise)], dim=-1)
@@ -500,13 +492,13 @@ def _mix(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, causal
     if backend == "quadratic" or len(q) == 0 or pairs == 0 or (backend == "auto" and pairs <= short):
         return torch.bmm(_scores(q, k, values.shape[1], rel, causal), values)
     if causal:
-        return windowed_attention(q, k, values, rel, causal=True)
+        return _windowed_attention(q, k, values, rel, causal=True)
     if k is None:
-        return windowed_attention(q, None, values, rel, causal=False)
+        return _windowed_attention(q, None, values, rel, causal=False)
     total = torch.bmm(k.mT, values)
     if rel is None:
         return torch.bmm(q, total)
-    return torch.baddbmm(windowed_attention(q, None, values, rel, causal=False), q, total)
+    return torch.baddbmm(_windowed_attention(q, None, values, rel, causal=False), q, total)
 
 
 def _scores(q: Tensor, k: Tensor | None, keys: int, rel: Tensor | None, causal: bool) -> Tensor:
@@ -551,7 +543,7 @@ def _check(
         )
 
 
-# Scaleformer one position at a time: states of constant size for generation, without gradients.
+# One position at a time: states of constant size for generation, without gradients.
 
 
 @dataclass
@@ -582,11 +574,11 @@ class LinearState:
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, rel_pos: Tensor | None = None) -> Tensor:
         """Attend at the next position of every row and update the state: q, k (R, h, d), v (R, h, dv) → (R, h, dv)."""
-        value = with_one(v)
+        value = _with_one(v)
         features_q, arrived = feature_map(q)[:, :, None], feature_map(k)[..., None]  # (R, h, 1, d), (R, h, d, 1)
         if rel_pos is None:
             self.sums += arrived * value[:, :, None]
-            return normalised(torch.matmul(features_q, self.sums)[:, :, 0]).to(v.dtype)
+            return _normalised(torch.matmul(features_q, self.sums)[:, :, 0]).to(v.dtype)
         rel = feature_map(rel_pos).expand(q.shape[1], -1, -1)  # (h, 2r+1, d)
         horizon = rel.shape[1] // 2
         window = torch.cat([self.recent, value[:, :, None]], dim=2)  # (R, h, r + 1, dv + 1)
@@ -596,7 +588,7 @@ class LinearState:
         self.recent = window[:, :, 1:]
         near = torch.matmul(features_q, rel[:, 1 : horizon + 1].mT)  # (R, h, 1, r)
         mixed = torch.matmul(features_q, self.sums) + torch.matmul(near, self.recent)
-        return normalised(mixed[:, :, 0]).to(v.dtype)
+        return _normalised(mixed[:, :, 0]).to(v.dtype)
 
     def select(self, rows: Tensor) -> LinearState:
         """The state of the given rows, in that order; rows may repeat or vanish."""
@@ -633,7 +625,7 @@ class LinearMemory:
     @classmethod
     def build(cls, k: Tensor, v: Tensor, spans: Spans, *, horizon: int | None = None) -> LinearMemory:
         """Return the memory of k (Tk, h, d), v (Tk, h, dv); `horizon` is r of the relative positions, None without."""
-        values = with_one(v)
+        values = _with_one(v)
         features = feature_map(k).transpose(0, 1)  # (h, Tk, d)
         totals = values.new_zeros(len(spans), *k.shape[1:], values.shape[2])
         for span, (begin, end) in enumerate(zip(spans.host[:-1], spans.host[1:], strict=True)):
@@ -651,7 +643,7 @@ class LinearMemory:
         if rel_pos is not None and self.spans.num_tokens:
             rel = feature_map(rel_pos).expand(q.shape[1], -1, -1)
             mixed = mixed + self._relative(torch.matmul(features, rel.mT), span, position)
-        return normalised(mixed[:, :, 0]).to(self.values.dtype)
+        return _normalised(mixed[:, :, 0]).to(self.values.dtype)
 
     def _relative(self, weights: Tensor, span: Tensor, position: Tensor) -> Tensor:
         """Sum each row's span, weighted by distance from −r to r: weights (R, h, 1, 2r+1) → (R, h, 1, dv + 1)."""

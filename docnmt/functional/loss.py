@@ -11,9 +11,6 @@ from torch.nn import functional as F
 
 from docnmt.runtime.device import linear_products
 
-# Cross-entropy of a large vocabulary without a tokens × vocabulary tensor.
-
-
 # Tokens at a time; on a card scores, as every chunk costs some 20 calls there.
 _CHUNK, _CARD_SCORES = 1024, 1 << 27
 
@@ -138,14 +135,13 @@ def _mixture(alone: Tensor, copied: Copied) -> tuple[Tensor, Tensor, Tensor, Ten
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
-    """Σ log Σ exp(scores) − share · Σ score of the label, and the same with a share of 1."""
+    """Σ log Σ exp(scores) − share · Σ score of the label, and the same with a share of 1; and the gradients."""
 
     @staticmethod
     def forward(
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, copy_share: Tensor | None,
         log_copied: Tensor | None, labels: Tensor, ignored: Tensor | None, share: float, chunk: int,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Return both sums; the gradients are computed here as well and saved. Features that are `ignored` are 0."""
         precise = torch.promote_types(features.dtype, torch.float32)
         loss = torch.zeros((), dtype=precise, device=features.device)
         nll = torch.zeros_like(loss)
@@ -172,7 +168,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             right = scores.gather(1, y)
             own: Tensor | None = None
             if ignored is not None:
-                log_total, right = (each.masked_fill(ignored[begin : begin + chunk], 0) for each in (log_total, right))
+                log_total, right = (x.masked_fill(ignored[begin : begin + chunk], 0) for x in (log_total, right))
             if copy_share is None or log_copied is None:
                 nll += (log_total - right).sum()
                 loss += (log_total - share * right).sum()
@@ -204,7 +200,6 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the saved gradients times the gradient of the loss."""
         d_features, d_weight, d_bias, *d_copied = ctx.saved_tensors
         weight_type, bias_type = ctx.dtypes
         d_features = None if d_features is None else d_features * grad.to(d_features.dtype)

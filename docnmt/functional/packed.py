@@ -86,7 +86,8 @@ def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Buck
     order = np.lexsort(kinds.T[::-1])
     borders = np.flatnonzero((np.diff(kinds[order], axis=0) != 0).any(axis=1)) + 1
     order = live[order]
-    shapes, masks = [], []
+    shapes: list[tuple[int, int, int, bool]] = []
+    masks: list[np.ndarray | None] = []
     for members in np.split(order, borders) if len(order) else []:
         q_length, k_length = int(q_padded[members[0]]), int(k_padded[members[0]])
         shapes.append((len(members), q_length, k_length, bool(long[members[0]])))
@@ -183,7 +184,7 @@ FLASH = Calls(_flash_forward, _flash_backward)
 
 
 def takes_varlen(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Return True if flash attention supports these tensors (rows, h, d): type, device and widths."""
+    """Whether flash attention supports these tensors (rows, h, d): type, device and widths."""
     width = q.shape[-1]
     fits = q.is_cuda and q.dtype == k.dtype == v.dtype and q.dtype in (torch.bfloat16, torch.float16)
     fits = fits and v.shape[-1] == width and width % 8 == 0 and width <= 256
@@ -201,27 +202,16 @@ def _has_flash(device: torch.device) -> bool:
 def varlen_packed_attention(
     q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, *, causal: bool = False, calls: Calls = FLASH
 ) -> Tensor:
-    """Softmax attention in which query span i reads key span i only; 0 where that is empty.
-
-    Args:
-        q: (Tq, h, d). k, v: (Tk, h, d).
-        q_spans, k_spans: as many spans of the rows of `q` and of `k`.
-        causal: a key is visible when its index in its span is not greater than the query's; needs equal spans.
-
-    Returns:
-        (Tq, h, d).
-    """
-    short_offsets = (spans.derive(varlen_packed_attention, spans.offsets.int) for spans in (q_spans, k_spans))
-    sequences = Sequences(*short_offsets, max(1, q_spans.max_length), max(1, k_spans.max_length))
+    """`packed_attention` of half types, q (Tq, h, d), k and v (Tk, h, d); `causal` needs equal spans."""
+    q_offsets, k_offsets = (x.derive(varlen_packed_attention, x.offsets.int) for x in (q_spans, k_spans))
+    sequences = Sequences(q_offsets, k_offsets, max(1, q_spans.max_length), max(1, k_spans.max_length))
     out: Tensor = _Packed.apply(q, k, v, sequences, causal, calls)  # type: ignore[no-untyped-call]
     return out
 
 
 class _Packed(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, sequences: Sequences, causal: bool, calls: Calls
-    ) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, sequences: Sequences, causal: bool, calls: Calls) -> Tensor:
         read = calls.forward(q, k, v, sequences, causal)
         ctx.save_for_backward(q, k, v, *read)
         ctx.sequences, ctx.causal, ctx.calls = sequences, causal, calls

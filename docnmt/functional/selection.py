@@ -36,117 +36,6 @@ TREE_CHUNK = 1 << 22
 #: Floats of gathered keys at a time on a CPU: 1 MB, in its cache.
 TREE_DOTS = 1 << 18
 
-# KeepTopT: the equation. Selection itself keeps no masked scores.
-
-
-def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
-    """Keeps the t largest scores of each row and sets the others to -inf (equation 4); differentiable in `scores`.
-
-    Ties keep the lowest index, so that exactly min(t, selectable) scores stay.
-
-    Args:
-        scores: (..., n).
-        t: how many stay.
-        mask: (..., n) bool, False = not selectable.
-
-    Returns:
-        (..., n).
-
-    Raises:
-        ValueError: t is below 1, or the mask is not a bool tensor that fits the scores.
-    """
-    check_t(t)
-    if mask is not None:
-        broadcast = zip(mask.shape[::-1], scores.shape[::-1], strict=False)
-        if mask.dtype != torch.bool or mask.dim() > scores.dim() or any(m not in (1, n) for m, n in broadcast):
-            raise ValueError(
-                f"mask: expected bool of shape {tuple(scores.shape)}, got {mask.dtype} of shape {tuple(mask.shape)}"
-            )
-    selectable = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
-    order = selectable.detach().argsort(dim=-1, descending=True, stable=True)
-    return selectable.scatter(-1, order[..., t:], -torch.inf)
-
-
-def check_t(t: int, name: str = "t") -> None:
-    """Raise ValueError where fewer than one score would stay."""
-    if t < 1:
-        raise ValueError(f"{name}: must be at least 1, got {t}")
-
-
-# The sentences of long documents in blocks of neighbours, so that blocks can be compared before sentences are.
-
-_FIRST = 16  # a document of 16·m² sentences has blocks of m: comparing a block costs less than comparing its members
-
-
-@dataclass(frozen=True, eq=False)
-class SentenceBlocks:
-    """The sentences of documents in blocks of m neighbours, m by the length of each document.
-
-    Attributes:
-        layout: the blocks as sentences.
-        keys: (B, h, 2·d_k), by which blocks are compared with `block_queries`.
-        first, last: (B,) int64, the sentences at the ends of each block.
-        hidden: (B, m) bool, which members are not there, or without a word; None: there is no such.
-        columns: (h·B·d_k, m), the members' keys feature by feature.
-    """
-
-    layout: DocumentLayout
-    keys: Tensor
-    first: Tensor
-    last: Tensor
-    hidden: Tensor | None
-    columns: Tensor
-
-    @classmethod
-    def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:
-        """Make blocks of sentences with keys (S, h, d_k). Non-finite keys count as 0; empty sentences are left out."""
-        coarse, first, last, hidden, complete = _blocks(layout)
-        members = first[:, None] + torch.arange(hidden.shape[1], device=first.device)
-        members = torch.minimum(members, last[:, None])
-        k = sentence_k.nan_to_num(0, 0, 0).index_select(0, members.flatten()).unflatten(0, members.shape)
-        k = k.masked_fill(hidden[..., None, None], 0)  # (B, m, h, d)
-        no_key = hidden[..., None, None] & ~hidden.all(1)[:, None, None, None]
-        largest, smallest = k.masked_fill(no_key, -torch.inf).amax(1), k.masked_fill(no_key, torch.inf).amin(1)
-        columns = k.permute(2, 0, 3, 1).reshape(-1, hidden.shape[1])
-        return cls(coarse, torch.cat([largest, smallest], -1), first, last, None if complete else hidden, columns)
-
-
-def block_queries(q: Tensor) -> Tensor:
-    """Return block queries (…, 2d) for queries (…, d).
-
-    Their product with a block's key, Σ_i max(q_i·largest_i, q_i·smallest_i), is an upper bound of the products of q
-    with the keys of the block's sentences.
-    """
-    return torch.cat([q.clamp(min=0), q.clamp(max=0)], -1)
-
-
-def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor, bool]:
-    """Return the blocks of a layout; they are cached with it.
-
-    Returns:
-        the blocks as a layout; their first and last sentences (B,); (B, m) bool, True for hidden members; True if no
-        member is hidden.
-    """
-    return layout.sentences.derive((_blocks, layout.document_sentences), lambda: _make_blocks(layout))
-
-
-def _make_blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor, bool]:
-    lengths, starts = layout.document_sentences.lengths, layout.document_sentences.host
-    size = 1 << np.ceil(np.log2(np.maximum(lengths / _FIRST, 1)) / 2).astype(np.int64)  # m of each document
-    counts = -(-lengths // size)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    number = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)  # of a block in its document
-    begin = np.repeat(starts[:-1], counts) + number * np.repeat(size, counts)
-    end = np.minimum(begin + np.repeat(size, counts), np.repeat(starts[1:], counts))
-    members = begin[:, None] + np.arange(size.max(initial=1))
-    hidden = (members >= end[:, None]) | (layout.sentences.lengths[np.minimum(members, end[:, None] - 1)] == 0)
-    words = np.concatenate([layout.sentences.host[begin], layout.sentences.host[-1:]])
-    coarse = DocumentLayout(torch.from_numpy(words), torch.from_numpy(offsets))
-    arrived = to_device([words, offsets, begin, end - 1, hidden], layout.sentence_offsets.device)
-    first, last, beyond = arrived[2:]
-    return coarse.moved(arrived[0], arrived[1]), first, last, beyond, not hidden.any()
-
-
 # What goes in and what comes out. `docnmt.functional.conditional` leads on to the attention's output.
 
 
@@ -204,25 +93,18 @@ class Keys:
 
         Keys of sentences and nodes without words become 0, as they may be means of nothing.
         """
-        relevance, cumulative = in_float32(self.relevance), self.cumulative
-        rows = self._empty_rows()
-        if rows is not None:
-            relevance = relevance.masked_fill(rows, 0)
-            cumulative = None if cumulative is None else cumulative.masked_fill(rows, 0)
-        if self.tree is not None and cumulative is None:
-            cumulative = cumulative_keys(relevance, self.tree)
+        relevance, cumulative, tree = in_float32(self.relevance), self.cumulative, self.tree
+        spans, device = self.layout.sentences, self.relevance.device
+        empty = spans.empty  # (Sk,), or with a tree (N,), kept with the layout
+        if empty is not None and tree is not None:
+            key = (Keys, tree.node_spans)
+            empty = spans.derive(key, lambda: on_device(~tree.filled_nodes(self.layout), device))
+        if empty is not None:
+            relevance = relevance.masked_fill(empty.view(-1, 1, 1), 0)
+            cumulative = None if cumulative is None else cumulative.masked_fill(empty.view(-1, 1, 1), 0)
+        if tree is not None and cumulative is None:
+            cumulative = cumulative_keys(relevance, tree)
         return replace(self, relevance=relevance, cumulative=cumulative)
-
-    def _empty_rows(self) -> Tensor | None:
-        """Return a mask (Sk or N, 1, 1), True for sentences or nodes without words; it is cached with the layout."""
-        tree, spans, device = self.tree, self.layout.sentences, self.relevance.device
-        if spans.empty is None or tree is None:
-            return None if spans.empty is None else spans.empty.view(-1, 1, 1)
-
-        def _make() -> Tensor:
-            return on_device(~tree.filled_nodes(self.layout), device).view(-1, 1, 1)
-
-        return spans.derive((Keys, tree.node_spans), _make)
 
     @property
     def sentences(self) -> Tensor:
@@ -230,6 +112,12 @@ class Keys:
         if self.tree is None or self.cumulative is None:
             return self.relevance
         return self.cumulative.index_select(0, self.tree.leaves)
+
+
+def check_t(t: int, name: str = "t") -> None:
+    """Raise ValueError where fewer than one score would stay."""
+    if t < 1:
+        raise ValueError(f"{name}: must be at least 1, got {t}")
 
 
 @dataclass(frozen=True)
@@ -304,7 +192,35 @@ def in_float32(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-# Flat selection: every word and head compares its query with the keys of all sentences of its document.
+# KeepTopT alone, and flat selection: every word and head compares its query with all sentences of its document.
+
+
+def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
+    """Keeps the t largest scores of each row and sets the others to -inf (equation 4); differentiable in `scores`.
+
+    Ties keep the lowest index, so that exactly min(t, selectable) scores stay.
+
+    Args:
+        scores: (..., n).
+        t: how many stay.
+        mask: (..., n) bool, False = not selectable.
+
+    Returns:
+        (..., n).
+
+    Raises:
+        ValueError: t is below 1, or the mask is not a bool tensor that fits the scores.
+    """
+    check_t(t)
+    if mask is not None:
+        broadcast = zip(mask.shape[::-1], scores.shape[::-1], strict=False)
+        if mask.dtype != torch.bool or mask.dim() > scores.dim() or any(m not in (1, n) for m, n in broadcast):
+            raise ValueError(
+                f"mask: expected bool of shape {tuple(scores.shape)}, got {mask.dtype} of shape {tuple(mask.shape)}"
+            )
+    selectable = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+    order = selectable.detach().argsort(dim=-1, descending=True, stable=True)
+    return selectable.scatter(-1, order[..., t:], -torch.inf)
 
 
 def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
@@ -345,17 +261,67 @@ def _at_once(device: torch.device, on_cpu: int) -> int:
     return on_cpu if device.type == "cpu" else CARD_CHUNK
 
 
-# The search for the t most relevant sentences through blocks of neighbouring sentences, for long documents.
-#
-# A block is ranked by an upper bound of its sentences' relevances (Tang et al. 2024, Quest), which does not miss a
-# single
-# very relevant sentence, as a mean over the block would. Then the sentences of the best 2t blocks are compared. Both
-# steps take O(√n) products per query.
+# The search through blocks, for long documents. A block is ranked by an upper bound of its sentences' relevances (Tang
+# et al. 2024, Quest), which does not miss a single very relevant sentence, as a mean over the block would. Then the
+# sentences of the best 2t blocks are compared. Both steps take O(√n) products per query.
 
 
+_FIRST = 16  # a document of 16·m² sentences has blocks of m: comparing a block costs less than comparing its members
 _FEW = 2048  # sentences of a document up to which all are compared: hardly dearer in a pass, twice as dear in a step
 _LEAST = 512  # and so many times t
 _WIDER = 2  # blocks that are looked into, for each sentence that is kept
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceBlocks:
+    """The sentences of documents in blocks of m neighbours, m by the length of each document.
+
+    Attributes:
+        layout: the blocks as sentences.
+        keys: (B, h, 2·d_k), the largest and the smallest of each feature, by which blocks are compared.
+        first, last: (B,) int64, the sentences at the ends of each block.
+        hidden: (B, m) bool, which members are not there, or without a word; None: there is no such.
+        columns: (h·B·d_k, m), the members' keys feature by feature.
+    """
+
+    layout: DocumentLayout
+    keys: Tensor
+    first: Tensor
+    last: Tensor
+    hidden: Tensor | None
+    columns: Tensor
+
+    @classmethod
+    def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:
+        """Make blocks of sentences with keys (S, h, d_k). Non-finite keys count as 0; empty sentences are left out."""
+        key = (SentenceBlocks, layout.document_sentences)
+        coarse, first, last, hidden, complete = layout.sentences.derive(key, lambda: _blocks(layout))
+        members = first[:, None] + torch.arange(hidden.shape[1], device=first.device)
+        members = torch.minimum(members, last[:, None])
+        k = sentence_k.nan_to_num(0, 0, 0).index_select(0, members.flatten()).unflatten(0, members.shape)
+        k = k.masked_fill(hidden[..., None, None], 0)  # (B, m, h, d)
+        no_key = hidden[..., None, None] & ~hidden.all(1)[:, None, None, None]
+        largest, smallest = k.masked_fill(no_key, -torch.inf).amax(1), k.masked_fill(no_key, torch.inf).amin(1)
+        columns = k.permute(2, 0, 3, 1).reshape(-1, hidden.shape[1])
+        return cls(coarse, torch.cat([largest, smallest], -1), first, last, None if complete else hidden, columns)
+
+
+def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor, bool]:
+    """The blocks as a layout; first and last sentences (B,); (B, m) bool, True for hidden members; none is hidden?"""
+    lengths, starts = layout.document_sentences.lengths, layout.document_sentences.host
+    size = 1 << np.ceil(np.log2(np.maximum(lengths / _FIRST, 1)) / 2).astype(np.int64)  # m of each document
+    counts = -(-lengths // size)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    number = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)  # of a block in its document
+    begin = np.repeat(starts[:-1], counts) + number * np.repeat(size, counts)
+    end = np.minimum(begin + np.repeat(size, counts), np.repeat(starts[1:], counts))
+    members = begin[:, None] + np.arange(size.max(initial=1))
+    hidden = (members >= end[:, None]) | (layout.sentences.lengths[np.minimum(members, end[:, None] - 1)] == 0)
+    words = np.concatenate([layout.sentences.host[begin], layout.sentences.host[-1:]])
+    coarse = DocumentLayout(torch.from_numpy(words), torch.from_numpy(offsets))
+    arrived = to_device([words, offsets, begin, end - 1, hidden], layout.sentence_offsets.device)
+    first, last, beyond = arrived[2:]
+    return coarse.moved(arrived[0], arrived[1]), first, last, beyond, not hidden.any()
 
 
 def many_sentences(layout: DocumentLayout, t: int) -> np.ndarray:
@@ -374,24 +340,24 @@ def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sel
     if keys.layout.document_sentences.max_length <= _compared(policy.top_t):
         return top_sentences(queries, keys, policy)
     many = many_sentences(keys.layout, policy.top_t)
-    found = _through_blocks(queries, keys, policy.top_t)
+    some = _through_blocks(queries, keys, policy.top_t)
     if many.all():
-        return found
+        return some
     every = top_sentences(queries, keys, policy)
-    key = (many_sentences, policy.top_t)
-    device = found.sentences.device
+    key, device = (many_sentences, policy.top_t), some.sentences.device
     many_documents = keys.layout.document_sentences.derive(key, lambda: on_device(many, device))
     choose = many_documents[queries.layout.document_of_token, None]  # (Tq, 1)
     return Selection(
-        torch.where(choose, found.sentences, every.sentences), torch.where(choose, found.relevance, every.relevance)
+        torch.where(choose, some.sentences, every.sentences), torch.where(choose, some.relevance, every.relevance)
     )
 
 
 def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
     blocks = SentenceBlocks.of(keys.sentences, keys.layout) if keys.blocks is None else keys.blocks
     coarse = Keys(keys.words, keys.values, blocks.keys, blocks.layout)
-    asked = replace(queries, sentences=block_queries(queries.sentences))
-    best = top_sentences(asked, coarse, SelectionPolicy(_WIDER * t))
+    # times a block's key Σ_i max(q_i·largest_i, q_i·smallest_i): a bound of q's products with the sentences' keys
+    bounds = torch.cat([queries.sentences.clamp(min=0), queries.sentences.clamp(max=0)], -1)
+    best = top_sentences(replace(queries, sentences=bounds), coarse, SelectionPolicy(_WIDER * t))
     heads, width = queries.sentences.shape[1:]
     q = (queries.sentences / math.sqrt(width)).transpose(0, 1).flatten(0, 1)  # (h·Tq, d)
     head = torch.arange(heads, device=q.device)[:, None, None] * len(blocks.keys)
@@ -428,16 +394,10 @@ def _scores(q: Tensor, columns: Tensor, rows: Tensor) -> Tensor:
     return scores.view(n, blocks, -1)
 
 
-# TraverseTree: down the trees of all documents, keeping the top t nodes of each level.
-#
-# Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", section 3.3.2.
-#
-# All words and heads of a run of documents descend together. A node is named by its *place* in its level; the children
-# of
-# place p have the places 2p and 2p + 1, and their relevances stand side by side. Those of the upper levels are one
-# product, of up to 128 nodes each; below them only the children of kept nodes are looked at, 2t a level, t rounded up
-# to
-# a power of two.
+# TraverseTree (section 3.3.2): down the trees of all documents, keeping the top t nodes of each level. All words and
+# heads of a run of documents descend together. A node is named by its *place* in its level; the children of place p
+# have the places 2p and 2p + 1, and their relevances stand side by side. Those of the upper levels are one product;
+# below them only the children of kept nodes are looked at, 2t a level, t rounded up to a power of two.
 
 
 def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
@@ -537,19 +497,9 @@ class _Levels:
         pair = np.concatenate([np.zeros_like(size[:low]), pair.reshape(-1, len(documents))])
         arrays = [size, node, pair, nodes, beyond | ~filled[nodes]]
         arrays += [] if filled[span[0] : span[1]].all() else [filled]
-        moved = to_device(arrays, index.document_offsets.device)
-        return cls(
-            size=moved[0],
-            node=moved[1],
-            pair=moved[2],
-            first_sentence=index.document_offsets[part],
-            first=first,
-            low=low,
-            widest=int(widest[0]),
-            upper_nodes=moved[3],
-            hidden=moved[4],
-            filled=moved[5] if len(moved) > 5 else None,
-        )
+        sizes, first_nodes, first_pairs, upper, hidden, *rest = to_device(arrays, index.document_offsets.device)
+        levels = sizes, first_nodes, first_pairs, index.document_offsets[part]
+        return cls(*levels, first, low, int(widest[0]), upper, hidden, rest[0] if rest else None)
 
 
 def _levels(index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:

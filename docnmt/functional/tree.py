@@ -13,10 +13,9 @@ from torch import Tensor
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.device import to_device
 
-# The best children of kept nodes for very many queries at once, each child with the place that names it.
-#
-# A float32 score and a place are packed into one integer that orders as the two do: by score, equal scores by lowest
-# place. Sorting is then minima and maxima of whole rows, without a branch and without a look-up: a sorting network.
+# The best children of kept nodes for very many queries at once, each child with the place that names it: a float32
+# score and a place are packed into one integer that orders as the two do, so that sorting is minima and maxima of whole
+# rows.
 
 
 #: Lower half of a packed integer: the place, counted from here down.
@@ -123,18 +122,15 @@ def _best_by_sorting(scores: Tensor, parents: Tensor, t: int) -> tuple[Tensor, T
 
 
 # ConstructBT: a binary tree over the sentence summaries of every document.
-#
-# Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", section 3.3.1.
 
 
 @dataclass(frozen=True, eq=False)
 class TreeIndex:
     """The shape of the trees of all documents; a function of the number of sentences of each document alone.
 
-    Nodes are numbered document after document, in each document level after level from the leaves to the root. So the
-    trees of two batches are joined by joining their nodes and their document offsets, and the tree of one document is
-    `nodes[node_spans.offsets[d] : node_spans.offsets[d + 1]]`. Node i of level l stands for the sentences
-    [i·2^l, (i+1)·2^l) of its document; its children are nodes 2i and 2i+1 of level l - 1, if there are as many.
+    Nodes are numbered document after document, in each document level after level from the leaves to the root. Node i
+    of level l stands for the sentences [i·2^l, (i+1)·2^l) of its document; its children are nodes 2i and 2i+1 of level
+    l - 1, if there are as many.
 
     Attributes:
         document_offsets: (D+1,) int64, the sentence index where each document begins.

@@ -1,4 +1,9 @@
-"""Packed attention by PyTorch's variable-length kernels, on a card in half types."""
+"""Conditional attention on a card in half types, by PyTorch's variable-length flash attention.
+
+`Selection` → `plan_varlen`: the assignments of a (head, sentence) are the queries of a sequence, its words the keys →
+one call → a query's t parts merged by their log-sum-exp and relevance. A sentence that very many queries keep has
+several sequences, so that all shapes follow from sizes that the host knows: nothing here waits for the device.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +20,6 @@ from docnmt.functional.packed import FLASH, Calls, Sequences, VarlenOutput, take
 from docnmt.functional.selection import Keys, Queries, Selection, in_float32, subtract_largest
 from docnmt.layout import Spans
 
-# The plan of conditional attention as sequences of many lengths: one for each (head, sentence), or several.
-#
-# The assignments of a selection, sorted by (head, sentence), are the queries; the words of the sentence are the keys
-# of
-# the sequence. A sentence that very many queries keep is read by several sequences of at most `FLASH_TILE`
-# queries. So the longest sequence and all shapes follow from sizes that the host knows, whatever has been selected:
-# nothing here waits for the device.
-
-
 #: Queries of a sequence, at most.
 FLASH_TILE = 512
 #: Sequences of a call, at most: they are the second dimension of a grid of CUDA blocks.
@@ -32,24 +28,14 @@ SEQUENCES = 65535
 
 @dataclass(frozen=True, eq=False)
 class VarlenPlan:
-    """The rows that the sequences read: A = h·Tq·t assignments, and R rows of keys, some after the last sequence.
+    """The rows that the sequences read: A = h·Tq·t assignments, and R rows of keys, some after the last sequence."""
 
-    Attributes:
-        order: (A,) the assignments, numbered in (h, Tq, t), by (head, sentence), those without a sentence at the end.
-        place: (h, Tq, t) the index of each assignment in this order.
-        query: (A,) the row of a (Tq·h, d) table of queries, in this order.
-        sentence: (A,) the row of a (Sk·h, d) table of sentences, in this order.
-        key: (R,) the row of a (Tk·h, d) table of keys.
-        unread: (R, 1) bool, True for rows of keys after the last sequence.
-        sequences: the offsets of the sequences of these queries and keys.
-    """
-
-    order: Tensor
-    place: Tensor
-    query: Tensor
-    sentence: Tensor
-    key: Tensor
-    unread: Tensor
+    order: Tensor  # (A,) the assignments, numbered in (h, Tq, t), by (head, sentence), those without one at the end
+    place: Tensor  # (h, Tq, t) the index of each assignment in this order
+    query: Tensor  # (A,) in this order, the row of a (Tq·h, d) table of queries
+    sentence: Tensor  # (A,) in this order, the row of a (Sk·h, d) table of sentences
+    key: Tensor  # (R,) the row of a (Tk·h, d) table of keys
+    unread: Tensor  # (R, 1) bool, True for rows of keys after the last sequence
     sequences: Sequences
 
 
@@ -72,8 +58,16 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
     within = (tile - functional.pad(end, (1, 0)).index_select(0, tile_group)) * FLASH_TILE
     first = torch.minimum(begin.index_select(0, tile_group) + within, begin[-1])
     q = torch.cat([first, begin[-1:]]).int()
-    unused = tile_group == groups
-    word, of_row, unread, k = _words(tile_group % len(sentences), unused, sentences, heads, number)
+    # the words of the tiles' sentences, one behind the other
+    sentence = tile_group % len(sentences)
+    lengths = sentences.offsets.diff().index_select(0, sentence).masked_fill(tile_group == groups, 0)
+    k = functional.pad(lengths.cumsum(0), (1, 0))
+    rows = heads * sentences.num_tokens + number // FLASH_TILE * sentences.max_length  # as many as there can be
+    row = torch.arange(rows, device=kept.device)
+    of_row = torch.searchsorted(k[1:], row, right=True).clamp(max=most - 1)  # the tile of each row
+    unread = row >= k[-1]
+    word = sentences.offsets.index_select(0, sentence.index_select(0, of_row)) + row - k.index_select(0, of_row)
+    word = word.masked_fill(unread, 0)
     of_head = tile_group.index_select(0, of_row).clamp(max=groups - 1) // len(sentences)
     asked = order // t  # (A,) numbered in (h, Tq)
     asking = asked // queries
@@ -84,29 +78,8 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
         sentence=kept.flatten().index_select(0, order) * heads + asking,
         key=word * heads + of_head,
         unread=unread.unsqueeze(-1),
-        sequences=Sequences(q, k, min(FLASH_TILE, queries), max(1, sentences.max_length)),
+        sequences=Sequences(q, k.int(), min(FLASH_TILE, queries), max(1, sentences.max_length)),
     )
-
-
-def _words(
-    sentence: Tensor, unused: Tensor, sentences: Spans, heads: int, number: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Concatenate the words of the sentences of N tiles.
-
-    Returns:
-        (R,) each word; (R,) its tile; (R,) bool, True after the last tile; (N+1,) int32, the offsets of the tiles.
-    """
-    lengths = sentences.offsets.diff().index_select(0, sentence).masked_fill(unused, 0)
-    offsets = functional.pad(lengths.cumsum(0), (1, 0))
-    rows = heads * sentences.num_tokens + number // FLASH_TILE * sentences.max_length  # as many as there can be
-    row = torch.arange(rows, device=sentence.device)
-    tile = torch.searchsorted(offsets[1:], row, right=True).clamp(max=len(sentence) - 1)
-    unread = row >= offsets[-1]
-    word = sentences.offsets.index_select(0, sentence.index_select(0, tile)) + row - offsets.index_select(0, tile)
-    return word.masked_fill(unread, 0), tile, unread, offsets.int()
-
-
-# Conditional attention by variable-length flash attention: a sequence for each (head, sentence), merged afterwards.
 
 
 def suits_varlen(queries: Queries, keys: Keys, selection: Selection) -> bool:
@@ -149,7 +122,6 @@ class _Varlen(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
         selection: Selection, plan: VarlenPlan, calls: Calls,
     ) -> Tensor:  # fmt: skip
-        """Return the output (Tq, h, d)."""
         rows = (_rows(q, plan.query), _rows(k, plan.key), _rows(v, plan.key))
         read = calls.forward(*rows, plan.sequences, False)
         nothing = selection.relevance == -torch.inf
@@ -164,7 +136,6 @@ class _Varlen(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the five input tensors."""
         q, k, v, sentence_q, sentence_k, out, lse, merge, partial = ctx.saved_tensors
         plan, relevance = ctx.plan, ctx.selection.relevance
         with torch.autocast(grad.device.type, enabled=False):

@@ -5,13 +5,23 @@ import torch
 from attention_reference import random_inputs
 
 from docnmt.functional import build_tree, conditional_attention, hierarchical_conditional_attention
-from docnmt.functional.conditional import conditional_attention_step
+from docnmt.functional.conditional import selective_attention_step
+from docnmt.functional.selection import Keys, SelectionPolicy
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
 
 QUERIES = DocumentLayout.from_lengths([[4, 2], [3], [1], [2]])
 KEYS = DocumentLayout.from_lengths([[5, 3, 0, 7, 2, 1, 1], [], [4], [2] * 9])
 LONG = DocumentLayout.from_lengths([[50, 30, 0, 70, 20, 1, 1], [], [150], [20] * 9])  # organised by sentence
+
+
+def step(
+    q, k, v, sentence_q, sentence_k, *, key_layout, document_of_row, top_t, tree=None, cumulative_k=None,
+    select_on="cumulative",
+):  # fmt: skip
+    keys = Keys(k, v, sentence_k, key_layout, None if tree is None else tree.index, cumulative_k)
+    policy = SelectionPolicy(top_t, select_on=select_on)
+    return selective_attention_step(q, sentence_q, keys, policy, document_of_row=document_of_row)
 
 
 def rows(seed=0):
@@ -26,7 +36,7 @@ def test_flat(t, keys):
         q, k, v, sentence_q, sentence_k, query_layout=QUERIES, key_layout=keys, top_t=t, backend="dense"
     )
     some = rows()[:8]
-    out = conditional_attention_step(
+    out = step(
         q[some],
         k,
         v,
@@ -51,7 +61,7 @@ def test_tree(t, select_on, keys):
     )  # fmt: skip
     some = rows()[:8]
     for kept in (None, cumulative_keys(node_k, tree.index)):
-        out = conditional_attention_step(
+        out = step(
             q[some],
             k,
             v,
@@ -70,7 +80,7 @@ def test_tree(t, select_on, keys):
 def test_no_rows():
     q, k, v, sentence_q, sentence_k = (x.detach() for x in random_inputs(QUERIES, KEYS, KEYS.num_sentences, 0))
     none = torch.zeros(0, dtype=torch.int64)
-    out = conditional_attention_step(
+    out = step(
         q[:0], k, v, sentence_q[:0], sentence_k, key_layout=KEYS, document_of_row=none, top_t=2
     )
     assert out.shape == (0, 2, 4)
@@ -79,7 +89,7 @@ def test_no_rows():
 def test_nothing_to_read_yet():
     empty = DocumentLayout.from_lengths([[], []])
     q, k, v, sentence_q, sentence_k = (x.detach() for x in random_inputs(QUERIES, empty, 0, 0))
-    out = conditional_attention_step(
+    out = step(
         q, k, v, sentence_q, sentence_k, key_layout=empty, document_of_row=torch.arange(12) % 2, top_t=2
     )
     assert (out == 0).all()

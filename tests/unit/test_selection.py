@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from docnmt.functional import build_tree, conditional_attention, hierarchical_conditional_attention, keep_top_t
-from docnmt.functional.conditional import (
-    conditional_attention_step,
-    select,
-    selective_attention,
-    selective_attention_step,
-)
+from docnmt.functional.conditional import select, selective_attention, selective_attention_step
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.tree import SentenceTree, cumulative_keys
 from docnmt.layout import DocumentLayout
@@ -173,13 +168,10 @@ def test_to_keep_no_sentence_is_refused_everywhere(top_t: int) -> None:
     *x, sentence_k = random_inputs(layout, layout, 2, 0)
     node_k = random_inputs(layout, layout, len(tree.nodes), 0).sentence_k
     both: dict[str, Any] = {"query_layout": layout, "key_layout": layout, "top_t": top_t}
-    step: dict[str, Any] = {"key_layout": layout, "document_of_row": layout.document_of_token, "top_t": top_t}
     sizes = {"d_model": 4, "heads": 2, "d_head": 2}
     calls = [
         lambda: conditional_attention(*x, sentence_k, **both),
         lambda: hierarchical_conditional_attention(*x, node_k, tree, **both),
-        lambda: conditional_attention_step(*x, sentence_k, **step),
-        lambda: conditional_attention_step(*x, node_k, **step, tree=tree),
         lambda: keep_top_t(sentence_k, top_t),
         lambda: SelectionPolicy(top_t, always_own=True),
         lambda: ConditionalAttention(**sizes, top_t=top_t),

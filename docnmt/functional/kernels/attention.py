@@ -13,8 +13,7 @@ from docnmt.functional.dispatch import sorted_by_group
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout, Spans
 
-# What kernels of attention share: blocks of rows of one head, and the softmax in one pass over blocks of keys.
-
+# What the kernels share: blocks of rows of one head, and the softmax in one pass over blocks of keys.
 
 #: Kernels compute exponentials to the base of 2: exp(x) = 2^(x · LOG2E).
 LOG2E = tl.constexpr(1.4426950408889634)
@@ -50,12 +49,9 @@ def softmax_step(scores, seen, values, largest, total, mixed):
 
 # Flat selection in one pass: every word and head scores its document's sentences and keeps the best t in registers.
 #
-# No (words × sentences) matrix exists. A program has a block of packed queries, whatever documents they belong to, and
-# goes through the sentences from the first of its first document to the last of its last. Of a block of sentences it
-# takes the best of each query while any is better than the worst that this query keeps, which is seldom after the
-# first
-# blocks.
-
+# A program has a block of packed queries, whatever documents they belong to, and goes through the sentences from the
+# first of its first document to the last of its last. Of a block of sentences it takes the best of each query while any
+# is better than the worst that this query keeps, which is seldom after the first blocks.
 
 #: Queries and sentences of a block, warps of a program: fastest on an H200, of ten. "tf32x3" keeps nearly all bits of
 #: float32 and takes a fifth of the time of "ieee", which has no matrix units.
@@ -84,24 +80,10 @@ def choose_sentences(
     scores = queries.new_empty(heads, rows, t)
     queries, sentences = queries.contiguous(), sentences.contiguous()
     _choose[triton.cdiv(rows, _CHOICE_TILE["QUERIES"]), heads](
-        queries,
-        sentences,
-        kept,
-        scores,
-        query_layout.document_of_token,
-        query_layout.sentence_of_token,
-        query_layout.document_offsets,
-        key_layout.document_offsets,
-        key_layout.sentence_offsets,
-        rows,
-        len(sentences),
-        d**-0.5,
-        EARLIER=earlier,
-        T=t,
-        ROOM=triton.next_power_of_2(max(2, t)),
-        D=d,
-        **_CHOICE_TILE,
-    )
+        queries, sentences, kept, scores, query_layout.document_of_token, query_layout.sentence_of_token,
+        query_layout.document_offsets, key_layout.document_offsets, key_layout.sentence_offsets, rows, len(sentences),
+        d**-0.5, EARLIER=earlier, T=t, ROOM=triton.next_power_of_2(max(2, t)), D=d, **_CHOICE_TILE,
+    )  # fmt: skip
     return kept, scores
 
 
@@ -166,16 +148,12 @@ def _choose(
         rank = tl.where(gone & (top > float("-inf"))[:, None], total + 1, rank)
 
 
-# Conditional attention (Trankova and Rykunov, equation 7) to sentences that have been chosen, where their words are.
+# Conditional attention (equation 7) to sentences that have been chosen, where their words are.
 #
-# Queries that keep the same sentence, for one head, are neighbours in a sorted order. A program has one sentence: it
-# goes
-# through these queries in blocks, each against the sentence's words, and nothing is copied before. Its outputs and
-# log-sum-exps, one for each query and sentence, are merged by the sentences' relevance. The backward pass goes the
-# same
-# way: the program of a sentence has all gradients of its keys, its values and its summary, so it adds up nothing that
-# another program writes, and the result does not depend on their order.
-
+# A program has one sentence of one head: it goes through the queries that keep it in blocks, each against the
+# sentence's words. Its outputs and log-sum-exps, one for each query and sentence, are merged by the sentences'
+# relevance. In the backward pass, too, it alone writes the gradients of its keys, values and summary: the result has no
+# order to depend on.
 
 #: Of the forward and of the backward pass: queries and words of a block (tl.dot takes 16 at least), warps of a program.
 #: Fastest on an H200, of seven.
@@ -208,7 +186,6 @@ class _Chosen(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
         selection: Selection, sentences: Spans,
     ) -> Tensor:  # fmt: skip
-        """The output (Tq, h, d)."""
         q, k, v = (x if x.stride(2) == 1 else x.contiguous() for x in (q, k, v))
         heads, queries, t = selection.sentences.shape
         width, count = q.shape[-1], len(sentences)
@@ -233,7 +210,6 @@ class _Chosen(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of q, k, v, sentence_q and sentence_k."""
         q, k, v, sentence_q, sentence_k, out, near, level, alone = ctx.saved_tensors
         order, begin, offsets, kept = ctx.plan
         heads, queries, t = near.shape
@@ -399,15 +375,10 @@ def _sum_back(
 
 # Attention inside short sentences: several of them share a tile, in which a word sees the words of its own sentence.
 #
-# A program has a block of packed queries, whatever sentences they belong to, and goes through the keys from the first
-# key of its first sentence to the last key of its last: for sentences of 16 words and blocks of 64, about 80. Flash
-# attention over sequences of many lengths begins a block of 64 or 128 rows for each sentence instead. The softmax is
-# computed in one pass over the blocks of keys (Dao 2023, FlashAttention-2, algorithms 1 and 2). The backward pass is
-# one
-# launch: some programs compute the gradients of a block of queries, the others those of a block of keys, so that
-# nothing
-# is added up between programs and the result does not depend on their order.
-
+# A program has a block of packed queries and goes through the keys from the first key of its first sentence to the last
+# key of its last: for sentences of 16 words and blocks of 64, about 80; flash attention over sequences of many lengths
+# begins a block of 64 or 128 rows for each sentence. The softmax takes one pass over the blocks of keys (Dao 2023,
+# FlashAttention-2). In the backward pass some programs have a block of queries, the others a block of keys.
 
 #: Of the forward and of the backward pass: queries and keys of a block (tl.dot takes 16 at least), warps of a program.
 #: Fastest on an H200, of seven and of nine (docs/results/scale.md).
@@ -434,29 +405,16 @@ def short_attention(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Sp
 
 class _Short(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, causal: bool
-    ) -> Tensor:
-        """The output (Tq, h, d)."""
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, causal: bool) -> Tensor:
         q, k, v = (x if x.stride(2) == 1 else x.contiguous() for x in (q, k, v))
         rows, heads, width = q.shape
         out = q.new_empty(q.shape)
         lse = q.new_empty(heads, rows, dtype=torch.float32)
         places = q_spans.span_of_token, q_spans.offsets, k_spans.span_of_token, k_spans.offsets
         _attend_short[triton.cdiv(rows, _SHORT_TILE["BLOCK_Q"]), heads](
-            q,
-            k,
-            v,
-            out,
-            lse,
-            *places,
-            rows,
-            *strides(q, k, v),
-            width**-0.5 * LOG2E.value,
-            CAUSAL=causal,
-            D=width,
-            **_SHORT_TILE,
-        )
+            q, k, v, out, lse, *places, rows, *strides(q, k, v), width**-0.5 * LOG2E.value,
+            CAUSAL=causal, D=width, **_SHORT_TILE,
+        )  # fmt: skip
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.spans, ctx.causal = (q_spans, k_spans), causal
         return out
@@ -464,7 +422,6 @@ class _Short(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of q, k and v."""
         q, k, v, out, lse = ctx.saved_tensors
         q_spans, k_spans = ctx.spans
         rows, heads, width = q.shape
@@ -473,25 +430,9 @@ class _Short(torch.autograd.Function):
         places = q_spans.span_of_token, q_spans.offsets, k_spans.span_of_token, k_spans.offsets
         of_queries = triton.cdiv(rows, _SHORT_TILE_BACK["BLOCK_Q"])
         _attend_back[of_queries + triton.cdiv(len(k), _SHORT_TILE_BACK["BLOCK_Q"]), heads](
-            q,
-            k,
-            v,
-            out,
-            grad,
-            lse,
-            dq,
-            dk,
-            dv,
-            *places,
-            rows,
-            len(k),
-            of_queries,
-            *strides(q, k, v),
-            width**-0.5,
-            CAUSAL=ctx.causal,
-            D=width,
-            **_SHORT_TILE_BACK,
-        )
+            q, k, v, out, grad, lse, dq, dk, dv, *places, rows, len(k), of_queries, *strides(q, k, v), width**-0.5,
+            CAUSAL=ctx.causal, D=width, **_SHORT_TILE_BACK,
+        )  # fmt: skip
         return dq, dk, dv, None, None, None
 
 

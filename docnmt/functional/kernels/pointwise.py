@@ -1,4 +1,4 @@
-"""Triton kernels by position: residual, dropout and norm; bias and activation."""
+"""Triton kernels by position: bias and activation of a feed-forward block; residual, dropout and norm."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from docnmt.runtime.device import next_seed
 
-# Bias and activation of a feed-forward block in one kernel; its backward pass also adds up the bias's gradient.
-
+# Bias and activation. The backward pass also adds up the bias's gradient.
 
 #: Rows and columns of a block, rows of which a program of the backward pass adds up gradients, warps of a program.
 #: Fastest on an H200, of nine.
@@ -34,7 +33,6 @@ def bias_activation(product: Tensor, bias: Tensor, activation: str) -> Tensor:
 class _BiasActivation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, product: Tensor, bias: Tensor, kind: int) -> Tensor:
-        """(T, F)."""
         product = product.contiguous()
         rows, columns = product.shape
         out = torch.empty_like(product)
@@ -48,7 +46,6 @@ class _BiasActivation(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of product and bias."""
         kept, bias = ctx.saved_tensors
         grad = grad.contiguous()
         rows, columns = grad.shape
@@ -56,19 +53,9 @@ class _BiasActivation(torch.autograd.Function):
         programs = triton.cdiv(rows, _BIAS_ROWS)
         sums = grad.new_empty(programs, columns, dtype=torch.float32)
         _bias_activation_back[(programs, triton.cdiv(columns, _BLOCK_COLUMNS))](
-            kept,
-            bias,
-            grad,
-            d_product,
-            sums,
-            rows,
-            columns,
-            KIND=ctx.kind,
-            ROWS=_BLOCK_ROWS,
-            COLUMNS=_BLOCK_COLUMNS,
-            BLOCKS=_BIAS_ROWS // _BLOCK_ROWS,
-            num_warps=_BIAS_WARPS,
-        )
+            kept, bias, grad, d_product, sums, rows, columns, KIND=ctx.kind, ROWS=_BLOCK_ROWS,
+            COLUMNS=_BLOCK_COLUMNS, BLOCKS=_BIAS_ROWS // _BLOCK_ROWS, num_warps=_BIAS_WARPS,
+        )  # fmt: skip
         return d_product, sums.sum(0, dtype=bias.dtype), None
 
 
@@ -123,15 +110,10 @@ def _bias_activation_back(
 
 # Residual connection, dropout and layer norm in one kernel: x + dropout(added), and what the next block reads of it.
 #
-# Dropout's mask is not kept: each number is a function of a seed and of its place (Salmon et al. 2011, Parallel random
-# numbers: as easy as 1, 2, 3: Philox). The seed is drawn from the host's generator, so a resumed run and a pass that
-# is
-# computed again drop the same; what is captured in a CUDA graph reads it from memory. The gradients of gain and shift
-# are
-# sums over rows: each program adds up its own, and one reduction adds up those of all programs, in an order that does
-# not
-# change.
-
+# Dropout's mask is not kept: each number is a function of a seed and of its place (Salmon et al. 2011: Philox). The
+# seed is drawn from the host's generator, so a resumed run and a pass that is computed again drop the same; in a CUDA
+# graph it is read from memory. Each program adds up its rows' gradients of gain and shift; one reduction adds up those
+# of all.
 
 #: Numbers that a program holds at a time, in the forward and in the backward pass; its warps. Fastest on an H200.
 _NUMBERS, _NUMBERS_BACK, _NORM_WARPS, _WARPS_BACK = 1024, 1024, 4, 2
@@ -170,7 +152,6 @@ class _ResidualNorm(torch.autograd.Function):
         ctx: Any, x: Tensor, added: Tensor | None, gain: Tensor | None, shift: Tensor | None,
         dropout: float, eps: float, seed: int | Tensor, kind: torch.dtype, read: torch.dtype,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        """Sum and norm."""
         x, added = x.contiguous(), None if added is None else added.contiguous()
         rows, d = x.shape
         total = None if added is None else torch.empty_like(x, dtype=kind)
@@ -179,26 +160,10 @@ class _ResidualNorm(torch.autograd.Function):
         width = max(4, triton.next_power_of_2(d))
         block = max(1, _NUMBERS // width)
         _residual_norm[(triton.cdiv(rows, block),)](
-            x,
-            added,
-            gain,
-            shift,
-            total,
-            normed,
-            statistics,
-            rows,
-            d,
-            dropout,
-            eps,
-            seed,
-            ADDS=added is not None,
-            NORMS=gain is not None,
-            DROPS=dropout > 0,
-            READS=isinstance(seed, Tensor),
-            D=width,
-            ROWS=block,
-            num_warps=_NORM_WARPS,
-        )
+            x, added, gain, shift, total, normed, statistics, rows, d, dropout, eps, seed,
+            ADDS=added is not None, NORMS=gain is not None, DROPS=dropout > 0, READS=isinstance(seed, Tensor),
+            D=width, ROWS=block, num_warps=_NORM_WARPS,
+        )  # fmt: skip
         total = x if total is None else total  # its gradient then comes here, to be added to the norm's
         ctx.save_for_backward(total, gain, statistics)
         ctx.numbers = dropout, seed
@@ -208,10 +173,7 @@ class _ResidualNorm(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(
-        ctx: Any, d_total: Tensor | None, d_normed: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
-        """Gradients of x, added, gain and shift."""
+    def backward(ctx: Any, d_total: Tensor | None, d_normed: Tensor | None) -> tuple[Tensor | None, ...]:
         total, gain, statistics = ctx.saved_tensors
         dropout, seed = ctx.numbers
         x_type, added_type = ctx.types
@@ -224,28 +186,12 @@ class _ResidualNorm(torch.autograd.Function):
         programs = triton.cdiv(rows, max(block, _NORM_ROWS))
         sums = total.new_empty(programs, 2, d, dtype=torch.float32) if norms else None
         _residual_norm_back[(programs,)](
-            None if d_total is None else d_total.contiguous(),
-            None if d_normed is None else d_normed.contiguous(),
-            total,
-            gain,
-            statistics,
-            dx,
-            d_added,
-            sums,
-            rows,
-            d,
-            dropout,
-            seed,
-            ADDS=d_added is not None,
-            NORMS=norms,
-            PASSES=d_total is not None,
-            DROPS=dropout > 0,
-            READS=isinstance(seed, Tensor),
-            D=width,
-            ROWS=block,
-            BLOCKS=max(block, _NORM_ROWS) // block,
+            None if d_total is None else d_total.contiguous(), None if d_normed is None else d_normed.contiguous(),
+            total, gain, statistics, dx, d_added, sums, rows, d, dropout, seed,
+            ADDS=d_added is not None, NORMS=norms, PASSES=d_total is not None, DROPS=dropout > 0,
+            READS=isinstance(seed, Tensor), D=width, ROWS=block, BLOCKS=max(block, _NORM_ROWS) // block,
             num_warps=_WARPS_BACK,
-        )
+        )  # fmt: skip
         of_norm = (None, None) if sums is None else sums.sum(0, dtype=gain.dtype)
         return dx, d_added, of_norm[0], of_norm[1], None, None, None, None, None
 
