@@ -238,7 +238,7 @@ def pack(
     tokens = np.full(int(offsets[-1]), BOS if begin else EOS, dtype=np.int64)
     words = np.ones(len(tokens), dtype=bool)
     words[(offsets[:-1] if begin else offsets[1:] - 1)[full]] = False
-    tokens[words] = side.at(ranges(first, last))
+    tokens[words] = side.tokens[ranges(first, last)]
     positions = np.repeat(structure, lengths, axis=0)
     positions[:, 0] += np.arange(len(tokens)) - np.repeat(offsets[:-1], lengths)
     layout = DocumentLayout(torch.from_numpy(offsets), torch.from_numpy(documents))

@@ -280,7 +280,7 @@ def _with_tags(corpus: ParallelCorpus, tags: np.ndarray) -> ParallelCorpus:
     """
     source = corpus.source
     told = np.flatnonzero((tags != _NONE) & (source.lengths() > 0))
-    words = np.asarray(source.at(slice(None)))
+    words = np.asarray(source.tokens)
     tokens = np.insert(words, np.asarray(source.offsets)[told], tags[told].astype(words.dtype))
     lengths = source.lengths()
     lengths[told] += 1

@@ -1,112 +1,25 @@
-"""Lines of text files: encodings, compression, line ends, and blocks that processes share."""
+r"""Lines of UTF-8 text files, plain or compressed, checked while they are read; the documents that rows of text form.
+Lines end at `\n` only, so U+2028, U+0085 and form feeds are ordinary text. CRLF is taken off and counted, a byte order
+mark too; a lone `\r`, NUL or a byte that is not UTF-8 is an error that names the file and the line.
+"""
 
 from __future__ import annotations
 
 import codecs
 import hashlib
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NoReturn, Protocol
+from typing import Any, BinaryIO, Literal
 
 from docnmt.runtime.system import UserError
 
-# Reading of files in blocks, decompressed if the name ends in `.gz` or `.zst`.
-
-
-BLOCK = 1 << 22
-#: Size of blocks of a compressed file, which may expand a thousandfold.
-_COMPRESSED = 1 << 16
-
+#: Bytes read at once; of a compressed file, which may expand a thousandfold, fewer.
+BLOCK, _COMPRESSED = 1 << 22, 1 << 16
 #: The endings of compressed files.
 ENDINGS = (".gz", ".zst")
-
-
-class _Decompressor(Protocol):
-    """One compressed stream; a file may consist of several."""
-
-    @property
-    def eof(self) -> bool:
-        """True at the end of the stream."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """The bytes after the end of the stream."""
-
-    def decompress(self, data: bytes, /) -> bytes:
-        """Decompress the next bytes of the stream."""
-
-
-def blocks(path: Path, seen: Callable[[bytes], object] | None = None) -> Iterator[bytes]:
-    """Read a file block by block.
-
-    Args:
-        seen: called with every block as stored in the file.
-
-    Raises:
-        UserError: the file cannot be read, is damaged or cut off, or its decompressor is not installed.
-    """
-    new = _decompressor(path)
-    try:
-        with path.open("rb") as file:
-            raw = _raw(iter(lambda: file.read(BLOCK if new is None else _COMPRESSED), b""), seen)
-            yield from raw if new is None else _decompressed(raw, new)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except EOFError as error:
-        raise UserError(f"{path}: is cut off in the middle of its compressed data; copy it again") from error
-    except Exception as error:  # zlib's and Zstandard's own
-        if isinstance(error, zlib.error) or type(error).__name__ == "ZstdError":
-            raise UserError(f"{path}: not {path.suffix} data, or damaged: {error}") from error
-        raise
-
-
-def _raw(read: Iterator[bytes], seen: Callable[[bytes], object] | None) -> Iterator[bytes]:
-    for block in read:
-        if seen is not None:
-            seen(block)
-        yield block
-
-
-def _decompressor(path: Path) -> Callable[[], _Decompressor] | None:
-    """Return a function that makes a decompressor for a file of this name; None if it is not compressed.
-
-    Raises:
-        UserError: Zstandard is not installed.
-    """
-    if path.suffix == ".gz":
-        return lambda: zlib.decompressobj(wbits=31)
-    if path.suffix != ".zst":
-        return None
-    try:
-        import zstandard
-    except ImportError as error:
-        raise UserError(f"{path}: reading .zst files needs an extra: pip install 'docnmt[documents]'") from error
-    return lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
-
-
-def _decompressed(raw: Iterator[bytes], new: Callable[[], _Decompressor]) -> Iterator[bytes]:
-    """Decompress blocks of one or more streams.
-
-    Raises:
-      EOFError: the last stream is incomplete.
-    """
-    stream: _Decompressor | None = None
-    for block in raw:
-        while block:
-            stream = stream or new()
-            yield stream.decompress(block)
-            block, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
-    if stream is not None:
-        raise EOFError
-
-
-# Lines of a UTF-8 text file, checked while they are read (`docs/reference/data.md` says what a corpus is).
-#
-# Lines end at `\n` only, so U+2028, U+0085 and form feeds are ordinary text. CRLF is stripped and counted, a byte
-# order
-# mark at the beginning is removed and noted; a lone `\r`, NUL or a byte that is not UTF-8 is an error that names the
-# file, the line and the byte.
 
 
 class TextLines:
@@ -132,7 +45,7 @@ class TextLines:
         self._source, self._progress = source, progress
         self.name = name or str(source)
         self.lines = self.crlf = self.bytes = 0
-        self.bom = self._begun = False
+        self.bom = False
         self._digest = hashlib.sha256()
 
     def __iter__(self) -> Iterator[str]:
@@ -142,7 +55,7 @@ class TextLines:
             UserError: the file cannot be read or is not valid UTF-8 text.
         """
         rest: list[bytes] = []  # the beginning of a line whose end has not been read
-        for block in self._blocks():
+        for block in self.blocks():
             if cut := block.rfind(b"\n") + 1:
                 yield from self._split(b"".join([*rest, block[:cut]]))
                 rest = []
@@ -154,77 +67,85 @@ class TextLines:
         """The hash of the bytes read so far."""
         return self._digest.hexdigest()
 
-    def _blocks(self) -> Iterator[bytes]:
-        """Yield the blocks of the source, decompressed."""
-        if isinstance(self._source, Path):
-            yield from blocks(self._source, self._seen)
-            return
-        for block in self._source if isinstance(self._source, Generator) else self._read(self._source):
-            self._seen(block)
-            yield block
+    @property
+    def inputs(self) -> dict[str, int | str]:
+        """The file's entry in `meta.json`, complete after the last line."""
+        return {"bytes": self.bytes, "lines": self.lines, "sha256": self.sha256}
 
-    def _read(self, stream: BinaryIO) -> Iterator[bytes]:
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the blocks of the source, decompressed, instead of lines."""
         try:
-            while block := stream.read(BLOCK):
-                yield block
+            if isinstance(self._source, Path):
+                with self._source.open("rb") as file:
+                    yield from self._decompressed(file, self._source)
+            else:
+                stream = self._source if isinstance(self._source, Generator) else _read(self._source, BLOCK)
+                yield from map(self._seen, stream)
+        except EOFError as error:
+            raise UserError(f"{self.name}: is cut off in the middle of its compressed data; copy it again") from error
         except OSError as error:
             raise UserError(f"{self.name}: cannot be read: {error.strerror or error}") from error
 
-    def _seen(self, block: bytes) -> None:
+    def _decompressed(self, file: BinaryIO, path: Path) -> Iterator[bytes]:
+        if path.suffix not in ENDINGS:
+            yield from map(self._seen, _read(file, BLOCK))
+            return
+        stream: Any = None  # a decompressor; a file may consist of several streams
+        for block in map(self._seen, _read(file, _COMPRESSED)):
+            while block:
+                stream = stream or _decompressor(path)
+                try:
+                    yield stream.decompress(block)
+                except Exception as error:  # zlib's and Zstandard's own
+                    raise UserError(f"{path}: not {path.suffix} data, or damaged: {error}") from error
+                block, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
+        if stream is not None:
+            raise EOFError
+
+    def _seen(self, block: bytes) -> bytes:
         self._digest.update(block)
         self.bytes += len(block)
         if self._progress:
             self._progress(len(block))
+        return block
 
     def _split(self, block: bytes) -> list[str]:
         """Check a block of complete lines and return the lines."""
-        start = 0
-        beginning, self._begun = not self._begun, self._begun or block != b""
-        if beginning and block.startswith(codecs.BOM_UTF8):
-            self.bom, start = True, len(codecs.BOM_UTF8)
+        if not self.lines and block.startswith(codecs.BOM_UTF8):
+            self.bom, block = True, block.removeprefix(codecs.BOM_UTF8)
         try:
-            text = block[start:].decode("utf-8")
+            text = block.decode("utf-8")
         except UnicodeDecodeError as error:
-            self._refuse(block, error.start + start, _not_utf8(block, beginning))
+            line = self.lines + block.count(b"\n", 0, error.start) + 1
+            what = "not valid UTF-8; convert the file, for example with iconv -f LATIN1 -t UTF-8"
+            raise UserError(f"{self.name}:{line}: 0x{block[error.start]:02X}: {what}") from error
         if "\r" in text:
             self.crlf += text.count("\r\n")
             text = text.replace("\r\n", "\n")
-            if "\r" in text:
-                lone = next(i for i, byte in enumerate(block) if byte == 13 and block[i + 1 : i + 2] != b"\n")
-                self._refuse(block, lone, "carriage return inside a line; lines end in \\n or \\r\\n: remove it")
-        if "\0" in text:
-            other = _not_utf8(block, beginning)
-            nul = other if other.startswith("not plain text but") else "NUL byte; this is not plain text: remove it"
-            self._refuse(block, block.index(0), nul)
+        for character, what in (("\r", "carriage return inside a line"), ("\0", "NUL byte; this is not plain text")):
+            if character in text:
+                line = self.lines + text.count("\n", 0, text.index(character)) + 1
+                raise UserError(f"{self.name}:{line}: {what}: remove it")
         lines = text.split("\n")
         if not lines[-1]:
             lines.pop()
         self.lines += len(lines)
         return lines
 
-    def _refuse(self, block: bytes, at: int, what: str) -> NoReturn:
-        line = self.lines + block.count(b"\n", 0, at) + 1
-        column = at - (block.rfind(b"\n", 0, at) + 1) + 1
-        raise UserError(f"{self.name}:{line}: byte {column} of the line (0x{block[at]:02X}): {what}")
+
+def _read(file: BinaryIO, size: int) -> Iterator[bytes]:
+    return iter(lambda: file.read(size), b"")
 
 
-#: The first bytes of common files that are no plain text.
-_OTHERS = {
-    b"PK\x03\x04": "a zip archive, as .docx and .odt files are; save it as plain text",
-    b"\x1f\x8b": "compressed by gzip; gunzip it first",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd; unzstd it first",
-    b"%PDF": "a PDF file; save it as plain text",
-    b"\xd0\xcf\x11\xe0": "an old Office file; save it as plain text",
-}
-
-
-def _not_utf8(block: bytes, beginning: bool) -> str:
-    for magic, what in _OTHERS.items() if beginning else ():
-        if block.startswith(magic):
-            return f"not plain text but {what}"
-    if beginning and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "not UTF-8 but UTF-16, by its byte order mark; convert it: iconv -f UTF-16 -t UTF-8"
-    return "not valid UTF-8; convert the file, for example with iconv -f LATIN1 -t UTF-8"
+def _decompressor(path: Path) -> Any:
+    """Return a decompressor of one stream; both kinds have `decompress`, `eof` and `unused_data`."""
+    if path.suffix == ".gz":
+        return zlib.decompressobj(wbits=31)
+    try:
+        import zstandard
+    except ImportError as error:
+        raise UserError(f"{path}: reading .zst files needs an extra: pip install 'docnmt[documents]'") from error
+    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
 
 
 def is_blank(line: str) -> bool:
@@ -239,3 +160,103 @@ def half_character(text: str) -> str | None:
     except UnicodeEncodeError as error:  # JSON's \\ud800 can stand alone
         return f"half a character (\\u{ord(text[error.start]):04x} without its other half); remove it"
     return None
+
+
+# The stream of documents that all readers of a corpus (`read_corpus`, `tables`) give.
+
+
+#: Sentences without a partner. error: they are rejected. read: a source sentence without a translation is kept as
+#: context. skip: it is left out. One without a source is left out in both cases: no model could have written it.
+OneSided = Literal["error", "read", "skip"]
+
+
+@dataclass
+class Facts:
+    """Facts collected while a corpus is read, complete after its last document.
+
+    Attributes:
+        levels: True if sections or paragraphs are known.
+        notes: what was changed or left out while reading, for the report.
+        inputs: size and hash of each file read.
+    """
+
+    levels: bool = False
+    notes: list[str] = field(default_factory=list)
+    inputs: dict[str, dict[str, int | str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ParallelDocument:
+    """A document on all sides, as it is read; one without rows only has the empty lines at the end of a file.
+
+    Attributes:
+        rows: its sentences, each the texts of the source and of the references; "" where it has no partner.
+        units: for each sentence the labels of the units that contain it, outermost first. known: False if none.
+        places: of each sentence, for messages: file and number, which together read `train.en:12`.
+        name: "" without one. blank: the empty lines before it.
+    """
+
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+    units: list[tuple[str, ...]] = field(default_factory=list)
+    places: list[tuple[str, int]] = field(default_factory=list)
+    name: str = ""
+    blank: int = 0
+    known: bool = True
+
+
+class DocumentBuilder:
+    """Divides rows into documents, and treats those without a partner."""
+
+    def __init__(self, path: Path | str, one_sided: OneSided, facts: Facts) -> None:
+        self._path, self._one_sided, self._facts = path, one_sided, facts
+        self._open, self._begun, self.known = ParallelDocument(), False, True
+        self._counts, self._first = Counter[str](), dict[str, str]()  # of sentences of one side alone, by the side
+
+    def row(self, texts: tuple[str, ...], units: tuple[str, ...], where: str, number: int) -> None:
+        """Add a sentence.
+
+        Raises:
+            UserError: it is empty on one side, and that is an error; the message names its place.
+        """
+        if not all(texts):
+            side = "source" if texts[0] else "target"
+            if self._one_sided == "error":
+                raise UserError(
+                    f"{where}{number}: empty on one side; expected text on all sides, or --one-sided read (or skip) "
+                    "for sentences without a partner"
+                )
+            self._first.setdefault(side, f"{where}{number}")
+            self._counts[side] += 1
+            if side == "target" or self._one_sided == "skip":
+                return
+        document = self._open
+        document.known = self.known if not document.rows else document.known
+        document.rows.append(texts)
+        document.units.append(units)
+        document.places.append((where, number))
+
+    def blank(self) -> Iterator[ParallelDocument]:
+        """Add an empty line, which ends the document; yield that."""
+        yield from self._end()
+        self._open.blank += 1
+
+    def mark(self, name: str = "") -> Iterator[ParallelDocument]:
+        """Begin a document; if no empty line is before it, it becomes one. Yield the one that ends."""
+        yield from self._end()
+        self._open.blank, self._open.name = max(self._open.blank, int(self._begun)), name
+
+    def _end(self) -> Iterator[ParallelDocument]:
+        if self._open.rows:
+            document, self._open, self._begun = self._open, ParallelDocument(), True
+            yield document
+
+    def finish(self) -> Iterator[ParallelDocument]:
+        """Yield the last document, and the empty lines after it; note the sentences without a partner."""
+        yield from self._end()
+        if self._open.blank:
+            yield self._open
+        read = "are read, but neither trained on nor scored" if self._one_sided == "read" else "are left out"
+        for side, what, fate in (("source", "translation", read), ("target", "source", "are left out")):
+            if count := self._counts[side]:
+                first = self._first[side]
+                self._facts.notes.append(f"{self._path}: {count:,} lines without a {what} {fate} (the first: {first})")

@@ -1,5 +1,6 @@
 """docnmt-preprocess: text files → a data folder.
-read (`read_corpus`) → filter → vocabulary, subwords (`tokenizer`) → limits → arrays (`corpus`) → report.
+documents (`read_corpus`) → filters → text on disk → vocabulary (`tokenizer`) → subwords, limits → arrays (`corpus`)
+→ report. Documents pass one by one; of each sentence only numbers stay in memory.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import Counter
+from array import array
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -30,35 +31,25 @@ import safetensors
 from docnmt.core.corpus import (
     DROPPED,
     META,
-    Facts,
-    RaggedWriter,
     SplitFolder,
     Structure,
-    StructureBuilder,
     TextArray,
     TokenArray,
     check_files,
     file_entry,
-    length_blocks,
+    offsets_of,
     read_meta,
     reference_names,
-    release_pages,
     renumber,
     token_dtype,
+    unit_numbers,
     write_meta,
 )
 from docnmt.core.data_options import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
-from docnmt.core.read_corpus import Reading, SplitFiles, find_splits, locate, places_of, read_split
+from docnmt.core.lines import Facts, ParallelDocument
+from docnmt.core.read_corpus import Reading, SplitFiles, find_splits, read_split
 from docnmt.core.tables import KINDS
-from docnmt.core.tokenizer import (
-    UNK,
-    Preparation,
-    Tokenizer,
-    detokenizer,
-    directed,
-    read_model,
-    train_in_process,
-)
+from docnmt.core.tokenizer import UNK, Preparation, Tokenizer, detokenizer, directed, read_model, train_in_process
 from docnmt.core.units import cut_units, document_units
 from docnmt.options import to_dict
 from docnmt.runtime.launch import processors
@@ -74,18 +65,95 @@ from docnmt.runtime.system import (
     stored_checksums,
 )
 
-# The first pass over a split: check all files together, write the raw text and collect the structure.
+#: Sentences that are written or cut into subwords together, in whole documents; no output depends on it.
+CHUNK = 4096
+Say = Callable[[str], None]
 
 
-_CHUNK = 4096
+def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> None:
+    """Write the data folder of parallel documents; `say` is called with each line of the report.
+
+    Everything is checked before the folder appears, and it appears whole or not at all.
+
+    Raises:
+        UserError: a file is missing, damaged or does not fit the others (file and line are named), a sentence is too
+            long under `--long-policy error`, or the folder may not be written.
+    """
+    destination = Path(config.destdir)
+    if useless := config.useless():
+        say(f"note: {', '.join(useless)}: no effect, as no vocabulary is trained here")
+    check_folder(destination, marker=META, overwrite=config.overwrite)
+    reading = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
+    inputs = {name: find_splits(prefixes, reading) for name, prefixes in config.prefixes().items()}
+    parts = [part for files in inputs.values() for part in (files, *files.following)]
+    if config.columns and not any(part.tables for part in parts):
+        raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
+    with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
+        files: dict[str, dict[str, Any]] = {}
+        splits = [_Split(name, found, SplitFolder(folder, name, files)) for name, found in inputs.items()]
+        train = next((split for split in splits if split.name == "train"), None)
+        held_out = [split for split in splits if split is not train]
+        for split in held_out:
+            _read(split, config)
+        filters = _Filters(config, held_out) if train and config.filters() else None
+        if train:
+            _read(train, config, filters)
+        for split in splits:
+            for note in split.facts.notes:
+                say(note)
+        training = [] if train is None else [train.files.text(side) for side in train.sides]
+        if train and filters:
+            _note(train, filters.finish(train), say)
+        tokenizers = make_tokenizers(config, training, say)
+        sentences = sum(2 * split.num_sentences for split in splits)
+        with LineEncoder(tokenizers, config.workers or fitting_workers(sentences)) as encoder:
+            for split in splits:
+                _note(split, _cut(split, encoder, tokenizers, config), say)
+        for split in held_out if train else ():
+            _note(split, _overlap(split.files, train.files.text(config.source_lang), config.source_lang), say)
+        _finish_folder(folder, splits, files, tokenizers, config, say)
+    say(f"{destination}: written")
+
+
+def _note(split: _Split, note: str | None, say: Say) -> None:
+    if note:
+        split.facts.notes.append(note)
+        say(note)
+
+
+# First pass: documents → filters → text on disk, and structure.
 
 
 @dataclass
-class SplitTexts:
-    """A split that was read: its input, its files and the facts about them.
+class _Structure:
+    """The structure of the documents so far."""
 
-    `sides` are the source's language and the names of the references; the first two are cut into subwords. `left` are
-    the numbers of the input's sentences that are kept; None: all.
+    offsets: array[int] = field(default_factory=lambda: array("q", [0]))
+    blank: array[int] = field(default_factory=lambda: array("i"))
+    levels: array[int] = field(default_factory=lambda: array("i"))
+    before: int = 0  # empty lines before the next document
+
+    def add(self, levels: np.ndarray) -> None:
+        """Add a document by the levels (n, K) of its sentences."""
+        self.offsets.append(self.offsets[-1] + len(levels))
+        self.blank.append(self.before)
+        self.levels.frombytes(np.ascontiguousarray(levels, dtype=np.int32).tobytes())
+        self.before = 0
+
+    def build(self) -> Structure:
+        """Return the structure."""
+        blank = np.append(np.asarray(self.blank, dtype=np.int32), np.int32(self.before))
+        sentences = self.offsets[-1]
+        levels = np.asarray(self.levels, dtype=np.int32).reshape(sentences, -1 if sentences else 0)
+        return Structure(np.asarray(self.offsets, dtype=np.int64), blank, levels)
+
+
+@dataclass
+class _Split:
+    """A split that is read: its input, its files and the facts about them.
+
+    `sides` are the source's language and the names of the references; the first two are cut into subwords. `numbers`
+    and `where` (each file's first sentence and name) tell where sentences stand in the input.
     """
 
     name: str
@@ -93,62 +161,96 @@ class SplitTexts:
     files: SplitFolder
     sides: list[str] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
-    left: np.ndarray | None = None
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    where: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def is_test(self) -> bool:
         """True for a test split, whose sentences and documents must not be changed."""
         return self.name.startswith("test")
 
+    @property
+    def num_sentences(self) -> int:
+        """The number of sentences after the filters."""
+        return len(self.numbers)
+
+    def add_places(self, document: ParallelDocument) -> None:
+        """Remember where a document's sentences stand."""
+        for where, number in document.places:
+            if not self.where or self.where[-1][1] != where:
+                self.where.append((len(self.numbers), where))
+            self.numbers.append(number)
+
     def place(self, sentence: int) -> str:
         """Return the place of a sentence in the input, for messages."""
-        return locate(self.input, sentence if self.left is None else int(self.left[sentence]))
+        where = next(where for first, where in reversed(self.where) if first <= sentence)
+        return f"{where}{self.numbers[sentence]}"
 
 
-def scan(
-    split: SplitTexts, source_lang: str, target_lang: str, change: Callable[[str], Callable[[str], str]] | None = None
-) -> None:
-    """Read all files of a split once and write raw text and structure to its folder.
-
-    Args:
-        change: returns, for a language, a function applied to each of its sentences as it is read; None: unchanged.
+def _read(split: _Split, config: TranslationPreprocessConfig, filters: _Filters | None = None) -> None:
+    """Read all files of a split once; write raw text and structure to its folder.
 
     Raises:
         UserError: a file is malformed, the sides do not match, or a target side is required and missing.
     """
-    total = sum(_size(path) for path in split.input.paths)
-    builder = StructureBuilder()
-    writers: list[RaggedWriter] = []
-    with Progress(total, f"reading {split.name}", unit="bytes") as bar, contextlib.ExitStack() as files:
-        sentences = builder.sentences(read_split(split.input, split.facts, bar.update))
-        while chunk := list(itertools.islice(sentences, _CHUNK)):
-            if not writers:
-                references = len(chunk[0].texts) - 1
-                _check_references(split, references)
-                split.sides = [source_lang, *reference_names(target_lang, references)]
-                texts = [*split.sides, *(["labels"] if split.facts.labels else [])]
-                languages = () if change is None else (source_lang, *[target_lang] * references)
-                changes = [change(language) for language in languages if change is not None]
-                writers = [files.enter_context(split.files.writer(f"{side}.text", "u1")) for side in texts]
-            columns = [*zip(*(sentence.texts for sentence in chunk), strict=True), [row.labels for row in chunk]]
-            for writer, lines, changed in itertools.zip_longest(writers, columns[: len(writers)], changes):
-                writer.append_lines(lines if changed is None else [changed(line) or line for line in lines])
-    if builder.names:
-        split.files.write_lines("names", builder.names)
-    split.files.write_structure(builder.build(known=split.facts.levels))
+    structure, known = _Structure(), False
+    with contextlib.ExitStack() as stack:
+        bar = stack.enter_context(Progress(sum(map(_size, split.input.paths)), f"reading {split.name}", unit="bytes"))
+        writers, changes = [], []
+        for part, documents in enumerate(read_split(split.input, split.facts, bar.update)):
+            structure.before += part > 0  # a document ends with its corpus
+            begin = len(structure.levels)
+            for block in _blocks(documents):
+                if not split.sides:
+                    references = _references(split, len(block[0].rows[0]) - 1, config.target_lang)
+                    split.sides = [config.source_lang, *references]
+                    writers = [stack.enter_context(split.files.writer(f"{side}.text", "u1")) for side in split.sides]
+                    languages = [config.source_lang, *[config.target_lang] * len(references)]
+                    changes = [detokenizer(language) for language in languages if config.detokenize == "moses"]
+                for document in block if changes else ():
+                    document.rows = [
+                        tuple(change(text) or text for change, text in zip(changes, row, strict=True))
+                        for row in document.rows
+                    ]
+                if filters is not None:
+                    filters.empty(block)
+                for document in block:
+                    structure.before += document.blank
+                    if document.rows:
+                        levels = unit_numbers(document.units)
+                        structure.add(levels if document.known else np.full_like(levels, -1))
+                        split.add_places(document)
+                for side, writer in enumerate(writers):
+                    writer.append_lines([row[side] for document in block for row in document.rows])
+            if not split.facts.levels:
+                structure.levels[begin:] = array("i", [-1]) * (len(structure.levels) - begin)
+            known |= split.facts.levels
+    built = structure.build()
+    split.files.write_structure(built if known else replace(built, levels=built.levels[:, :0]))
 
 
-def _check_references(split: SplitTexts, count: int) -> None:
-    """Check the number of references of a split.
+def _blocks(documents: Iterable[ParallelDocument]) -> Iterator[list[ParallelDocument]]:
+    """Yield documents in lists of at least `CHUNK` sentences."""
+    block: list[ParallelDocument] = []
+    size = 0
+    for document in documents:
+        block.append(document)
+        size += len(document.rows)
+        if size >= CHUNK:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
 
-    Raises:
-      UserError: training or validation data without a target side, or training data with several.
-    """
+
+def _references(split: _Split, count: int, target_lang: str) -> list[str]:
+    """Return the names of a split's references; their number must fit the kind of split."""
     where = split.input.paths[0]
     if not count and not split.is_test:
         raise UserError(f"{where}: no target side; {split.name} data needs one, only test data may have none")
     if split.name == "train" and count > 1:
         raise UserError(f"{where}: {count} references; training data has one target side")
+    return reference_names(target_lang, count)
 
 
 def _size(path: Path) -> int:
@@ -158,268 +260,83 @@ def _size(path: Path) -> int:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-# A report on a data folder: counts and lengths, for `meta.json` and for people.
+# Filters that leave out training documents: duplicates, and texts of held-out data.
 
 
-def statistics(split: SplitTexts) -> dict[str, Any]:
-    """Return a split's entry in `meta.json`: counts, lengths in subwords, inputs and notes."""
-    structure = split.files.structure()
-    lengths: dict[str, Any] = {}
-    for side in split.sides[:2]:
-        tokens = split.files.tokens(side)
-        documents = np.diff(tokens.offsets[structure.document_offsets])
-        counts = counted(tokens.length_blocks())
-        lengths[side] = {
-            "tokens": len(tokens.tokens),
-            "unknown": _count(tokens.tokens, UNK),
-            "longest_sentence": len(counts) - 1,
-            "longest_document": int(documents.max()),
-            "sentence_percentiles": percentiles(counts, (50, 90, 99)).astype(int).tolist(),
-            "document_percentiles": np.percentile(documents, (50, 90, 99)).astype(int).tolist(),
-        }
-    return {
-        "documents": structure.num_documents,
-        "sentences": structure.num_sentences,
-        "levels": structure.levels.shape[1],
-        "references": len(split.sides) - 1,
-        "without_partner": _without_partner(split),
-        "lengths": lengths,
-        "inputs": split.facts.inputs,
-        "notes": split.facts.notes,
-    }
+class _Filters:
+    """Leaves out training documents as they pass, by emptying them, and lists them."""
+
+    def __init__(self, config: TranslationPreprocessConfig, held_out: Sequence[_Split]) -> None:
+        self._config, self._documents = config, 0
+        sources = [split.files.text(config.source_lang) for split in held_out if config.drop_overlap]
+        self._held_out = list(itertools.chain.from_iterable(map(_line_hashes, sources)))
+        self._first: dict[bytes, int] = {}  # the number of the first document with these words
+        self._counts: Counter[str] = Counter()
+        self._rows = ["document\tplace\tname\tsentences\treason"]
+
+    def empty(self, documents: Sequence[ParallelDocument]) -> None:
+        """Take the rows from documents that a filter matches."""
+        whole = [document for document in documents if document.rows]
+        shares = np.zeros(len(whole))
+        if self._config.drop_overlap and whole:
+            text = TextArray.from_lines([row[0] for document in whole for row in document.rows])
+            offsets = offsets_of(np.array([len(document.rows) for document in whole]))
+            shares = _shares(text, offsets, self._held_out)
+        for document, share in zip(whole, shares.tolist(), strict=True):
+            self._documents += 1
+            kind = reason = ""
+            if share >= HALF:
+                kind, reason = "overlap", f"{share:.0%} of it in validation or test data"
+            elif self._config.drop_duplicates:
+                words = "\0".join("\n".join(" ".join(row[side].split()) for row in document.rows) for side in (0, 1))
+                digest = hashlib.blake2b(words.encode(), digest_size=16).digest()
+                first = self._first.setdefault(digest, self._documents)
+                if first != self._documents:
+                    kind, reason = "duplicate", f"duplicate of document {first}"
+            if not kind:
+                continue
+            self._counts[kind] += 1
+            place, name = "{}{}".format(*document.places[0]), " ".join(document.name.split())  # a cell of a TSV file
+            self._rows.append(f"{self._documents}\t{place}\t{name}\t{len(document.rows)}\t{reason}")
+            document.rows = []
+
+    def finish(self, train: _Split) -> str:
+        """Write the list `dropped.tsv`; return a note.
+
+        Raises:
+            UserError: nothing is left.
+        """
+        config, dropped = self._config, self._counts.total()
+        if dropped == self._documents:
+            raise UserError(f"{train.input.paths[0]}: every document would be left out ({' '.join(config.filters())})")
+        content = "".join(f"{row}\n" for row in self._rows).encode()
+        (train.files.folder / DROPPED).write_bytes(content)
+        train.files.files[DROPPED] = file_entry(content)
+        overlap = [f"{self._counts['overlap']:,} stand in the validation or test data"] * config.drop_overlap
+        why = ", ".join([*overlap, *[f"{self._counts['duplicate']:,} duplicates"] * config.drop_duplicates])
+        return f"train: {dropped:,} of {self._documents:,} documents are left out (listed in {DROPPED}): {why}"
 
 
-def _without_partner(split: SplitTexts) -> int:
-    """Return the number of sentences that are only read because the (first) reference lacks them."""
-    blocks = (block for side in split.sides[1:2] for block in length_blocks(split.files.text(side).offsets))
-    return sum(int(np.count_nonzero(block == 0)) for block in blocks)
-
-
-def counted(blocks: Iterable[np.ndarray]) -> np.ndarray:
-    """Count how often 0, 1, 2, … occur among whole numbers; int64, (largest + 1,)."""
-    counts = np.zeros(1, dtype=np.int64)
-    for block in blocks:
-        more = np.bincount(block, minlength=len(counts))
-        more[: len(counts)] += counts
-        counts = more
-    return counts
-
-
-def percentiles(counts: np.ndarray, wanted: Sequence[float]) -> np.ndarray:
-    """Return `np.percentile` of numbers that are given only as `counts` of 0, 1, 2, …."""
-    place = (counts.sum() - 1) * (np.asarray(wanted) / 100)
-    below = np.floor(place)
-    low, high = (np.searchsorted(np.cumsum(counts), each, side="right") for each in (below, np.ceil(place)))
-    share = place - below  # interpolated from the nearer neighbour, as np.percentile does
-    result: np.ndarray = np.where(share < 0.5, low + (high - low) * share, high - (high - low) * (1 - share))
-    return result
-
-
-def _count(tokens: np.ndarray, token: int) -> int:
-    """Count the occurrences of `token` without a mask as long as the whole corpus."""
-    found = 0
-    for first in range(0, len(tokens), 1 << 22):
-        found += int(np.count_nonzero(tokens[first : first + (1 << 22)] == token))
-        release_pages(tokens)
-    return found
-
-
-def describe_split(name: str, counts: Mapping[str, Any]) -> str:
-    """Describe a split in one line."""
-    known = {0: "no sections or paragraphs", 1: "1 level above the sentence"}
-    parts = [
-        f"{name}: {how_many(counts['documents'], 'document')}, {how_many(counts['sentences'], 'sentence')}",
-        known.get(counts["levels"], f"{counts['levels']} levels above the sentence"),
-    ]
-    if counts["without_partner"]:
-        parts.append(f"{counts['without_partner']:,} of them without a translation, only read")
-    if counts["references"] != 1:
-        parts.append(f"{counts['references'] or 'no'} references")
-    for side, lengths in counts["lengths"].items():
-        unknown = f", {100 * lengths['unknown'] / lengths['tokens']:.2g}% unknown" if lengths["unknown"] else ""
-        parts.append(
-            f"{side} {lengths['tokens']:,} subwords{unknown} (longest sentence {lengths['longest_sentence']:,}, "
-            f"longest document {lengths['longest_document']:,})"
-        )
-    return "; ".join(parts)
-
-
-def describe_folder(folder: Path) -> str:
-    """Describe a data folder of any task on a page.
-
-    Raises:
-        UserError: the folder is not a data folder or is damaged.
-    """
-    meta = read_meta(Path(folder))
-    size = sum(file.stat().st_size for file in Path(folder).iterdir())
-    lines = [
-        f"{folder}: data for {meta['task']}, {size / 1e6:,.1f} MB, made by docnmt {meta.get('docnmt', '?')}",
-        f"fingerprint: {meta.get('fingerprint', 'none')}",
-    ]
-    if "source_lang" in meta:
-        vocabulary = meta["vocabulary"]
-        sizes = f"{vocabulary['source']:,} subwords, joined"
-        if not vocabulary["joined"]:
-            sizes = f"{vocabulary['source']:,} and {vocabulary['target']:,} subwords"
-        lines += [f"languages: {meta['source_lang']} to {meta['target_lang']}", f"vocabulary: {sizes}"]
-    for name, counts in meta.get("splits", {}).items():
-        shown = _split(counts) if "lengths" in counts else counts
-        lines += ["", f"split {name}", *_indented(shown if isinstance(shown, Mapping) else {"rows": shown})]
-    if meta.get("options"):
-        lines += ["", "options", *_indented({k: v for k, v in meta["options"].items() if v not in (None, [], "")})]
-    return "\n".join(lines)
-
-
-def _split(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the counts of a translation split in words."""
-    shown: dict[str, Any] = {name: counts[name] for name in ("documents", "sentences", "levels", "references")}
-    if counts.get("without_partner"):
-        shown["sentences only read"] = counts["without_partner"]
-    for side, lengths in counts["lengths"].items():
-        shown[f"{side} subwords"] = f"{lengths['tokens']:,}, {lengths['unknown']:,} of them unknown"
-        for what in ("sentence", "document"):
-            median, ninety, most = lengths[f"{what}_percentiles"]
-            shown[f"{side} {what} length"] = (
-                f"median {median:,}, 90 % {ninety:,}, 99 % {most:,}, longest {lengths[f'longest_{what}']:,}"
-            )
-    for file, entry in counts["inputs"].items():
-        shown[f"input {file}"] = f"{entry['bytes']:,} bytes, sha256 {entry['sha256'][:12]}…"
-    return shown | {f"note {i}": note for i, note in enumerate(counts["notes"], 1)}
-
-
-def _indented(values: Mapping[str, Any]) -> list[str]:
-    return [f"  {key}: {f'{value:,}' if type(value) is int else value}" for key, value in values.items()]
-
-
-# Encoding of raw text as subwords, in this process or in several, with the same result.
-
-
-#: Sentences per task of a worker; fixed, so that no output depends on the number of workers.
-CHUNK = 4096
-#: Number of chunks after which the pages read of a mapped file are released.
-_LET_GO = 16
-
-#: Number of chunks that make another process worth its start, of about a second.
-_WORTH = 32
-
-#: The tokenizers of a worker process, loaded once.
-_of_worker: dict[str, Tokenizer] = {}
-
-
-def fitting_workers(lines: int) -> int:
-    """Return the number of available processors, limited so that each process has work worth its start."""
-    return max(1, min(processors(), lines // (CHUNK * _WORTH)))
-
-
-class LineEncoder:
-    """Cuts lines into subwords with `workers` processes; a context manager that ends the processes.
-
-    Args:
-        tokenizers: one of each side.
-    """
-
-    def __init__(self, tokenizers: Mapping[str, Tokenizer], workers: int) -> None:
-        self._tokenizers, self._workers = tokenizers, workers
-        self._pool: ProcessPoolExecutor | None = None
-        if workers > 1:
-            models = {side: tokenizer.to_bytes() for side, tokenizer in tokenizers.items()}
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(workers, context, _start_worker, (models,))
-
-    def __enter__(self) -> LineEncoder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=kind is None, cancel_futures=True)
-
-    def encode(self, text: TextArray, side: str) -> Iterator[TokenArray]:
-        """Yield the subwords of the lines, one chunk after the other, in order."""
-        chunks = _chunks(text)
-        if self._pool is None:
-            yield from (_encode(self._tokenizers[side], chunk) for chunk in chunks)
-            return
-        waiting: list[Future[TokenArray]] = []
-        try:
-            for chunk in chunks:
-                with _interrupts_blocked():  # a worker may start here
-                    waiting.append(self._pool.submit(_work, side, chunk))
-                if len(waiting) > 4 * self._workers:
-                    yield waiting.pop(0).result()
-            yield from (future.result() for future in waiting)
-        except BrokenProcessPool as error:
-            raise UserError("a worker process died (killed, or out of memory?); try fewer --workers") from error
-
-
-def _chunks(text: TextArray) -> Iterator[list[str]]:
-    for number, first in enumerate(range(0, len(text), CHUNK), 1):
-        yield text[first : first + CHUNK]
-        if number % _LET_GO == 0:
-            text.release_pages()
-
-
-@contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Block Ctrl-C in processes that start here: the parent process ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _start_worker(models: Mapping[str, bytes]) -> None:
-    """Load the tokenizers in a worker process, and end it when its parent is killed."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _of_worker.update({side: Tokenizer.from_bytes(model) for side, model in models.items()})
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
-
-
-def _work(side: str, lines: list[str]) -> TokenArray:
-    return _encode(_of_worker[side], lines)
-
-
-def _encode(tokenizer: Tokenizer, lines: list[str]) -> TokenArray:
-    return TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size)
-
-
-# Detection of documents of a held-out split that also occur in the training data.
+# Documents of a held-out split that also occur in the training data.
 
 
 #: A document counts as seen if at least this share of its bytes is.
 HALF = 0.5
-#: Number of sentences compared at once, and of lines read at once.
-_TOGETHER, _LINES = 1 << 18, 4096
+#: Number of sentences compared at once.
+_TOGETHER = 1 << 18
 
 
-def overlap_with_training(
-    held_out: SplitFolder, training: SplitFolder, side: str, say: Callable[[str], None]
-) -> list[str]:
-    """Warn about documents of which at least half the text is in the training data (`shares_in_training`)."""
-    share = shares_in_training(held_out, training, side)
+def _overlap(held_out: SplitFolder, training: TextArray, side: str) -> str | None:
+    """Describe the documents of which at least half the text is in the training data."""
+    share = shares_seen(held_out.text(side), held_out.structure().document_offsets, [training])
     most, whole = int((share >= HALF).sum()), int((share == 1).sum())
     if not most:
-        return []
-    note = (
+        return None
+    return (
         f"warning: {held_out.split}: {most:,} of {len(share):,} documents stand in the training data, too ({whole:,} "
         f"whole, {most - whole:,} at least by half, by runs of equal {side} sentences; the first is document "
         f"{int(np.argmax(share >= HALF)) + 1}): scores on them say little about new text"
     )
-    say(note)
-    return [note]
-
-
-def shares_in_training(held_out: SplitFolder, training: SplitFolder, side: str) -> np.ndarray:
-    """Return the share (D,) of each document's bytes that is in the training data (`shares_seen`)."""
-    return shares_seen(held_out.text(side), held_out.structure().document_offsets, [training.text(side)])
 
 
 def shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray]) -> np.ndarray:
@@ -427,37 +344,28 @@ def shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray
 
     A sentence counts only if it occurs there next to the same neighbour: sentences that recur by themselves (headings,
     greetings, small vocabularies) are no overlap of documents. A document's only sentence has no neighbour and counts
-    by itself. Neither text is held in memory as a whole, not even one number per sentence.
+    by itself. Of the other texts only a part is in memory.
     """
-    shares = [np.zeros(0)]
-    begin = 0
-    while begin < len(offsets) - 1:
-        end = max(begin + 1, int(np.searchsorted(offsets, offsets[begin] + _TOGETHER, side="right")) - 1)
-        shares.append(_shares_seen(text, offsets[begin : end + 1], others))
-        begin = end
-    return np.concatenate(shares)
+    return _shares(text, offsets, itertools.chain.from_iterable(map(_line_hashes, others)))
 
 
-def _shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray]) -> np.ndarray:
-    """Return the shares (D,) of the documents between these `offsets`."""
-    sentences = _hashes(text, int(offsets[0]), int(offsets[-1]))
+def _shares(text: TextArray, offsets: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the shares (D,) by the hashes of others' lines, each part with the first line of the next one."""
+    sentences = _hashed(text)
     pairs = _pairs(sentences)  # pair i: sentences i and i + 1
     known, known_pairs = np.zeros(len(sentences), dtype=bool), np.zeros(len(pairs), dtype=bool)
     for other in others:
-        for first in range(0, len(other), _TOGETHER):
-            there = _hashes(other, first, min(first + _TOGETHER + 1, len(other)))  # one more, for the last pair
-            known |= np.isin(sentences, there)
-            known_pairs |= np.isin(pairs, _pairs(there))
-    begins = offsets - offsets[0]
+        known |= np.isin(sentences, other)
+        known_pairs |= np.isin(pairs, _pairs(other))
     first_of, last_of = np.zeros((2, len(sentences)), dtype=bool)
-    first_of[begins[:-1]] = last_of[begins[1:] - 1] = True
+    first_of[offsets[:-1]] = last_of[offsets[1:] - 1] = True
     seen = first_of & last_of & known
     known_pairs &= ~last_of[:-1]
     seen[:-1] |= known_pairs
     seen[1:] |= known_pairs
-    size = np.diff(text.offsets[offsets[0] : offsets[-1] + 1])
-    total = np.maximum(np.add.reduceat(size, begins[:-1]), 1)
-    share: np.ndarray = np.add.reduceat(size * seen, begins[:-1]) / total
+    size = np.diff(text.offsets)
+    total = np.maximum(np.add.reduceat(size, offsets[:-1]), 1)
+    share: np.ndarray = np.add.reduceat(size * seen, offsets[:-1]) / total
     return share
 
 
@@ -467,293 +375,84 @@ def _pairs(hashes: np.ndarray) -> np.ndarray:
     return mixed
 
 
-def _hashes(text: TextArray, first: int, last: int) -> np.ndarray:
-    """Return a hash of each line's words; (last - first,) uint64."""
-    lines = (line for begin in range(first, last, _LINES) for line in text[begin : min(begin + _LINES, last)])
-    text.release_pages()
+def _line_hashes(text: TextArray) -> Iterator[np.ndarray]:
+    """Yield hashes of lines in parts; each also has the next one's first line, for the pair at the border."""
+    for first in range(0, len(text), _TOGETHER):
+        yield _hashed(text[first : first + _TOGETHER + 1])
+
+
+def _hashed(lines: Sequence[str]) -> np.ndarray:
+    """Return a hash of each line's words; (S,) uint64."""
     digests = (hashlib.blake2b(" ".join(line.split()).encode(), digest_size=8).digest() for line in lines)
-    return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64, last - first)
+    return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64, len(lines))
 
 
-# Editing of a split that is already on disk: replace, cut or remove sentences on all sides alike.
+# The vocabularies: trained on the training text, or taken from an existing one.
 
 
-#: A row that replaces a sentence, by the array's name (`en.tokens`, `en.text`); arrays that are not named keep
-#: the sentence's values.
-SplitArrays = dict[str, np.ndarray]
-
-
-def rewrite(files: SplitFolder, edits: Mapping[int, Sequence[SplitArrays]], max_document_tokens: int | None) -> None:
-    """Apply edits to the files of a split.
+def make_tokenizers(
+    config: TranslationPreprocessConfig, training: Sequence[TextArray], say: Callable[[str], None]
+) -> dict[str, Tokenizer]:
+    """Make the tokenizer of each language; it is one object if both are the same.
 
     Args:
-        edits: the rows that replace each edited sentence: none (left out), one (cut off) or several (split).
-        max_document_tokens: cut documents at sentence ends to this length.
+        training: the raw training text, source and target; empty without a training split.
 
     Raises:
-        UserError: no sentence would be left.
+        UserError: the text does not support the size, or the vocabulary to be reused does not exist.
     """
-    structure = files.structure()
-    copies = np.ones(structure.num_sentences, dtype=np.int64)
-    for sentence, rows in edits.items():
-        copies[sentence] = len(rows)
-    if not copies.any():
-        raise UserError(f"{files.split}: nothing is left when all that is too long is left out; raise the limits")
-    names = files.sentence_rows()
-    for name in names:
-        _rewrite_rows(files, name, edits)
-    offsets = np.concatenate([[0], np.cumsum(copies)])[structure.document_offsets]
-    changed, documents = _divide(Structure(offsets, structure.blank_lines, structure.levels.repeat(copies, axis=0)))
-    if max_document_tokens is not None:
-        costs = np.maximum.reduce([np.diff(files.rows(name)[1]) for name in names if name.endswith(".tokens")])
-        changed, pieces = _cut(changed, costs, max_document_tokens)
-        documents = documents[pieces]
-    files.write_structure(changed)
-    if (document_names := files.text_if_known("names")) is not None:
-        files.write_lines("names", [document_names[int(document)] for document in documents])
+    source, target = languages = config.source_lang, config.target_lang
+    if not config.joined_dictionary:
+        return {
+            source: _stored(config.srcdict, source) or _trained(config, training[:1], (source,), say)[0],
+            target: _stored(config.tgtdict, target) or _trained(config, training[1:], (target,), say)[0],
+        }
+    if config.srcdict is not None:
+        return dict(zip(languages, stored_tokenizers(Path(config.srcdict), source, target), strict=True))
+    return dict(zip(languages, _trained(config, training, languages, say), strict=True))
 
 
-def _divide(structure: Structure) -> tuple[Structure, np.ndarray]:
-    """Remove documents that lost all sentences; return also the numbers of those left."""
-    left = np.flatnonzero(np.diff(structure.document_offsets) > 0)
-    offsets = structure.document_offsets[np.concatenate([left, [structure.num_documents]])]
-    blank = np.add.reduceat(structure.blank_lines, np.concatenate([[0], left + 1]))
-    return Structure(offsets, blank, renumber(structure.levels, offsets)), left
+def _stored(path: str | None, language: str) -> Tokenizer | None:
+    """Load the vocabulary of `--srcdict` or `--tgtdict`, if it was given."""
+    return None if path is None else stored_tokenizers(Path(path), language)[0]
 
 
-def _cut(structure: Structure, costs: np.ndarray, limit: int) -> tuple[Structure, np.ndarray]:
-    """Cut long documents at sentence ends; return also the document that each piece belongs to."""
-    pieces = cut_units(document_units(structure.document_offsets), costs, limit)
-    offsets = np.append(pieces.first, structure.num_sentences)
-    begins = np.isin(pieces.first, structure.document_offsets)
-    blank = np.append(np.where(begins, structure.blank_lines[pieces.document], 0), structure.blank_lines[-1])
-    return Structure(offsets, blank, renumber(structure.levels, offsets)), pieces.document
-
-
-def _rewrite_rows(files: SplitFolder, name: str, edits: Mapping[int, Sequence[SplitArrays]]) -> None:
-    """Write the array `name` with new rows in place of some; runs of unchanged rows are copied whole."""
-    values, offsets = files.rows(name)
-    with files.writer(name, values.dtype) as writer:
-        begin = 0
-        for sentence in [*sorted(edits), len(offsets) - 1]:
-            writer.append_rows(values, offsets[begin : sentence + 1])
-            for row in edits.get(sentence, ()):
-                new = row.get(name, values[offsets[sentence] : offsets[sentence + 1]])
-                writer.append(new, np.array([len(new)]))
-            begin = sentence + 1
-
-
-# Filters that leave out training documents: duplicates, and texts of held-out data.
-
-
-class Reason(NamedTuple):
-    """The reason for leaving out a document: its kind, for counts, and the details."""
-
-    kind: str
-    case: str
-
-
-def drop_documents(
-    train: SplitTexts, held_out: Sequence[SplitTexts], config: TranslationPreprocessConfig, say: Callable[[str], None]
-) -> list[str]:
-    """Leave out the training documents that the filters match, and list them in `dropped.tsv`.
-
-    Returns the notes that were also printed.
-
-    Raises:
-        UserError: nothing would be left.
-    """
-    if not config.filters():
-        return []
-    offsets, names = train.files.structure().document_offsets, train.files.text_if_known("names")
-    reasons = _reasons(train, held_out, config)
-    if len(reasons) == len(offsets) - 1:
-        raise UserError(f"{train.input.paths[0]}: every document would be left out ({' '.join(config.filters())})")
-    numbers = sorted(reasons)
-    places = places_of(train.input, [int(offsets[number]) for number in numbers])
-    rows = ["document\tplace\tname\tsentences\treason"]
-    for number, place in zip(numbers, places, strict=True):
-        name = "" if names is None else " ".join(names[number].split())  # a cell of a TSV file
-        rows.append(f"{number + 1}\t{place}\t{name}\t{offsets[number + 1] - offsets[number]}\t{reasons[number].case}")
-    content = "".join(f"{row}\n" for row in rows).encode()
-    (train.files.folder / DROPPED).write_bytes(content)
-    train.files.files[DROPPED] = file_entry(content)
-    left = np.repeat([number not in reasons for number in range(len(offsets) - 1)], np.diff(offsets))
-    train.left = np.flatnonzero(left)
-    rewrite(train.files, {sentence: [] for sentence in np.flatnonzero(~left).tolist()}, None)
-    counts = Counter(reason.kind for reason in reasons.values())
-    why = ", ".join(f"{counts[kind]:,} {what}" for kind, what in _asked(config).items())
-    note = f"train: {len(reasons):,} of {len(offsets) - 1:,} documents are left out (listed in {DROPPED}): {why}"
-    say(note)
-    return [note]
-
-
-def _asked(config: TranslationPreprocessConfig) -> dict[str, str]:
-    """Return a description of each requested filter by kind, in the order in which they are applied."""
-    return {
-        kind: what
-        for option, kind, what in (
-            (config.drop_overlap, "overlap", "stand in the validation or test data"),
-            (config.drop_duplicates, "duplicate", "duplicates"),
-        )
-        if option
-    }
-
-
-def _reasons(
-    train: SplitTexts, held_out: Sequence[SplitTexts], config: TranslationPreprocessConfig
-) -> dict[int, Reason]:
-    """Return the documents to leave out, each with the first reason found."""
-    source, target = train.sides[:2]
-    texts, offsets = (train.files.text(source), train.files.text(target)), train.files.structure().document_offsets
-    found: dict[int, Reason] = {}
-    if config.drop_overlap:
-        shares = shares_seen(texts[0], offsets, [split.files.text(source) for split in held_out])
-        for number in np.flatnonzero(shares >= HALF).tolist():
-            found[number] = Reason("overlap", f"{shares[number]:.0%} of it in validation or test data")
-    seen: dict[bytes, int] = {}
-    with Progress(len(offsets) - 1, "filtering train", unit="documents") as bar:
-        for number, (begin, end) in enumerate(pairwise(offsets.tolist())):
-            document = texts[0][begin:end], texts[1][begin:end]
-            reason = _duplicate(document, number, seen) if config.drop_duplicates and number not in found else None
-            if reason is not None:
-                found.setdefault(number, reason)
-            bar.update(1)
-    return found
-
-
-ParallelDocument = tuple[list[str], list[str]]
-
-
-def _duplicate(document: ParallelDocument, number: int, seen: dict[bytes, int]) -> Reason | None:
-    """Return a reason if all words of a document, on both sides, are those of an earlier one."""
-    words = "\0".join("\n".join(" ".join(line.split()) for line in side) for side in document)
-    first = seen.setdefault(hashlib.blake2b(words.encode(), digest_size=16).digest(), number)
-    return None if first == number else Reason("duplicate", f"duplicate of document {first + 1}")
-
-
-# Treatment of sentences and documents above the declared limits (`--long-policy`).
-
-
-def apply_long_policy(
-    split: SplitTexts,
-    tokenizers: Mapping[str, Tokenizer],
+def _trained(
     config: TranslationPreprocessConfig,
+    texts: Sequence[TextArray],
+    languages: Sequence[str],
     say: Callable[[str], None],
-) -> list[str]:
-    """Apply the policy to a split's sentences and documents above the limits; return the notes that were also printed.
-
-    Raises:
-        UserError: something is too long under the policy `error`, or cannot be split.
-    """
-    tokens = {side: split.files.tokens(side) for side in split.sides[:2]}
-    costs = _longer(list(tokens.values()))
-    sentences = np.flatnonzero(costs > config.max_sentence_tokens)
-    _refuse(split, config.long_policy, "sentence", config.max_sentence_tokens, sentences, costs[sentences])
-    edits: dict[int, list[SplitArrays]] = {}
-    if not split.is_test:
-        texts = {side: split.files.text(side) for side in split.sides}
-        edits = {i: _new_rows(split, i, texts, tokens, tokenizers, config) for i in sentences.tolist()}
-    for sentence, rows in edits.items():
-        costs[sentence] = max(sum(len(row[f"{side}.tokens"]) for row in rows) for side in tokens)
-    limit = config.max_document_tokens or int(costs.sum())
-    offsets = split.files.structure().document_offsets
-    lengths = np.add.reduceat(costs, offsets[:-1], dtype=np.int64)
-    documents = np.flatnonzero(lengths > limit)
-    _refuse(split, config.long_policy, "document", limit, offsets[documents], lengths[documents])
-    if not len(sentences) and not len(documents):
-        return []
-    if not split.is_test:
-        cut = config.long_policy == "split" and len(documents) > 0
-        for first, last in [] if cut else zip(offsets[documents], offsets[documents + 1], strict=True):
-            kept = first
-            if config.long_policy == "truncate":
-                kept += cut_units(document_units(np.array([0, last - first])), costs[first:last], limit).last[0]
-            edits |= {sentence: [] for sentence in range(int(kept), int(last))}
-        rewrite(split.files, edits, limit if cut else None)
-    note = _note(split, config, sentences, offsets[documents])
-    say(note)
-    return [note]
-
-
-def _longer(sides: Sequence[TokenArray]) -> np.ndarray:
-    """Return the number of subwords (S,) of each sentence's longer side, int32."""
-    blocks = zip(*(side.length_blocks() for side in sides), strict=True)
-    return np.concatenate([np.maximum.reduce(block).astype(np.int32) for block in blocks])
-
-
-def _refuse(split: SplitTexts, policy: str, what: str, limit: int, found: np.ndarray, costs: np.ndarray) -> None:
-    """Refuse sentences or documents that are too long, under the policy `error`.
-
-    Args:
-      found, costs: the first sentence, and the length, of each `what` that is too long.
-
-    Raises:
-      UserError: there are some, and the policy is `error`.
-    """
-    if policy == "error" and len(found):
-        raise UserError(
-            f"{split.place(int(found[0]))}: a {what} of {costs[0]:,} subwords, the limit is {limit:,} "
-            f"(--max-{what}-tokens); {len(found):,} of {split.name} in all; raise the limit or choose "
-            "--long-policy split, truncate or skip"
+) -> list[Tokenizer]:
+    """Train one vocabulary on all texts; return a tokenizer per language, which differ only in text preparation."""
+    total = sum(len(text) for text in texts)
+    used = sum(min(len(text), config.subword_sample) for text in texts)
+    sampled = "" if used == total else f" of {total:,} (--subword-sample)"
+    size = config.vocab_size or DEFAULT_VOCAB_SIZE
+    prepared = [Preparation(punctuation=name if config.normalize_punctuation else "") for name in languages]
+    with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
+        tokenizer = train_in_process(
+            itertools.chain.from_iterable(
+                map(each.cleaned, _sample(text, config.subword_sample))
+                for each, text in zip(prepared, texts, strict=True)
+            ),
+            vocab_size=size,
+            exact=config.vocab_size is not None,
+            model_type=config.subword_model,
+            character_coverage=config.character_coverage,
+            byte_fallback=config.byte_fallback,
+            normalization=config.normalization,
+            user_defined_symbols=config.user_defined_symbols,
         )
+    if tokenizer.vocab_size < size:
+        say(f"the text supports a vocabulary of {tokenizer.vocab_size:,} subwords only")
+    return [tokenizer.prepared(each) for each in prepared]
 
 
-def _new_rows(
-    split: SplitTexts,
-    sentence: int,
-    texts: Mapping[str, TextArray],
-    tokens: Mapping[str, TokenArray],
-    tokenizers: Mapping[str, Tokenizer],
-    config: TranslationPreprocessConfig,
-) -> list[SplitArrays]:
-    """Return the rows that replace a sentence that is too long; if split, as few as fit the limit on all sides."""
-    limit = config.max_sentence_tokens
-    if config.long_policy == "skip":
-        return []
-    if config.long_policy == "truncate":
-        return [{f"{side}.tokens": array[sentence][:limit] for side, array in tokens.items()}]
-    lines = {side: text[sentence] for side, text in texts.items()}
-    for count in range(2, min(len(line.split()) for line in lines.values() if line) + 1):
-        pieces = {side: split_text(line, count) for side, line in lines.items()}
-        subwords = {side: tokenizers[side].encode(pieces[side]) for side in tokens}
-        if max(len(row) for side in subwords.values() for row in side) <= limit:
-            return [
-                {f"{side}.text": np.frombuffer(text[k].encode(), dtype=np.uint8) for side, text in pieces.items()}
-                | {f"{side}.tokens": np.array(rows[k], dtype=np.int64) for side, rows in subwords.items()}
-                for k in range(count)
-            ]
-    raise UserError(
-        f"{split.place(sentence)}: cannot be split at spaces into pieces of {limit:,} subwords on all sides; "
-        "choose --long-policy truncate or skip"
-    )
-
-
-def split_text(text: str, count: int) -> list[str]:
-    """Split a text of at least `count` words into `count` pieces of nearly equally many words."""
-    words = text.split()
-    cuts = [len(words) * k // count for k in range(count + 1)]
-    return [" ".join(words[a:b]) for a, b in itertools.pairwise(cuts)]
-
-
-def _note(split: SplitTexts, config: TranslationPreprocessConfig, sentences: np.ndarray, documents: np.ndarray) -> str:
-    """Describe what was found and done; `documents` are their first sentences."""
-    done = {"split": "split", "truncate": "cut off", "skip": "left out"}[config.long_policy]
-    if split.is_test:
-        done = "kept whole, because test sets are never changed"
-    kinds = (
-        ("sentences", config.max_sentence_tokens, sentences),
-        ("documents", config.max_document_tokens, documents),
-    )
-    parts = [
-        f"{len(found):,} {what} of more than {limit:,} subwords (the first: {split.place(int(found[0]))})"
-        for what, limit, found in kinds
-        if len(found)
-    ]
-    return f"warning: {split.name}: {' and '.join(parts)} are {done}"
-
-
-# Loading of existing vocabularies: of a data folder, of a trained model, or a SentencePiece model by itself.
+def _sample(text: TextArray, limit: int) -> Iterator[str]:
+    """Yield at most `limit` lines, spread evenly."""
+    if len(text) <= limit:
+        return iter(text)
+    return (text[int(i)] for i in np.linspace(0, len(text) - 1, limit).astype(np.int64))
 
 
 def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
@@ -826,138 +525,281 @@ def _of_checkpoint(file: Path) -> dict[str, bytes]:
         raise UserError(f"{file}: is no checkpoint of a translation model: {error}") from error
 
 
-# The vocabularies of a data folder: trained on its training text, or taken from an existing one.
+# Second pass: text → subwords → limits (`--long-policy`) → arrays.
 
 
-def make_tokenizers(
-    config: TranslationPreprocessConfig, training: Sequence[TextArray], say: Callable[[str], None]
-) -> dict[str, Tokenizer]:
-    """Make the tokenizer of each language; it is one object if both are the same.
+class _Line(NamedTuple):
+    """A sentence with its texts on all sides, its subwords on the first two, and its levels."""
+
+    texts: Sequence[str]
+    tokens: Sequence[np.ndarray]
+    levels: np.ndarray
+
+    @property
+    def cost(self) -> int:
+        """The number of subwords of its longer side."""
+        return max(map(len, self.tokens))
+
+
+class _Long:
+    """The sentences or documents that are too long: how many, and the first one's place and length."""
+
+    def __init__(self, what: str, limit: int | None) -> None:
+        self.what, self.limit, self.count = what, limit, 0
+        self.first, self.cost = -1, 0
+
+    def add(self, sentence: int, cost: int) -> None:
+        """Count one that begins at this sentence."""
+        if not self.count:
+            self.first, self.cost = sentence, cost
+        self.count += 1
+
+
+def _cut(
+    split: _Split, encoder: LineEncoder, tokenizers: Mapping[str, Tokenizer], config: TranslationPreprocessConfig
+) -> str | None:
+    """Cut the source and the first reference into subwords, and apply the policy to what is too long; return a note.
+
+    The text is written again only where the policy may change it.
+
+    Raises:
+        UserError: something is too long under the policy `error`, or cannot be split.
+    """
+    changing = config.long_policy != "error" and not split.is_test
+    sentences, documents = _Long("sentence", config.max_sentence_tokens), _Long("document", config.max_document_tokens)
+    old, structure, cut_sides = split.files.structure(), _Structure(), split.sides[:2]
+    offsets, texts = old.document_offsets, [split.files.text(side) for side in split.sides]
+    borders = _borders(offsets)
+    parts = [(int(offsets[first]), int(offsets[last])) for first, last in borders]
+    with contextlib.ExitStack() as stack:
+        bar = stack.enter_context(Progress(len(split.numbers), f"cutting {split.name}", unit="lines"))
+        dtypes = [token_dtype(tokenizers[side].vocab_size) for side in cut_sides]
+        writers = [stack.enter_context(split.files.writer(f"{side}.tokens", dtype))
+                   for side, dtype in zip(cut_sides, dtypes, strict=True)]  # fmt: skip
+        text_writers = [stack.enter_context(split.files.writer(f"{side}.text", "u1"))
+                        for side in split.sides if changing]  # fmt: skip
+        encoded = encoder.encode(
+            {side: text[a:b] for side, text in zip(cut_sides, texts, strict=False)} for a, b in parts
+        )
+        for (first, last), (begin, end), tokens in zip(borders, parts, encoded, strict=True):
+            costs = np.maximum.reduce([side.lengths() for side in tokens])
+            inside = offsets[first : last + 1] - begin
+            lengths = np.add.reduceat(costs, inside[:-1])
+            rows: list[_Line] = []
+            if not changing:
+                for sentence in np.flatnonzero(costs > config.max_sentence_tokens).tolist():
+                    sentences.add(begin + sentence, int(costs[sentence]))
+                for document in np.flatnonzero(lengths > (documents.limit or lengths.max())).tolist():
+                    documents.add(int(offsets[first + document]), int(lengths[document]))
+                for writer, side in zip(writers, tokens, strict=True):
+                    writer.append(side.tokens, side.lengths())
+                bar.update(end - begin)
+                continue
+            lines = [text[begin:end] for text in texts]
+            for number in range(first, last):
+                structure.before += int(old.blank_lines[number])
+                document = [
+                    _Line([side[n] for side in lines], [side[n] for side in tokens], old.levels[begin + n])
+                    for n in range(int(offsets[number]) - begin, int(offsets[number + 1]) - begin)
+                ]
+                pieces = _fitted(document, int(offsets[number]), split, tokenizers, config, sentences, documents)
+                for piece in pieces:
+                    whole = np.array([0, len(piece)])
+                    structure.add(renumber(np.stack([line.levels for line in piece]), whole))
+                    rows += piece
+            for side, writer in enumerate(writers):
+                lengths = np.array([len(row.tokens[side]) for row in rows], dtype=np.int64)
+                writer.append(np.concatenate([row.tokens[side] for row in rows] or [np.zeros(0)]), lengths)
+            for side, writer in enumerate(text_writers):
+                writer.append_lines([row.texts[side] for row in rows])
+            bar.update(end - begin)
+    long = [kind for kind in (sentences, documents) if kind.count]
+    if config.long_policy == "error" and long:
+        kind = long[0]
+        raise UserError(
+            f"{split.place(kind.first)}: a {kind.what} of {kind.cost:,} subwords, the limit is {kind.limit:,} "
+            f"(--max-{kind.what}-tokens); {kind.count:,} of {split.name} in all; raise the limit or choose "
+            "--long-policy split, truncate or skip"
+        )
+    if changing:
+        if not structure.blank:
+            raise UserError(f"{split.name}: nothing is left when all that is too long is left out; raise the limits")
+        structure.before += int(old.blank_lines[-1])
+        split.files.write_structure(structure.build())
+    if not long:
+        return None
+    done = {"split": "split", "truncate": "cut off", "skip": "left out"}[config.long_policy]
+    if split.is_test:
+        done = "kept whole, because test sets are never changed"
+    words = [
+        f"{kind.count:,} {kind.what}s of more than {kind.limit:,} subwords (the first: {split.place(kind.first)})"
+        for kind in long
+    ]
+    return f"warning: {split.name}: {' and '.join(words)} are {done}"
+
+
+def _borders(offsets: np.ndarray) -> list[tuple[int, int]]:
+    """Divide documents into runs of at most `CHUNK` sentences, or of one document."""
+    borders, first = [], 0
+    while first < len(offsets) - 1:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + CHUNK, side="right")) - 1)
+        borders.append((first, last))
+        first = last
+    return borders
+
+
+def _fitted(
+    document: list[_Line],
+    begin: int,
+    split: _Split,
+    tokenizers: Mapping[str, Tokenizer],
+    config: TranslationPreprocessConfig,
+    sentences: _Long,
+    documents: _Long,
+) -> list[list[_Line]]:
+    """Return the pieces that a document becomes, none if it is left out; count what was too long."""
+    rows: list[_Line] = []
+    for number, line in enumerate(document, begin):
+        if line.cost <= config.max_sentence_tokens:
+            rows.append(line)
+            continue
+        sentences.add(number, line.cost)
+        if config.long_policy == "truncate":
+            rows.append(line._replace(tokens=[side[: config.max_sentence_tokens] for side in line.tokens]))
+        elif config.long_policy == "split":
+            rows += _split_line(line, split, number, tokenizers, config.max_sentence_tokens)
+    costs = np.array([row.cost for row in rows], dtype=np.int64)
+    limit = config.max_document_tokens
+    if limit is None or costs.sum() <= limit:
+        return [rows] if rows else []
+    documents.add(begin, int(costs.sum()))
+    units = cut_units(document_units(np.array([0, len(rows)])), costs, limit)
+    pieces = [rows[first:last] for first, last in zip(units.first, units.last, strict=True)]
+    return {"split": pieces, "truncate": pieces[:1], "skip": []}[config.long_policy]
+
+
+def _split_line(
+    line: _Line, split: _Split, number: int, tokenizers: Mapping[str, Tokenizer], limit: int
+) -> list[_Line]:
+    """Split a sentence at spaces into as few pieces as fit the limit on all sides."""
+    for count in range(2, min(len(text.split()) for text in line.texts if text) + 1):
+        pieces = [split_text(text, count) for text in line.texts]
+        sides = [tokenizers[side].encode(texts) for side, texts in zip(split.sides[:2], pieces, strict=False)]
+        if max(len(row) for rows in sides for row in rows) <= limit:
+            subwords = [[np.array(row, dtype=np.int64) for row in rows] for rows in sides]
+            texts, tokens = zip(*pieces, strict=True), zip(*subwords, strict=True)
+            return [_Line(*parts, line.levels) for parts in zip(texts, tokens, strict=True)]
+    raise UserError(
+        f"{split.place(number)}: cannot be split at spaces into pieces of {limit:,} subwords on all sides; "
+        "choose --long-policy truncate or skip"
+    )
+
+
+def split_text(text: str, count: int) -> list[str]:
+    """Split a text of at least `count` words into `count` pieces of nearly equally many words."""
+    words = text.split()
+    cuts = [len(words) * k // count for k in range(count + 1)]
+    return [" ".join(words[a:b]) for a, b in itertools.pairwise(cuts)]
+
+
+# Encoding in this process or in several, with the same result.
+
+
+#: Number of chunks that make another process worth its start, of about a second.
+_WORTH = 32
+#: The tokenizers of a worker process, loaded once.
+_of_worker: dict[str, Tokenizer] = {}
+
+
+def fitting_workers(lines: int) -> int:
+    """Return the number of available processors, limited so that each process has work worth its start."""
+    return max(1, min(processors(), lines // (CHUNK * _WORTH)))
+
+
+class LineEncoder:
+    """Cuts lines into subwords with `workers` processes; a context manager that ends the processes.
 
     Args:
-        training: the raw training text, source and target; empty without a training split.
-
-    Raises:
-        UserError: the text does not support the size, or the vocabulary to be reused does not exist.
+        tokenizers: one of each side.
     """
-    source, target = languages = config.source_lang, config.target_lang
-    if not config.joined_dictionary:
-        return {
-            source: _stored(config.srcdict, source) or _trained(config, training[:1], (source,), say)[0],
-            target: _stored(config.tgtdict, target) or _trained(config, training[1:], (target,), say)[0],
-        }
-    if config.srcdict is not None:
-        return dict(zip(languages, stored_tokenizers(Path(config.srcdict), source, target), strict=True))
-    return dict(zip(languages, _trained(config, training, languages, say), strict=True))
+
+    def __init__(self, tokenizers: Mapping[str, Tokenizer], workers: int) -> None:
+        self._tokenizers, self._workers = tokenizers, workers
+        self._pool: ProcessPoolExecutor | None = None
+        if workers > 1:
+            models = {side: tokenizer.to_bytes() for side, tokenizer in tokenizers.items()}
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(workers, context, _start_worker, (models,))
+
+    def __enter__(self) -> LineEncoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def encode(self, parts: Iterable[Mapping[str, list[str]]]) -> Iterator[list[TokenArray]]:
+        """Yield the subwords of each part's lines, by side, in order."""
+        if self._pool is None:
+            for part in parts:
+                yield [_encode(self._tokenizers[side], lines) for side, lines in part.items()]
+            return
+        waiting: deque[list[Future[TokenArray]]] = deque()
+        try:
+            for part in parts:
+                with _interrupts_blocked():  # a worker may start here
+                    waiting.append([self._pool.submit(_work, side, lines) for side, lines in part.items()])
+                if len(waiting) > 2 * self._workers:
+                    yield [future.result() for future in waiting.popleft()]
+            for futures in waiting:
+                yield [future.result() for future in futures]
+        except BrokenProcessPool as error:
+            raise UserError("a worker process died (killed, or out of memory?); try fewer --workers") from error
 
 
-def _stored(path: str | None, language: str) -> Tokenizer | None:
-    """Load the vocabulary of `--srcdict` or `--tgtdict`, if it was given."""
-    return None if path is None else stored_tokenizers(Path(path), language)[0]
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Block Ctrl-C in processes that start here: the parent process ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _trained(
-    config: TranslationPreprocessConfig,
-    texts: Sequence[TextArray],
-    languages: Sequence[str],
-    say: Callable[[str], None],
-) -> list[Tokenizer]:
-    """Train one vocabulary on all texts; return a tokenizer per language, which differ only in text preparation."""
-    total = sum(len(text) for text in texts)
-    used = sum(min(len(text), config.subword_sample) for text in texts)
-    sampled = "" if used == total else f" of {total:,} (--subword-sample)"
-    size = config.vocab_size or DEFAULT_VOCAB_SIZE
-    prepared = [Preparation(punctuation=name if config.normalize_punctuation else "") for name in languages]
-    with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
-        tokenizer = train_in_process(
-            itertools.chain.from_iterable(
-                map(each.cleaned, _sample(text, config.subword_sample))
-                for each, text in zip(prepared, texts, strict=True)
-            ),
-            vocab_size=size,
-            exact=config.vocab_size is not None,
-            model_type=config.subword_model,
-            character_coverage=config.character_coverage,
-            byte_fallback=config.byte_fallback,
-            normalization=config.normalization,
-            user_defined_symbols=config.user_defined_symbols,
-        )
-    if tokenizer.vocab_size < size:
-        say(f"the text supports a vocabulary of {tokenizer.vocab_size:,} subwords only")
-    return [tokenizer.prepared(each) for each in prepared]
+def _start_worker(models: Mapping[str, bytes]) -> None:
+    """Load the tokenizers in a worker process, and end it when its parent is killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _of_worker.update({side: Tokenizer.from_bytes(model) for side, model in models.items()})
 
 
-def _sample(text: TextArray, limit: int) -> Iterator[str]:
-    """Yield at most `limit` lines, spread evenly."""
-    if len(text) <= limit:
-        return iter(text)
-    return (text[int(i)] for i in np.linspace(0, len(text) - 1, limit).astype(np.int64))
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
-# `docnmt-preprocess` for translation: turns text into a data folder.
+def _work(side: str, lines: list[str]) -> TokenArray:
+    return _encode(_of_worker[side], lines)
 
 
-def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[str], None]) -> None:
-    """Write the data folder of parallel documents; `say` is called with each line of the report.
-
-    Everything is checked before the folder appears, and it appears whole or not at all.
-
-    Raises:
-        UserError: a file is missing, damaged or does not fit the others (file and line are named), a sentence is too
-            long under `--long-policy error`, or the folder may not be written.
-    """
-    destination = Path(config.destdir)
-    if useless := config.useless():
-        say(f"note: {', '.join(useless)}: no effect, as no vocabulary is trained here")
-    check_folder(destination, marker=META, overwrite=config.overwrite)
-    reading = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
-    inputs = {name: find_splits(prefixes, reading) for name, prefixes in config.prefixes().items()}
-    parts = [part for found in inputs.values() for part in (found, *found.following)]
-    if config.columns and not any(part.tables for part in parts):
-        raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
-    with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
-        files: dict[str, dict[str, Any]] = {}
-        splits = [SplitTexts(name, found, SplitFolder(folder, name, files)) for name, found in inputs.items()]
-        for split in splits:
-            scan(split, config.source_lang, config.target_lang, detokenizer if config.detokenize == "moses" else None)
-            for note in split.facts.notes:
-                say(note)
-        train = None
-        if splits[0].name == "train":
-            train = splits[0].files
-            splits[0].facts.notes += drop_documents(splits[0], splits[1:], config, say)
-        training = [] if train is None else [train.text(side) for side in splits[0].sides]
-        tokenizers = make_tokenizers(config, training, say)
-        _encode_splits(splits, tokenizers, config.workers)
-        for split in splits:
-            split.facts.notes += apply_long_policy(split, tokenizers, config, say)
-        if train is not None:
-            for split in splits[1:]:
-                split.facts.notes += overlap_with_training(split.files, train, config.source_lang, say)
-        _finish_folder(folder, splits, files, tokenizers, config, say)
-    say(f"{destination}: written")
+def _encode(tokenizer: Tokenizer, lines: list[str]) -> TokenArray:
+    return TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size)
 
 
-def _encode_splits(splits: list[SplitTexts], tokenizers: dict[str, Tokenizer], workers: int | None) -> None:
-    """Cut the source and the first reference of every split into subwords, in a second pass."""
-    lines = sum(len(each.files.text(side)) for each in splits for side in each.sides[:2])
-    with LineEncoder(tokenizers, workers or fitting_workers(lines)) as encoder:
-        for split, side in [(each, side) for each in splits for side in each.sides[:2]]:
-            text, dtype = split.files.text(side), token_dtype(tokenizers[side].vocab_size)
-            label = f"cutting {split.name}.{side}"
-            with split.files.writer(f"{side}.tokens", dtype) as writer, Progress(len(text), label, unit="lines") as bar:
-                for sentences in encoder.encode(text, side):
-                    writer.append(sentences.tokens, sentences.lengths())
-                    bar.update(len(sentences))
+# The report, and `meta.json`.
 
 
 def _finish_folder(
     folder: Path,
-    splits: list[SplitTexts],
+    splits: list[_Split],
     files: dict[str, dict[str, Any]],
     tokenizers: dict[str, Tokenizer],
     config: TranslationPreprocessConfig,
-    say: Callable[[str], None],
+    say: Say,
 ) -> None:
     """Write the tokenizers' files and `meta.json`, and print a line on every split."""
     source, target = (tokenizers[side] for side in (config.source_lang, config.target_lang))
@@ -967,7 +809,7 @@ def _finish_folder(
     for name, tokenizer in zip(names.values(), (source, target), strict=True):
         (folder / name).write_bytes(tokenizer.to_bytes())
         files[name] = file_entry(tokenizer.to_bytes())
-    counts = {split.name: statistics(split) for split in splits}
+    counts = {split.name: _statistics(split) for split in splits}
     for split in splits:
         if counts[split.name]["without_partner"] == counts[split.name]["sentences"] and not split.is_test:
             raise UserError(f"{split.input.paths[0]}: no sentence has a translation; expected one on the target side")
@@ -984,3 +826,98 @@ def _finish_folder(
         options=to_dict(config),
         versions={name: importlib.import_module(name).__version__ for name in ("numpy", "sentencepiece")},
     )
+
+
+def _statistics(split: _Split) -> dict[str, Any]:
+    """Return a split's entry in `meta.json`: counts, lengths in subwords, inputs and notes."""
+    structure = split.files.structure()
+    lengths: dict[str, Any] = {}
+    for side in split.sides[:2]:
+        tokens = split.files.tokens(side)
+        documents = np.diff(tokens.offsets[structure.document_offsets])
+        lengths[side] = {
+            "tokens": len(tokens.tokens),
+            "unknown": int(np.count_nonzero(tokens.tokens == UNK)),
+            "longest_sentence": int(tokens.lengths().max()),
+            "longest_document": int(documents.max()),
+            "sentence_percentiles": np.percentile(tokens.lengths(), (50, 90, 99)).astype(int).tolist(),
+            "document_percentiles": np.percentile(documents, (50, 90, 99)).astype(int).tolist(),
+        }
+    alone = [np.diff(split.files.text(side).offsets) == 0 for side in split.sides[1:2]]  # only read
+    return {
+        "documents": structure.num_documents,
+        "sentences": structure.num_sentences,
+        "levels": structure.levels.shape[1],
+        "references": len(split.sides) - 1,
+        "without_partner": int(sum(map(np.count_nonzero, alone))),
+        "lengths": lengths,
+        "inputs": split.facts.inputs,
+        "notes": split.facts.notes,
+    }
+
+
+def describe_split(name: str, counts: Mapping[str, Any]) -> str:
+    """Describe a split in one line."""
+    known = {0: "no sections or paragraphs", 1: "1 level above the sentence"}
+    parts = [
+        f"{name}: {how_many(counts['documents'], 'document')}, {how_many(counts['sentences'], 'sentence')}",
+        known.get(counts["levels"], f"{counts['levels']} levels above the sentence"),
+    ]
+    if counts["without_partner"]:
+        parts.append(f"{counts['without_partner']:,} of them without a translation, only read")
+    if counts["references"] != 1:
+        parts.append(f"{counts['references'] or 'no'} references")
+    for side, lengths in counts["lengths"].items():
+        unknown = f", {100 * lengths['unknown'] / lengths['tokens']:.2g}% unknown" if lengths["unknown"] else ""
+        parts.append(
+            f"{side} {lengths['tokens']:,} subwords{unknown} (longest sentence {lengths['longest_sentence']:,}, "
+            f"longest document {lengths['longest_document']:,})"
+        )
+    return "; ".join(parts)
+
+
+def describe_folder(folder: Path) -> str:
+    """Describe a data folder of any task on a page.
+
+    Raises:
+        UserError: the folder is not a data folder or is damaged.
+    """
+    meta = read_meta(Path(folder))
+    size = sum(file.stat().st_size for file in Path(folder).iterdir())
+    lines = [
+        f"{folder}: data for {meta['task']}, {size / 1e6:,.1f} MB, made by docnmt {meta.get('docnmt', '?')}",
+        f"fingerprint: {meta.get('fingerprint', 'none')}",
+    ]
+    if "source_lang" in meta:
+        vocabulary = meta["vocabulary"]
+        sizes = f"{vocabulary['source']:,} subwords, joined"
+        if not vocabulary["joined"]:
+            sizes = f"{vocabulary['source']:,} and {vocabulary['target']:,} subwords"
+        lines += [f"languages: {meta['source_lang']} to {meta['target_lang']}", f"vocabulary: {sizes}"]
+    for name, counts in meta.get("splits", {}).items():
+        shown = _split(counts) if "lengths" in counts else counts
+        lines += ["", f"split {name}", *_indented(shown if isinstance(shown, Mapping) else {"rows": shown})]
+    if meta.get("options"):
+        lines += ["", "options", *_indented({k: v for k, v in meta["options"].items() if v not in (None, [], "")})]
+    return "\n".join(lines)
+
+
+def _split(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe the counts of a translation split in words."""
+    shown: dict[str, Any] = {name: counts[name] for name in ("documents", "sentences", "levels", "references")}
+    if counts.get("without_partner"):
+        shown["sentences only read"] = counts["without_partner"]
+    for side, lengths in counts["lengths"].items():
+        shown[f"{side} subwords"] = f"{lengths['tokens']:,}, {lengths['unknown']:,} of them unknown"
+        for what in ("sentence", "document"):
+            median, ninety, most = lengths[f"{what}_percentiles"]
+            shown[f"{side} {what} length"] = (
+                f"median {median:,}, 90 % {ninety:,}, 99 % {most:,}, longest {lengths[f'longest_{what}']:,}"
+            )
+    for file, entry in counts["inputs"].items():
+        shown[f"input {file}"] = f"{entry['bytes']:,} bytes, sha256 {entry['sha256'][:12]}…"
+    return shown | {f"note {i}": note for i, note in enumerate(counts["notes"], 1)}
+
+
+def _indented(values: Mapping[str, Any]) -> list[str]:
+    return [f"  {key}: {f'{value:,}' if type(value) is int else value}" for key, value in values.items()]

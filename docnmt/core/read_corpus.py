@@ -1,4 +1,6 @@
-"""Text files and WMT XML → a stream of sentences with their documents, sections and paragraphs."""
+"""Which files make a split, and their documents: plain text and WMT XML here, tables in `tables`.
+files of a prefix (`find_split`) → reader of the layout → stream of `ParallelDocument`s (`read_split`)
+"""
 
 from __future__ import annotations
 
@@ -12,389 +14,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
-from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
-from docnmt.core.corpus import Blank, CorpusEnd, DocumentStart, Event, Facts, Sentence
 from docnmt.core.data_options import Columns
-from docnmt.core.lines import ENDINGS, TextLines, blocks, is_blank
+from docnmt.core.lines import ENDINGS, DocumentBuilder, Facts, OneSided, ParallelDocument, TextLines, is_blank
 from docnmt.core.tables import KINDS, kind_of_table, read_tables
 from docnmt.runtime.languages import base, joined
 from docnmt.runtime.system import UserError
 
-# Treatment of sentences without a partner on the other side.
-
-
-#: error: they are rejected. read: a source sentence without a translation is kept as context. skip: it is left out.
-OneSided = Literal["error", "read", "skip"]
-
-
-def with_partners(events: Iterator[Event], policy: OneSided, path: Path, facts: Facts) -> Iterator[Event]:
-    """Apply the policy to sentences with an empty side; add a note with their number to `facts`.
-
-    A target sentence without a source is left out in any case: translation never needs it, and no model could
-    have written it.
-
-    Raises:
-        UserError: there is one, and the policy is `error`; the message names its place.
-    """
-    alone = {"source": 0, "target": 0}
-    first = {"source": "", "target": ""}
-    for event in events:
-        if isinstance(event, Sentence) and not all(event.texts):
-            side = "source" if event.texts[0] else "target"
-            if policy == "error":
-                raise UserError(
-                    f"{event.place}: empty on one side; expected text on all sides, or --one-sided read (or skip) for "
-                    "sentences without a partner"
-                )
-            alone[side] += 1
-            first[side] = first[side] or event.place
-            if side == "target" or policy == "skip":
-                continue
-        yield event
-    done = "are read, but neither trained on nor scored" if policy == "read" else "are left out"
-    for side, what, fate in (("source", "without a translation", done), ("target", "without a source", "are left out")):
-        if alone[side]:
-            facts.notes.append(f"{path}: {alone[side]:,} lines {what} {fate} (the first: {first[side]})")
-
-
-# Reading of plain text: one sentence per line, an empty line or `<d>` between documents.
-
-
-#: What other toolkits put between the sentences of a document, or around them, if a line is a whole document.
-_SEPARATOR = re.compile(r"(?i)(?<!\S)(?:_(?:eos|sep|brk)|<(?:sep|eos|brk|beg|end|/?s)>|\[(?:sep|eos)\])(?!\S)")
-
-
-def separator(line: str) -> str:
-    """Return the first sign of a line that separates sentences for other toolkits, "" if there is none."""
-    found = _SEPARATOR.search(line) if "_" in line or "<" in line or "[" in line else None
-    return found[0] if found else ""
-
-
-def note_separators(name: str, lines: int, first: str) -> str:
-    """Return the note on a text with separators in so many lines, of which `first` is one with its place."""
-    return (
-        f"{name}: {lines:,} lines have a sign between sentences ({first}): they look like whole documents, and are "
-        "read as one sentence each; give each sentence a line, and put an empty line between documents"
-    )
-
-
-def read_text(
-    sides: Sequence[TextLines],
-    facts: Facts,
-    *,
-    levels: TextLines | None = None,
-    ids: TextLines | None = None,
-    strict: bool = True,
-) -> Iterator[Event]:
-    """Yield the sentences of plain text files: the source, then the references.
-
-    Args:
-        levels: the rows of levels.tsv. ids: those of the .ids file of OPUS, where a new pair of names begins a
-            document.
-        strict: True if a line that is empty on some sides only is an error; else it is a sentence without a partner.
-    """
-    rows, documents = LevelRows(levels) if levels else None, _Documents(ids) if ids else None
-    lockstep = _Lockstep([*sides, *(file for file in (levels, ids) if file)])
-    seen, paragraph = set[str](), 0
-    separated, first = [0] * len(sides), [""] * len(sides)
-    for number, lines in enumerate(lockstep, 1):
-        place, texts = f"{sides[0].name}:{number}", lines[: len(sides)]
-        kinds = {kind_of_line(text) for text in texts}
-        if len(kinds) > 1 and (strict or kinds != {"", "text"}):
-            raise UserError(lockstep.unequal(texts, number))
-        kind = "text" if len(kinds) > 1 else kinds.pop()
-        if kind not in seen:
-            seen.add(kind)
-            facts.levels |= kind == "<p>"
-            _check_kinds(seen, kind, place, levels, ids)
-        if documents is not None and (mark := documents.begins(lines[-1], number)) is not None:
-            yield mark
-        if kind == "text":
-            for side, text in enumerate(texts):
-                if sign := separator(text):
-                    separated[side] += 1
-                    first[side] = first[side] or f"'{sign}' in line {number:,}"
-            units, labels = rows.parse(lines[len(sides)], number) if rows else ((str(paragraph),), "")
-            facts.labels = rows is not None and rows.columns > rows.units
-            yield Sentence(tuple("" if is_blank(text) else text for text in texts), units, labels, place)
-            continue
-        if rows and not is_blank(lines[len(sides)]):
-            raise UserError(f"{rows.name}:{number}: expected an empty row, as {place} is empty")
-        paragraph += 1
-        if kind != "<p>":
-            yield Blank() if kind == "" else DocumentStart()
-    _describe(lockstep.files, facts)
-    for side, count in enumerate(separated):
-        if count:
-            facts.notes.append(note_separators(sides[side].name, count, first[side]))
-    facts.levels |= rows is not None
-
-
-def _describe(files: Sequence[TextLines], facts: Facts) -> None:
-    """Add sizes, hashes and notes of the files read to `facts`."""
-    for file in files:
-        facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
-        if file.crlf:
-            facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
-        if file.bom:
-            facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
-
-
-def kind_of_line(line: str) -> str:
-    """Return "text" for a line of text, or the mark that it is: "", "<p>", "<d>"."""
-    bare = line.strip()
-    return bare if bare in ("", "<p>", "<d>") else "text"
-
-
-def _check_kinds(seen: set[str], kind: str, here: str, levels: TextLines | None, ids: TextLines | None) -> None:
-    """Check that the kind of the line at `here` is compatible with the kinds `seen` so far.
-
-    Raises:
-        UserError: there are two sources of structure at once.
-    """
-    here += ": two sources of structure at once:"
-    if {"", "<d>"} <= seen:
-        raise UserError(f"{here} <d> lines and empty lines; keep one of them to mark documents")
-    if kind in ("<p>", "<d>") and levels is not None:
-        raise UserError(f"{here} {kind} lines and {levels.name}; keep one of them")
-    if kind in ("", "<d>") and ids is not None:
-        raise UserError(f"{here} {kind or 'empty'} lines and {ids.name}; keep one of them")
-
-
-class _Lockstep:
-    """Reads several files line by line."""
-
-    def __init__(self, files: Sequence[TextLines]) -> None:
-        self.files = files
-        self._streams = [iter(file) for file in files]
-
-    def __iter__(self) -> Iterator[tuple[str, ...]]:
-        """Yield the lines of all files with the same number.
-
-        Raises:
-            UserError: the files have different numbers of lines.
-        """
-        for number, lines in enumerate(itertools.zip_longest(*self._streams), 1):
-            if None in lines:
-                told = self._told(lines, number)
-                raise UserError(f"expected the same number of lines on all sides: {told}; lines: {self._counts()}")
-            yield lines
-
-    def _told(self, texts: Sequence[str | None], number: int) -> str:
-        """Describe line `number` of each file."""
-        files = zip(self.files, texts, strict=False)  # the last one is levels.tsv, which may be missing
-        return ", but ".join(f"{file.name}:{number} {_described(text)}" for file, text in files)
-
-    def _counts(self) -> str:
-        for stream in self._streams:
-            collections.deque(stream, maxlen=0)  # to the end, so that the lines are counted
-        return ", ".join(f"{file.name} has {file.lines:,}" for file in self.files)
-
-    def unequal(self, texts: Sequence[str], number: int) -> str:
-        """Describe the error of a line that is empty, or a mark, on some sides only."""
-        problem = f"documents must break at the same lines on all sides: {self._told(texts, number)}"
-        if {kind_of_line(text) for text in texts} == {"", "text"}:
-            problem += " (for sentences without a partner give --one-sided)"
-        counts = self._counts()
-        return problem if len({file.lines for file in self.files}) == 1 else f"{problem}; lines: {counts}"
-
-
-def _described(text: str | None) -> str:
-    if text is None:
-        return "is missing"
-    kind = kind_of_line(text)
-    return {"text": f"reads '{text[:40]}'", "": "is empty"}.get(kind, f"is {kind}")
-
-
-class _Documents:
-    """Reads the rows of an .ids file: the documents of both sides, then the sentences' numbers."""
-
-    def __init__(self, lines: TextLines) -> None:
-        self._name = lines.name
-        self._open: list[str] = []
-
-    def begins(self, row: str, number: int) -> DocumentStart | None:
-        """Return the mark of a document that begins with this row, or None.
-
-        Raises:
-            UserError: the row does not name two documents.
-        """
-        names = row.split("\t")[:2]
-        if len(names) < 2:
-            raise UserError(f"{self._name}:{number}: expected a document of each side and a tab, got '{row[:40]}'")
-        if names == self._open:
-            return None
-        self._open = names
-        return DocumentStart(" ".join(names))
-
-
-class LevelRows:
-    """Parses the rows of a levels.tsv: leading columns of whole numbers are units, all others are labels."""
-
-    def __init__(self, lines: TextLines) -> None:
-        self.name = lines.name
-        self.columns = self.units = 0
-
-    def parse(self, row: str, number: int) -> tuple[tuple[str, ...], str]:
-        """Return the labels of the units, outermost first, and the other columns.
-
-        Raises:
-            UserError: the row is empty or unlike the first.
-        """
-        if is_blank(row):
-            raise UserError(f"{self.name}:{number}: empty row, but there is a sentence in this line of the text")
-        values = row.split("\t")
-        if not self.columns:
-            self.columns = len(values)
-            self.units = next((i for i, value in enumerate(values) if not _is_whole(value)), len(values))
-            if not self.units:
-                raise UserError(f"{self.name}:{number}: expected a number in the first column, got '{values[0]}'")
-        if len(values) != self.columns:
-            raise UserError(f"{self.name}:{number}: {len(values)} columns, expected {self.columns} as in the first row")
-        units = tuple(values[: self.units])
-        for column, value in enumerate(units, 1):
-            if not _is_whole(value):
-                raise UserError(
-                    f"{self.name}:{number}: column {column} is '{value}', expected a whole number as in the first row"
-                )
-        return units, "\t".join(values[self.units :])
-
-
-def _is_whole(value: str) -> bool:
-    return value.isascii() and value.removeprefix("-").isdigit()
-
-
-# Reading of the WMT XML format: `<doc id> <src lang> <p> <seg id>`, `<ref lang>`; a `<p>` is a paragraph.
-
-
-_LINE_BREAKS = re.compile(r"(?<!\s)\s*[\n\r]\s*")
-
-
-def read_xml(
-    path: Path, facts: Facts, languages: tuple[str, str], progress: Callable[[int], object] | None = None
-) -> Iterator[Event]:
-    """Yield the sentences of a WMT file. References that some documents lack are left out, with a note.
-
-    Raises:
-        UserError: the file is not well-formed, or a reference's segments differ from its source's.
-    """
-    source, target = languages
-    references = _common_references(path, facts, source, target)
-    folded = found = 0
-    for document in _documents(path, facts, progress):
-        name = _name(document)
-        where = f"{path}: document '{name}'"
-        translations = _references(document, target)
-        elements = [document.find("src"), *(translations[key] for key in references)]
-        sides = [_segments(element) for element in elements]
-        if any([key for key, _ in side] != [key for key, _ in sides[0]] for side in sides[1:]):
-            raise UserError(f"{where}: the segments of a <ref> are not those of <src>, by paragraph and seg id")
-        if sides[0]:
-            yield DocumentStart(name)
-        for rows in zip(*sides, strict=True):
-            (paragraph, number), _ = rows[0]
-            texts = tuple(joined(line.strip() for line in _LINE_BREAKS.split(text)) for _, text in rows)
-            if not any(texts):
-                raise UserError(f"{where}, seg {number}: empty; every segment needs text")
-            folded += sum(_LINE_BREAKS.search(text.strip()) is not None for _, text in rows)
-            found += 1
-            yield Sentence(texts, (str(paragraph),), place=f"{where}, seg {number}")
-    if not found:
-        raise UserError(f"{path}: holds no <doc> with <src> segments")
-    facts.levels = True
-    if folded:
-        facts.notes.append(f"{path}: {folded:,} segments hold line breaks, which are joined")
-
-
-def _documents(path: Path, facts: Facts, progress: Callable[[int], object] | None = None) -> Iterator[Element]:
-    """Yield the `<doc>` elements of a file, one in memory at a time."""
-    parser: XMLPullParser[Any] = XMLPullParser(["end"])
-    digest, size = hashlib.sha256(), 0
-    try:
-        for block in blocks(path):
-            digest.update(block)
-            size += len(block)
-            if progress:
-                progress(len(block))
-            parser.feed(block)
-            for _, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
-                if element.tag == "doc":
-                    yield element
-                    element.clear()
-        parser.close()
-    except (LookupError, ValueError) as error:  # an unknown encoding in the first line
-        raise UserError(f"{path}: cannot be read as its encoding says: {error}; convert it to UTF-8") from error
-    except ParseError as error:
-        line, column = error.position
-        raise UserError(f"{path}:{line}: not well-formed XML at column {column + 1}: {error}") from error
-    facts.inputs[str(path)] = {"bytes": size, "sha256": digest.hexdigest()}
-
-
-def _name(document: Element) -> str:
-    return document.get("id") or document.get("docid") or ""
-
-
-def _is(element: Element, language: str) -> bool:
-    """Return True if an element is in a language, or names none; `de` includes `de-AT`, `de_DE` and `deu`."""
-    said = element.get("lang")
-    return said is None or base(said) == base(language)
-
-
-def _references(document: Element, language: str) -> dict[str, Element]:
-    """Return a document's references in a language by translator; unnamed or repeated translators are numbered."""
-    references: dict[str, Element] = {}
-    for number, element in enumerate(e for e in document.findall("ref") if _is(e, language)):
-        translator = element.get("translator") or str(number)
-        references[translator if translator not in references else f"{translator}.{number}"] = element
-    return references
-
-
-def _common_references(path: Path, facts: Facts, source: str, target: str) -> list[str]:
-    """Return the translators who have translated every document, in the file's order.
-
-    Raises:
-        UserError: a document has no source or one in another language; or there are references, but none covers all
-            documents.
-    """
-    counts: Counter[str] = Counter()
-    documents = foreign = 0
-    for document in _documents(path, facts):
-        src = document.find("src")
-        if src is None:
-            raise UserError(f"{path}: document '{_name(document)}' has no <src>")
-        if not _is(src, source):
-            raise UserError(
-                f'{path}: document \'{_name(document)}\': <src lang="{src.get("lang")}">, expected "{source}" by the '
-                "file's name; rename the file or take the document out"
-            )
-        documents += 1
-        foreign += sum(not _is(element, target) for element in document.findall("ref"))
-        counts.update(_references(document, target).keys())
-    if foreign:
-        facts.notes.append(f"{path}: {foreign:,} references in another language than '{target}' are left out")
-    common = [key for key, count in counts.items() if count == documents]
-    partial = [f"'{key}' ({count:,} of {documents:,})" for key, count in counts.items() if count < documents]
-    if partial and not common:
-        raise UserError(f"{path}: no reference covers all documents: {', '.join(partial)}; split the file")
-    if partial:
-        facts.notes.append(f"{path}: references that do not cover all documents are left out: {', '.join(partial)}")
-    return common
-
-
-def _segments(side: Element | None) -> list[tuple[tuple[int, str], str]]:
-    """Return ((paragraph, seg id), text) of every segment of a `<src>` or `<ref>`."""
-    segments: list[tuple[tuple[int, str], str]] = []
-    paragraph = -1
-    for element in side.iter() if side is not None else ():
-        paragraph += element.tag == "p"
-        if element.tag == "seg":
-            segments.append(((max(paragraph, 0), element.get("id") or ""), "".join(element.itertext())))
-    return segments
-
-
-# The layouts of a split of a parallel corpus, found by the names of its files.
+# The files of a split, found by their names.
 
 
 @dataclass(frozen=True)
@@ -510,71 +139,334 @@ def _numbered(prefix: str, language: str) -> list[Path]:
     return [Path(f"{stem}{number}") for number in numbers]
 
 
-def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None = None) -> Iterator[Event]:
-    """Read the sentences of a split and check the files against each other; `facts` is complete after the last one.
+# The documents of a split.
+
+
+def read_split(
+    files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None = None
+) -> Iterator[Iterator[ParallelDocument]]:
+    """Yield the documents of each corpus of a split; `facts` is complete after the last one, and after each corpus
+    `facts.levels` tells whether that one's levels are known.
 
     Raises:
         UserError: the files are damaged or inconsistent; the message names file and line.
     """
-    known: tuple[int, int, bool] | None = None
-    levels = False
-    for number, part in enumerate((files, *files.following)):
-        if number:
-            yield Blank()  # a document ends with its corpus
+    shapes: list[tuple[int, int]] = []  # of the first sentence: texts and levels
+    for part in (files, *files.following):
         facts.levels = False
-        for event in _read_one(part, facts, progress):
-            if isinstance(event, Sentence):
-                here = (len(event.texts), len(event.units), facts.labels)
-                if known not in (None, here):
-                    raise UserError(
-                        f"{part.paths[0]}: has other references, levels or labels than {files.paths[0]}; the corpora "
-                        "of one split must have the same"
-                    )
-                known = here
-            yield event
-        yield CorpusEnd(facts.levels)
-        levels = facts.levels = levels or facts.levels
+        yield _read_part(part, facts, progress, shapes, files.paths[0])
 
 
-def _read_one(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None) -> Iterator[Event]:
-    """Yield the sentences of one corpus."""
-    found = False
-    for event in with_partners(_events(files, facts, progress), _policy(files), files.paths[0], facts):
-        found = found or isinstance(event, Sentence)
-        yield event
-    if not found:
-        raise UserError(f"{files.paths[0]}: holds no sentence, expected one a line")
-
-
-def _policy(files: SplitFiles) -> OneSided:
-    """Return the treatment of sentences without a partner."""
-    return files.reading.one_sided or ("read" if files.tables else "error")
-
-
-def _events(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None) -> Iterator[Event]:
-    """Return the reader of the files' layout."""
+def _read_part(
+    files: SplitFiles,
+    facts: Facts,
+    progress: Callable[[int], object] | None,
+    shapes: list[tuple[int, int]],
+    first: Path,
+) -> Iterator[ParallelDocument]:
+    reading, path = files.reading, files.paths[0]
+    one_sided = reading.one_sided or ("read" if files.tables else "error")
     if files.xml is not None:
-        return read_xml(files.xml, facts, files.reading.languages, progress)
-    if files.tables:
-        return read_tables(files.tables, files.reading.columns, files.reading.languages, facts, progress)
-    assert files.source is not None
-    sides = [TextLines(path, progress=progress) for path in (files.source, *files.references)]
-    levels = TextLines(files.levels, progress=progress) if files.levels else None
-    ids = TextLines(files.ids, progress=progress) if files.ids else None
-    return read_text(sides, facts, levels=levels, ids=ids, strict=_policy(files) == "error")
+        documents = read_xml(files.xml, facts, reading.languages, one_sided, progress)
+    elif files.tables:
+        documents = read_tables(files.tables, reading.columns, reading.languages, facts, one_sided, progress)
+    else:
+        assert files.source is not None
+        sides = [TextLines(side, progress=progress) for side in (files.source, *files.references)]
+        levels = TextLines(files.levels, progress=progress) if files.levels else None
+        ids = TextLines(files.ids, progress=progress) if files.ids else None
+        documents = read_text(sides, facts, levels=levels, ids=ids, one_sided=one_sided)
+    empty = True
+    for document in documents:
+        if document.rows:
+            empty = False
+            shapes.append((len(document.rows[0]), len(document.units[0])))
+            if shapes[0] != shapes[-1]:
+                raise UserError(
+                    f"{path}: has other references or levels than {first}; the corpora of one split must have the same"
+                )
+            del shapes[1:]
+        yield document
+    if empty:
+        raise UserError(f"{path}: holds no sentence, expected one a line")
 
 
-def locate(files: SplitFiles, sentence: int) -> str:
-    """Return the place of a sentence for messages: `corpus/train.en:12`. The files are read again."""
-    return next(places_of(files, [sentence]))
+# Plain text: one sentence per line, an empty line or `<d>` between documents.
 
 
-def places_of(files: SplitFiles, sentences: Sequence[int]) -> Iterator[str]:
-    """Yield the places of these sentences, in ascending order. The files are read again."""
-    wanted = iter(sentences)
-    number = next(wanted, None)
-    every = (event for event in read_split(files, Facts()) if isinstance(event, Sentence))
-    for here, sentence in enumerate(every):
-        if here == number:
-            yield sentence.place
-            number = next(wanted, None)
+#: What other toolkits put between the sentences of a document, or around them, if a line is a whole document.
+_SEPARATOR = re.compile(r"(?i)(?<!\S)(?:_(?:eos|sep|brk)|<(?:sep|eos|brk|beg|end|/?s)>|\[(?:sep|eos)\])(?!\S)")
+
+
+def separator(line: str) -> str:
+    """Return the first sign of a line that separates sentences for other toolkits, "" if there is none."""
+    found = _SEPARATOR.search(line) if "_" in line or "<" in line or "[" in line else None
+    return found[0] if found else ""
+
+
+def note_separators(name: str, lines: int, first: str) -> str:
+    """Return the note on a text with separators in so many lines, of which `first` is one with its place."""
+    return (
+        f"{name}: {lines:,} lines have a sign between sentences ({first}): they look like whole documents, and are "
+        "read as one sentence each; give each sentence a line, and put an empty line between documents"
+    )
+
+
+def kind_of_line(line: str) -> str:
+    """Return "text" for a line of text, or the mark that it is: "", "<p>", "<d>"."""
+    bare = line.strip()
+    return bare if bare in ("", "<p>", "<d>") else "text"
+
+
+def read_text(
+    sides: Sequence[TextLines],
+    facts: Facts,
+    *,
+    levels: TextLines | None = None,
+    ids: TextLines | None = None,
+    one_sided: OneSided = "error",
+) -> Iterator[ParallelDocument]:
+    """Yield the documents of plain text files: the source, then the references.
+
+    Args:
+        levels: the rows of levels.tsv. ids: those of the .ids file of OPUS, where a new pair of names begins a
+            document.
+    """
+    files = [*sides, *(file for file in (levels, ids) if file)]
+    streams = [iter(file) for file in files]
+    builder, where = DocumentBuilder(sides[0].name, one_sided, facts), f"{sides[0].name}:"
+    kinds_seen, paragraph, opened = set[str](), 0, list[str]()
+    columns: tuple[int, int] | None = None  # of levels.tsv: all, and those of units
+    separated, first = [0] * len(sides), [""] * len(sides)
+    for number, lines in enumerate(itertools.zip_longest(*streams), 1):
+        if None in lines:
+            differing = _differing(files, lines, number)
+            counts = _line_counts(files, streams)
+            raise UserError(f"expected the same number of lines on all sides: {differing}; lines: {counts}")
+        texts = lines[: len(sides)]
+        kinds = {kind_of_line(text) for text in texts}
+        if len(kinds) > 1 and (one_sided == "error" or kinds != {"", "text"}):
+            problem = f"documents must break at the same lines on all sides: {_differing(files, texts, number)}"
+            if kinds == {"", "text"}:
+                problem += " (for sentences without a partner give --one-sided)"
+            counts = _line_counts(files, streams)
+            raise UserError(problem if len({file.lines for file in files}) == 1 else f"{problem}; lines: {counts}")
+        kind = "text" if len(kinds) > 1 else kinds.pop()
+        if kind not in kinds_seen:
+            kinds_seen.add(kind)
+            facts.levels |= kind == "<p>"
+            check_marks(kinds_seen, f"{where}{number}")
+            if kind in ("<p>", "<d>") and levels is not None:
+                raise UserError(f"{where}{number}{_TWO} {kind} lines and {levels.name}; keep one of them")
+            if kind in ("", "<d>") and ids is not None:
+                raise UserError(f"{where}{number}{_TWO} {kind or 'empty'} lines and {ids.name}; keep one of them")
+        if ids is not None and (names := lines[-1].split("\t")[:2]) != opened:
+            if len(names) < 2:
+                got = f"got '{lines[-1][:40]}'"
+                raise UserError(f"{ids.name}:{number}: expected a document of each side and a tab, {got}")
+            opened = names
+            yield from builder.mark(" ".join(names))
+        if kind == "text":
+            for side, text in enumerate(texts):
+                if sign := separator(text):
+                    separated[side] += 1
+                    first[side] = first[side] or f"'{sign}' in line {number:,}"
+            units: tuple[str, ...] = (str(paragraph),)
+            if levels is not None:
+                columns, units = _units(lines[len(sides)], columns, f"{levels.name}:{number}")
+            builder.row(tuple("" if is_blank(text) else text for text in texts), units, where, number)
+            continue
+        if levels is not None and not is_blank(lines[len(sides)]):
+            raise UserError(f"{levels.name}:{number}: expected an empty row, as {where}{number} is empty")
+        paragraph += 1
+        if kind != "<p>":
+            yield from builder.blank() if kind == "" else builder.mark()
+    for file in files:
+        facts.inputs[file.name] = file.inputs
+        if file.crlf:
+            facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
+        if file.bom:
+            facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
+    for side, count in enumerate(separated):
+        if count:
+            facts.notes.append(note_separators(sides[side].name, count, first[side]))
+    facts.levels |= levels is not None
+    yield from builder.finish()
+
+
+_TWO = ": two sources of structure at once:"
+
+
+def check_marks(kinds: set[str], place: str) -> None:
+    """Check the kinds of lines that a text has so far.
+
+    Raises:
+        UserError: there are two marks of documents.
+    """
+    if {"", "<d>"} <= kinds:
+        raise UserError(f"{place}{_TWO} <d> lines and empty lines; keep one of them to mark documents")
+
+
+def _differing(files: Sequence[TextLines], texts: Sequence[str | None], number: int) -> str:
+    """Describe line `number` of each file."""
+    words = []
+    for file, text in zip(files, texts, strict=False):  # the last one is levels.tsv, which may be missing
+        kind = "is missing" if text is None else kind_of_line(text)
+        said = {"text": f"reads '{(text or '')[:40]}'", "": "is empty", "is missing": kind}.get(kind, f"is {kind}")
+        words.append(f"{file.name}:{number} {said}")
+    return ", but ".join(words)
+
+
+def _line_counts(files: Sequence[TextLines], streams: Sequence[Iterator[str]]) -> str:
+    for stream in streams:
+        collections.deque(stream, maxlen=0)  # to the end, so that the lines are counted
+    return ", ".join(f"{file.name} has {file.lines:,}" for file in files)
+
+
+def _units(row: str, columns: tuple[int, int] | None, place: str) -> tuple[tuple[int, int], tuple[str, ...]]:
+    """Return the numbers of columns of a levels.tsv, which the first row tells, and the labels of a row's units.
+
+    Leading columns of whole numbers are units, outermost first; others are not read.
+    """
+    if is_blank(row):
+        raise UserError(f"{place}: empty row, but there is a sentence in this line of the text")
+    values = row.split("\t")
+    if columns is None:
+        whole = next((i for i, value in enumerate(values) if not _is_whole(value)), len(values))
+        columns = (len(values), whole)
+        if not whole:
+            raise UserError(f"{place}: expected a number in the first column, got '{values[0]}'")
+    if len(values) != columns[0]:
+        raise UserError(f"{place}: {len(values)} columns, expected {columns[0]} as in the first row")
+    units = tuple(values[: columns[1]])
+    for column, value in enumerate(units, 1):
+        if not _is_whole(value):
+            raise UserError(f"{place}: column {column} is '{value}', expected a whole number as in the first row")
+    return columns, units
+
+
+def _is_whole(value: str) -> bool:
+    return value.isascii() and value.removeprefix("-").isdigit()
+
+
+# The WMT XML format: `<doc id> <src lang> <p> <seg id>`, `<ref lang>`; `<p>` is a paragraph. A file has 30 MB at most.
+
+
+_LINE_BREAKS = re.compile(r"(?<!\s)\s*[\n\r]\s*")
+
+
+def read_xml(
+    path: Path,
+    facts: Facts,
+    languages: tuple[str, str],
+    one_sided: OneSided = "error",
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[ParallelDocument]:
+    """Yield the documents of a WMT file. References that some documents lack are left out, with a note.
+
+    Raises:
+        UserError: the file is not well-formed, or a reference's segments differ from its source's.
+    """
+    content = _content(path)
+    try:
+        documents = [*ElementTree.fromstring(content).iter("doc")]
+    except ElementTree.ParseError as error:
+        line, column = error.position
+        raise UserError(f"{path}:{line}: not well-formed XML at column {column + 1}: {error}") from error
+    except (LookupError, ValueError) as error:  # an unknown encoding in the first line
+        raise UserError(f"{path}: cannot be read as its encoding says: {error}; convert it to UTF-8") from error
+    if progress:
+        progress(len(content))
+    translators = _common_translators(path, documents, facts, *languages)
+    builder, folded, any_segment = DocumentBuilder(path, one_sided, facts), 0, False
+    for document in documents:
+        where = f"{path}: document '{_name(document)}'"
+        translations = _references(document, languages[1])
+        sides = [_segments(element) for element in (document.find("src"), *(translations[key] for key in translators))]
+        if any([key for key, _ in side] != [key for key, _ in sides[0]] for side in sides[1:]):
+            raise UserError(f"{where}: the segments of a <ref> are not those of <src>, by paragraph and seg id")
+        if sides[0]:
+            yield from builder.mark(_name(document))
+        for number, rows in enumerate(zip(*sides, strict=True), 1):
+            texts = tuple(joined(line.strip() for line in _LINE_BREAKS.split(text)) for _, text in rows)
+            (paragraph, seg), _ = rows[0]
+            if not any(texts):
+                raise UserError(f"{where}, seg {seg}: empty; every segment needs text")
+            folded += sum(_LINE_BREAKS.search(text.strip()) is not None for _, text in rows)
+            builder.row(texts, (str(paragraph),), f"{where}, seg ", int(seg) if _is_whole(seg) else number)
+            any_segment = True
+    if not any_segment:
+        raise UserError(f"{path}: holds no <doc> with <src> segments")
+    facts.inputs[str(path)] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    facts.levels = True
+    if folded:
+        facts.notes.append(f"{path}: {folded:,} segments hold line breaks, which are joined")
+    yield from builder.finish()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _name(document: Element) -> str:
+    return document.get("id") or document.get("docid") or ""
+
+
+def _is(element: Element, language: str) -> bool:
+    """Return True if an element is in a language, or names none; `de` includes `de-AT`, `de_DE` and `deu`."""
+    said = element.get("lang")
+    return said is None or base(said) == base(language)
+
+
+def _references(document: Element, language: str) -> dict[str, Element]:
+    """Return a document's references in a language by translator; unnamed or repeated translators are numbered."""
+    references: dict[str, Element] = {}
+    for number, element in enumerate(e for e in document.findall("ref") if _is(e, language)):
+        translator = element.get("translator") or str(number)
+        references[translator if translator not in references else f"{translator}.{number}"] = element
+    return references
+
+
+def _common_translators(path: Path, documents: Sequence[Element], facts: Facts, source: str, target: str) -> list[str]:
+    """Return the translators who have translated every document, in the file's order.
+
+    Raises:
+        UserError: a document has no source or one in another language; or there are references, but none covers all
+            documents.
+    """
+    counts: Counter[str] = Counter()
+    foreign = 0
+    for document in documents:
+        src = document.find("src")
+        if src is None:
+            raise UserError(f"{path}: document '{_name(document)}' has no <src>")
+        if not _is(src, source):
+            raise UserError(
+                f'{path}: document \'{_name(document)}\': <src lang="{src.get("lang")}">, expected "{source}" by the '
+                "file's name; rename the file or take the document out"
+            )
+        foreign += sum(not _is(element, target) for element in document.findall("ref"))
+        counts.update(_references(document, target).keys())
+    if foreign:
+        facts.notes.append(f"{path}: {foreign:,} references in another language than '{target}' are left out")
+    common = [key for key, count in counts.items() if count == len(documents)]
+    partial = [f"'{key}' ({count:,} of {len(documents):,})" for key, count in counts.items() if key not in common]
+    if partial and not common:
+        raise UserError(f"{path}: no reference covers all documents: {', '.join(partial)}; split the file")
+    if partial:
+        facts.notes.append(f"{path}: references that do not cover all documents are left out: {', '.join(partial)}")
+    return common
+
+
+def _segments(side: Element | None) -> list[tuple[tuple[int, str], str]]:
+    """Return ((paragraph, seg id), text) of every segment of a `<src>` or `<ref>`."""
+    segments: list[tuple[tuple[int, str], str]] = []
+    paragraph = -1
+    for element in side.iter() if side is not None else ():
+        paragraph += element.tag == "p"
+        if element.tag == "seg":
+            segments.append(((max(paragraph, 0), element.get("id") or ""), "".join(element.itertext())))
+    return segments

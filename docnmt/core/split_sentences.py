@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 
-from docnmt.core.corpus import Blank, Document, Facts, Sentence
+from docnmt.core.corpus import Document
 from docnmt.core.data_options import Columns
 from docnmt.core.lines import TextLines, is_blank
-from docnmt.core.read_corpus import read_text
+from docnmt.core.read_corpus import check_marks, kind_of_line
 from docnmt.core.tables import BREAKS, JsonlTable, TsvTable, choose_columns, is_header, label_of, text_of
 from docnmt.runtime.languages import CJK, base, joined
 from docnmt.runtime.system import UserError
@@ -114,18 +114,23 @@ def of_sentences(lines: TextLines, split: Split = lambda line: [line]) -> Iterat
     Raises:
         UserError: the text is malformed; the message names the line.
     """
-    facts, text = Facts(), _Open()
-    for event in read_text([lines], facts):
-        if isinstance(event, Sentence):
-            text.row([split(event.texts[0])], units=event.units)
+    kinds, text, paragraph = set[str](), _Open(), 0
+    for number, line in enumerate(lines, 1):
+        kind = kind_of_line(line)
+        kinds.add(kind)
+        check_marks(kinds, f"{lines.name}:{number}")
+        if kind == "text":
+            text.row([split(line)], units=(str(paragraph),))
+        elif kind == "<p>":
+            paragraph += 1
         elif not text.empty:
             text.row([[]])
-            yield text.close(units=facts.levels)
+            yield text.close(units="<p>" in kinds)
             text = _Open()
-        elif isinstance(event, Blank):
+        elif kind == "":
             yield RunningText.of([0])
     if not text.empty:
-        yield text.close(units=facts.levels)
+        yield text.close(units="<p>" in kinds)
 
 
 def of_documents(lines: TextLines, split: Split) -> Iterator[RunningText]:

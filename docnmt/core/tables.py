@@ -1,116 +1,37 @@
-"""Tables as corpora: TSV, JSONL, Parquet; columns by their roles; one side of a table."""
+"""Tables as corpora: TSV, JSONL, Parquet, also compressed, row by row.
+rows (`open_table`) → columns by their roles (`choose_columns`) → documents (`read_tables`), or one side (`side_lines`)
+"""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple
 
-from docnmt.core.corpus import Blank, CorpusEnd, DocumentStart, Event, Facts, Sentence
 from docnmt.core.data_options import Columns, complete, without_header
-from docnmt.core.lines import ENDINGS, TextLines, blocks, half_character, is_blank
+from docnmt.core.lines import (
+    ENDINGS,
+    DocumentBuilder,
+    Facts,
+    OneSided,
+    ParallelDocument,
+    TextLines,
+    half_character,
+    is_blank,
+)
 from docnmt.runtime import languages
 from docnmt.runtime.languages import joined
 from docnmt.runtime.system import UserError, parse_json
 
-if TYPE_CHECKING:
-    import pyarrow
-
-
-# Documents with separate sentences on each side, and links between these (DocHPLT).
-
-
-def linked(source: object, target: object, links: object, place: str, *, backwards: bool) -> Iterator[tuple[str, str]]:
-    """Yield sentence pairs in the order of the source, then target sentences without a source; "" means no partner.
-
-    Several sentences of one link are joined.
-
-    Args:
-        source, target: objects with the lists `ids` and `sentences`.
-        links: a list of objects with the lists of ids `src` and `tgt`. Unknown ids belong to empty sentences.
-        backwards: True if the source is called `tgt` in the links.
-
-    Raises:
-        UserError: the objects are malformed, or two links share a sentence.
-    """
-    sides = (_sentences(source, place), _sentences(target, place))
-    names = ("tgt", "src") if backwards else ("src", "tgt")
-    places = [{str(key): n for n, key in enumerate(ids)} for ids, _ in sides]
-    free = [set(range(len(texts))) for _, texts in sides]
-    rows: list[tuple[int, str, str]] = []
-    for link in _list(links, place):
-        ends = [_list(link.get(name) if isinstance(link, Mapping) else None, place) for name in names]
-        found = [sorted(n[str(key)] for key in end if str(key) in n) for n, end in zip(places, ends, strict=True)]
-        if not all(found):
-            continue
-        for numbers, left in zip(found, free, strict=True):
-            if not left.issuperset(numbers):
-                raise UserError(f"{place}: a sentence stands in two links of the alignment, expected one at most")
-            left.difference_update(numbers)
-        one, other = (joined(texts[n] for n in numbers) for numbers, (_, texts) in zip(found, sides, strict=True))
-        rows.append((found[0][0], one, other))
-    rows += [(n, sides[0][1][n], "") for n in free[0]]
-    yield from ((one, other) for _, one, other in sorted(rows, key=lambda row: row[0]))
-    yield from (("", sides[1][1][n]) for n in sorted(free[1]))
-
-
-def _sentences(side: object, place: str) -> tuple[Sequence[object], list[str]]:
-    found = side if isinstance(side, Mapping) else {}
-    ids, texts = _list(found.get("ids"), place), _list(found.get("sentences"), place)
-    if len(ids) != len(texts) or not all(isinstance(text, str) for text in texts):
-        raise UserError(f"{place}: expected a text for each of the document's ids, got {len(texts)} for {len(ids)}")
-    return ids, [text for text in texts if isinstance(text, str)]
-
-
-def _list(value: object, place: str) -> Sequence[object]:
-    if not isinstance(value, list):
-        raise UserError(
-            f"{place}: expected source and target with lists 'ids' and 'sentences', and an alignment that is a list of "
-            f"links with lists 'src' and 'tgt', got {str(value)[:40]}"
-        )
-    return value
-
-
-# Tables of text, read row by row in constant memory: TSV, JSONL and Parquet, also compressed.
-
-
 KINDS = (".tsv", ".jsonl", ".parquet")
-
-
-class Row(NamedTuple):
-    """A row: its place, for messages, its value in each requested column or None, and its line of text, if it
-    is one."""
-
-    place: str
-    values: tuple[object, ...]
-    line: str = ""
-
-
-class Table(Protocol):
-    """A file of rows, which is read once.
-
-    Attributes:
-        name: its name in messages. names: of its columns, `a.b` for b inside column a; none, if the file is empty.
-    """
-
-    name: str
-    names: list[str]
-
-    @property
-    def inputs(self) -> dict[str, int | str]:
-        """The file's entry in `meta.json`, complete after the last row."""
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield all rows, with these columns.
-
-        Raises:
-            UserError: a row is damaged or lacks a column; the message names its place.
-        """
+#: The line breaks in a cell.
+BREAKS = re.compile(r"\r\n|\r|\n")
+#: Rows of a Parquet file in memory at once; bytes of a column read at once, however large its row groups are.
+_BATCH, _BUFFER = 1024, 1 << 20
 
 
 def kind_of_table(name: str) -> str | None:
@@ -118,6 +39,172 @@ def kind_of_table(name: str) -> str | None:
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     return next((kind for kind in KINDS if name.endswith(kind)), None)
+
+
+class Row(NamedTuple):
+    """A row: its place, for messages, its value in each requested column or None, its line of text, if it is one."""
+
+    where: str
+    number: int
+    values: tuple[object, ...]
+    line: str = ""
+
+    @property
+    def place(self) -> str:
+        """The place in one text: `corpus.tsv:3`."""
+        return f"{self.where}{self.number}"
+
+
+class Table:
+    """A file of rows, which is read once.
+
+    Attributes:
+        name: its name in messages. names: of its columns, `a.b` for b inside column a; none, if the file is empty.
+    """
+
+    def __init__(self, lines: TextLines) -> None:
+        self.name, self.lines, self.names = lines.name, lines, list[str]()
+
+    @property
+    def inputs(self) -> dict[str, int | str]:
+        """The file's entry in `meta.json`, complete after the last row."""
+        return self.lines.inputs
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield all rows, with these columns.
+
+        Raises:
+            UserError: a row is damaged or lacks a column; the message names its place.
+        """
+        raise NotImplementedError
+
+
+class TsvTable(Table):
+    """A table of cells between tabs, without quotes; columns without a header are named 1, 2, …"""
+
+    def __init__(self, lines: TextLines, has_header: Callable[[Sequence[str]], bool]) -> None:
+        super().__init__(lines)
+        rows = enumerate(lines, 1)
+        first = list(itertools.islice(rows, 1))
+        cells = [cell for _, line in first for cell in line.split("\t")]
+        self.header = has_header(cells)
+        self.names = cells if self.header else [str(number) for number in range(1, len(cells) + 1)]
+        self._rows = rows if self.header else itertools.chain(first, rows)
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield all rows, with these columns (see `Table.rows`); those of an empty line are empty."""
+        if twice := [name for name in columns if self.names.count(name) > 1]:
+            raise UserError(f"{self.name}:1: two columns are called '{twice[0]}'; rename one of them")
+        places, where = [self.names.index(name) for name in columns if self.names], f"{self.name}:"
+        for number, line in self._rows:
+            cells = line.split("\t")
+            if len(cells) != len(self.names):
+                if not is_blank(line):
+                    wide = f"expected {len(self.names)} tab-separated columns as in the first row, got {len(cells)}"
+                    raise UserError(f"{self.name}:{number}: {wide}")
+                cells, line = [""] * len(self.names), ""
+            yield Row(where, number, tuple(cells[place] for place in places), line)
+
+
+class JsonlTable(Table):
+    """A table of JSON objects, one per line; the columns are those of the first one; empty lines are no rows."""
+
+    def __init__(self, lines: TextLines) -> None:
+        super().__init__(lines)
+        rows = ((number, line) for number, line in enumerate(lines, 1) if not is_blank(line))
+        first = list(itertools.islice(rows, 1))
+        self._rows = itertools.chain(first, rows)
+        self.names = [name for number, line in first for name in _names(self._object(number, line))]
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield all rows, with these columns (see `Table.rows`)."""
+        where = f"{self.name}:"
+        for number, line in self._rows:
+            row = self._object(number, line)
+            try:
+                yield Row(where, number, tuple(value_of(row, name) for name in columns), line)
+            except KeyError as error:
+                raise UserError(f"{self.name}:{number}: has no '{error.args[0]}'; every row needs it") from error
+
+    def _object(self, number: int, line: str) -> Mapping[str, object]:
+        row = parse_json(line, f"{self.name}:{number}")
+        if not isinstance(row, dict):
+            raise UserError(f"{self.name}:{number}: expected a JSON object, got {line[:40]}")
+        return row
+
+
+def value_of(row: Mapping[str, object], name: str) -> object:
+    """Return the value in a column; `a.b` is b inside column a, unless a column has that name.
+
+    Raises:
+        KeyError: there is no such column.
+    """
+    if name in row:
+        return row[name]
+    outer, dot, inner = name.partition(".")
+    inside = row.get(outer) if dot else None
+    if not isinstance(inside, Mapping):
+        raise KeyError(name)
+    return value_of(inside, inner)
+
+
+def _names(row: Mapping[str, object], before: str = "") -> Iterator[str]:
+    for name, value in row.items():
+        yield before + name
+        if isinstance(value, Mapping):
+            yield from _names(value, f"{before}{name}.")
+
+
+class ParquetTable(Table):
+    """A Parquet file; one compressed as a whole is first decompressed to a temporary file."""
+
+    def __init__(self, path: Path, progress: Callable[[int], object] | None = None) -> None:
+        super().__init__(TextLines(path, progress=progress))
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as error:
+            raise UserError(f"{path}: reading Parquet files needs an extra: pip install 'docnmt[documents]'") from error
+        self._failures = (pyarrow.ArrowException, OSError)
+        content: Path | IO[bytes] = path
+        if path.suffix in ENDINGS:
+            content = tempfile.TemporaryFile()  # noqa: SIM115  (it ends with this object)
+        for block in self.lines.blocks():  # the hash is computed, too
+            if not isinstance(content, Path):
+                content.write(block)
+        try:
+            self._file: Any = pyarrow.parquet.ParquetFile(content, pre_buffer=False, buffer_size=_BUFFER)
+        except self._failures as error:
+            raise UserError(f"{path}: not a Parquet file, or damaged: {' '.join(str(error).split())[:200]}") from error
+        schema = self._file.schema
+        inner = (schema.column(number).path for number in range(len(schema.names)))
+        self.names = list(dict.fromkeys([*self._file.schema_arrow.names, *inner]))
+
+    @property
+    def inputs(self) -> dict[str, int | str]:
+        """Size, rows and hash (see `Table.inputs`)."""
+        return {**self.lines.inputs, "lines": int(self._file.metadata.num_rows)}
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield all rows, with these columns (see `Table.rows`); inside a null column they are None."""
+        own = set(self._file.schema_arrow.names)
+        needed = sorted({name if name in own else name.partition(".")[0] for name in columns})
+        done, where = 0, f"{self.name}: row "
+        try:
+            for batch in self._file.iter_batches(_BATCH, columns=needed):
+                for number, row in enumerate(batch.to_pylist(), done + 1):
+                    yield Row(where, number, tuple(_value_or_none(row, name) for name in columns))
+                done += len(batch)
+        except self._failures as error:
+            what = " ".join(str(error).split())[:200]
+            raise UserError(f"{self.name}: damaged after row {done}: {what}") from error
+
+
+def _value_or_none(row: dict[str, object], name: str) -> object:
+    try:
+        return value_of(row, name)
+    except KeyError:
+        return None
 
 
 def open_table(
@@ -162,103 +249,9 @@ def text_rows(
         yield row.place, dict(zip(columns, map(str, row.values), strict=True))
 
 
-class _LineTable:
-    """A table whose rows are lines."""
-
-    def __init__(self, lines: TextLines) -> None:
-        self.name, self._lines = lines.name, lines
-        rows = enumerate(lines, 1)
-        self._first = list(itertools.islice(rows, 1))
-        self._rows: Iterator[tuple[int, str]] = itertools.chain(self._first, rows)
-
-    @property
-    def inputs(self) -> dict[str, int | str]:
-        """Size and hash for `meta.json` (see `Table.inputs`)."""
-        return {"bytes": self._lines.bytes, "lines": self._lines.lines, "sha256": self._lines.sha256}
+# A parallel corpus in tables: each row is a sentence, a paragraph or a whole document.
 
 
-class TsvTable(_LineTable):
-    """A table of cells between tabs, without quotes; columns without a header are named 1, 2, …"""
-
-    def __init__(self, lines: TextLines, has_header: Callable[[Sequence[str]], bool]) -> None:
-        super().__init__(lines)
-        cells = [cell for _, line in self._first for cell in line.split("\t")]
-        self.header = has_header(cells)
-        self.names = cells if self.header else [str(number) for number in range(1, len(cells) + 1)]
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield all rows, with these columns (see `Table.rows`)."""
-        if twice := [name for name in columns if self.names.count(name) > 1]:
-            raise UserError(f"{self.name}:1: two columns are called '{twice[0]}'; rename one of them")
-        places = [self.names.index(name) for name in columns if self.names]
-        for number, line in itertools.islice(self._rows, int(self.header), None):
-            cells = line.split("\t")
-            if len(cells) != len(self.names):
-                if not is_blank(line):
-                    wide = f"expected {len(self.names)} tab-separated columns as in the first row, got {len(cells)}"
-                    raise UserError(f"{self.name}:{number}: {wide}")
-                cells, line = [""] * len(self.names), ""
-            yield Row(f"{self.name}:{number}", tuple(cells[place] for place in places), line)
-
-
-class JsonlTable(_LineTable):
-    """A table of JSON objects, one per line; the columns are those of the first one."""
-
-    def __init__(self, lines: TextLines) -> None:
-        super().__init__(lines)
-        self._rows = ((number, line) for number, line in self._rows if not is_blank(line))
-        self._first = list(itertools.islice(self._rows, 1))
-        self._rows = itertools.chain(self._first, self._rows)
-        self.names = [name for number, line in self._first for name in _names(self._object(number, line))]
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield all rows, with these columns (see `Table.rows`); empty lines are none."""
-        for number, line in self._rows:
-            row = self._object(number, line)
-            try:
-                yield Row(f"{self.name}:{number}", tuple(value_of(row, name) for name in columns), line)
-            except KeyError as error:
-                raise UserError(f"{self.name}:{number}: has no '{error.args[0]}'; every row needs it") from error
-
-    def _object(self, number: int, line: str) -> Mapping[str, object]:
-        """Parse a line.
-
-        Raises:
-          UserError: the line is no JSON object.
-        """
-        row = parse_json(line, f"{self.name}:{number}")
-        if not isinstance(row, dict):
-            raise UserError(f"{self.name}:{number}: expected a JSON object, got {line[:40]}")
-        return row
-
-
-def value_of(row: Mapping[str, object], name: str) -> object:
-    """Return the value in a column; `a.b` is b inside column a, unless a column has that name.
-
-    Raises:
-        KeyError: there is no such column.
-    """
-    if name in row:
-        return row[name]
-    outer, dot, inner = name.partition(".")
-    inside = row.get(outer) if dot else None
-    if not isinstance(inside, Mapping):
-        raise KeyError(name)
-    return value_of(inside, inner)
-
-
-def _names(row: Mapping[str, object], before: str = "") -> Iterator[str]:
-    for name, value in row.items():
-        yield before + name
-        if isinstance(value, Mapping):
-            yield from _names(value, f"{before}{name}.")
-
-
-# Reading of a parallel corpus in tables: each row is a sentence, a paragraph or a whole document.
-
-
-#: The line breaks in a cell.
-BREAKS = re.compile(r"\r\n|\r|\n")
 Texts = tuple[str, ...]
 
 
@@ -267,9 +260,10 @@ def read_tables(
     given: Columns,
     languages: tuple[str, str],
     facts: Facts,
+    one_sided: OneSided = "read",
     progress: Callable[[int], object] | None = None,
-) -> Iterator[Event]:
-    """Yield the sentences of tables, one file after the other.
+) -> Iterator[ParallelDocument]:
+    """Yield the documents of tables, one file after the other.
 
     Args:
         given: the columns of `--columns`; others are found by the names that known corpora use.
@@ -277,14 +271,109 @@ def read_tables(
     Raises:
         UserError: a file is damaged, lacks the columns, or a row has other content; the message names its place.
     """
-    reader = _Reader(facts)
+    builder, changes = DocumentBuilder(paths[0], one_sided, facts), _Changes()
+    opened: Texts | None = None  # the name of the open document
+    names_seen: set[int] = set()
     for path in paths:
         table = open_table(path, lambda cells: is_header(cells, given, languages), progress)
         columns = replace(choose_columns(table, given, languages), hypothesis=())
         facts.notes.append(f"{path}: columns {columns}")
-        yield from reader.events(table, columns)
+        named, levels = len(columns.document), len(columns.section + columns.paragraph)
+        texts = len(columns.source + columns.target)
+        builder.known = levels > 0
+        facts.levels |= levels > 0
+        for row in table.rows([name for names in astuple(columns) for name in names]):
+            labels = tuple(label_of(value, row.place) for value in row.values[: named + levels])
+            cells: Sequence[object] = row.values[named + levels : named + levels + texts]
+            if columns.alignment:
+                backwards = columns.source[0].startswith("tgt")
+                cells = list(zip(*linked(*cells, row.values[-1], row.place, backwards=backwards), strict=True))
+            if named and labels[:named] != opened:
+                opened = labels[:named]
+                if hash(opened) in names_seen:
+                    changes.count("documents begin a second time, with others between, and are divided there", row)
+                names_seen.add(hash(opened))
+                yield from builder.mark(" ".join(opened))
+            elif not named and any(isinstance(cell, (list, tuple)) for cell in cells):
+                yield from builder.mark()
+            sentences = [sentence for sentence in _sentences(cells, row, changes) if any(sentence)]
+            for sentence in sentences:
+                units = labels[named:] or ("",)  # lines belong to no known unit, as in plain text
+                builder.row(sentence, units, row.where, row.number)
+            if not sentences and named:
+                changes.count("rows without text are left out", row)
+            elif not sentences:
+                yield from builder.blank()
         facts.inputs[str(path)] = table.inputs
-    facts.notes += reader.notes()
+    facts.notes += [f"{count:,} {what} (the first: {first})" for what, (count, first) in changes.items()]
+    yield from builder.finish()
+
+
+class _Changes(dict[str, tuple[int, str]]):
+    """Kinds of changes that were made to rows: how often, and the first place."""
+
+    def count(self, what: str, row: Row) -> None:
+        """Count a change."""
+        count, first = self.get(what, (0, row.place))
+        self[what] = (count + 1, first)
+
+
+def _sentences(cells: Sequence[object], row: Row, changes: _Changes) -> list[Texts]:
+    """Return the sentences of a row: list items, lines if all sides have equally many, or one per side."""
+    if any(isinstance(cell, (list, tuple)) for cell in cells):
+        lists = [
+            [text_of(text, row.place) for text in cell] if isinstance(cell, (list, tuple)) else [] for cell in cells
+        ]
+        if len({len(side) for side in lists}) > 1:
+            got = ", ".join(str(len(side)) for side in lists)
+            raise UserError(f"{row.place}: expected lists of equally many sentences on all sides, got {got}")
+        return [tuple(one_line(text) for text in texts) for texts in zip(*lists, strict=True)]
+    texts = [text_of(cell, row.place) for cell in cells]
+    sides = [[line.strip() for line in BREAKS.split(text) if line.strip()] for text in texts]
+    if not any(BREAKS.search(text) for text in texts):
+        return [tuple(text if lines else "" for text, lines in zip(texts, sides, strict=True))]
+    counts = {len(lines) for lines in sides if lines}
+    if len(counts) == 1 and (most := max(counts)) > 1:
+        changes.count("rows are divided at their line breaks, which are equally many on all sides", row)
+        return list(zip(*(lines or [""] * most for lines in sides), strict=True))
+    changes.count("rows hold line breaks, not equally many on all sides, which are joined", row)
+    return [tuple(map(joined, sides))]
+
+
+def linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool) -> list[tuple[str, str]]:
+    """Return the sentence pairs of a document in DocHPLT's form: lists `ids` and `sentences` on each side, and links
+    with lists of ids `src` and `tgt`; unknown ids belong to empty sentences. They are in the order of the source; then
+    come target sentences without one. "" means no partner; several sentences of one link are joined.
+
+    Args:
+        backwards: True if the source is called `tgt` in the links.
+    """
+    names = ("tgt", "src") if backwards else ("src", "tgt")
+    try:
+        sides = [dict(zip(map(str, side["ids"]), side["sentences"], strict=True)) for side in (source, target)]
+        pairs = [[[str(key) for key in link[name] if str(key) in side] for name, side in zip(names, sides, strict=True)]
+                 for link in links]  # fmt: skip
+        if not all(isinstance(text, str) for side in sides for text in side.values()):
+            raise TypeError
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{place}: expected source and target with equally long lists 'ids' and 'sentences' of texts, and an "
+            f"alignment that is a list of links with lists 'src' and 'tgt', got {str(source)[:40]}"
+        ) from error
+    order = [{key: number for number, key in enumerate(side)} for side in sides]
+    alone = [dict(side) for side in sides]
+    rows: list[tuple[int, str, str]] = []
+    for pair in pairs:
+        if all(pair):
+            ends = [sorted(keys, key=numbers.__getitem__) for keys, numbers in zip(pair, order, strict=True)]
+            for keys, rest in zip(ends, alone, strict=True):
+                if any(rest.pop(key, None) is None for key in keys):
+                    raise UserError(f"{place}: a sentence stands in two links of the alignment, expected one at most")
+            one, other = (joined(side[key] for key in keys) for keys, side in zip(ends, sides, strict=True))
+            rows.append((order[0][ends[0][0]], one, other))
+    rows += [(order[0][key], text, "") for key, text in alone[0].items()]
+    paired = [(one, other) for _, one, other in sorted(rows, key=lambda row: row[0])]
+    return [*paired, *(("", text) for text in alone[1].values())]
 
 
 def is_header(cells: Sequence[str], given: Columns, languages: tuple[str, str]) -> bool:
@@ -317,83 +406,6 @@ def choose_columns(table: Table, given: Columns, languages: tuple[str, str], nee
             f"no header: --columns document=NAME {needed}=NAME"
         )
     return columns
-
-
-class _Reader:
-    """Turns rows into sentences and counts the changes it makes."""
-
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-        self._document: Texts | None = None
-        self._seen: set[int] = set()
-        self._counts: dict[str, tuple[int, str]] = {}  # kind of change: how often, and its first place
-
-    def events(self, table: Table, columns: Columns) -> Iterator[Event]:
-        """Yield the sentences and marks of a table's rows."""
-        units = len(columns.section + columns.paragraph)
-        self._facts.levels |= units > 0
-        texts = len(columns.source + columns.target)
-        for row in table.rows([name for names in astuple(columns) for name in names]):
-            first = len(columns.document)
-            labels = tuple(label_of(value, row.place) for value in row.values[: first + units])
-            cells: Sequence[object] = row.values[first + units : first + units + texts]
-            if columns.alignment:
-                backwards = columns.source[0].startswith("tgt")
-                pairs = linked(cells[0], cells[1], row.values[-1], row.place, backwards=backwards)
-                cells = list(zip(*pairs, strict=True))
-            whole = any(isinstance(cell, (list, tuple)) for cell in cells)
-            if columns.document and labels[:first] != self._document:
-                yield self._begin(labels[:first], row.place)
-            elif whole and not columns.document:
-                yield DocumentStart()
-            sentences = [each for each in self._sentences(cells, row.place) if any(each)]
-            inside = labels[first:] or ("",)  # lines belong to no known unit, as in plain text
-            yield from (Sentence(each, inside, place=row.place) for each in sentences)
-            if not sentences and columns.document:
-                self._count("rows without text are left out", row.place)
-            elif not sentences:
-                yield Blank()
-        yield CorpusEnd(units > 0)
-
-    def _begin(self, document: Texts, place: str) -> DocumentStart:
-        self._document = document
-        if hash(document) in self._seen:
-            self._count("documents begin a second time, with others between, and are divided there", place)
-        self._seen.add(hash(document))
-        return DocumentStart(" ".join(document))
-
-    def _sentences(self, cells: Sequence[object], place: str) -> list[Texts]:
-        """Return the sentences of a row: list items, lines if all sides have equally many, or one per side.
-
-        Raises:
-            UserError: the cells are neither texts nor equally long lists of texts.
-        """
-        if any(isinstance(cell, (list, tuple)) for cell in cells):
-            sides = [
-                [text_of(each, place) for each in cell] if isinstance(cell, (list, tuple)) else [] for cell in cells
-            ]
-            if len({len(side) for side in sides}) > 1:
-                got = ", ".join(str(len(side)) for side in sides)
-                raise UserError(f"{place}: expected lists of equally many sentences on all sides, got {got}")
-            return [tuple(one_line(text) for text in texts) for texts in zip(*sides, strict=True)]
-        texts = [text_of(cell, place) for cell in cells]
-        lines = [[line.strip() for line in BREAKS.split(text) if line.strip()] for text in texts]
-        counts = {len(side) for side in lines if side}
-        if not any(BREAKS.search(text) for text in texts):
-            return [tuple(text if side else "" for text, side in zip(texts, lines, strict=True))]
-        if len(counts) == 1 and (most := max(counts)) > 1:
-            self._count("rows are divided at their line breaks, which are equally many on all sides", place)
-            return list(zip(*(side or [""] * most for side in lines), strict=True))
-        self._count("rows hold line breaks, not equally many on all sides, which are joined", place)
-        return [tuple(map(joined, lines))]
-
-    def _count(self, what: str, place: str) -> None:
-        number, first = self._counts.get(what, (0, place))
-        self._counts[what] = (number + 1, first)
-
-    def notes(self) -> list[str]:
-        """Return a note on each kind of change with its number."""
-        return [f"{number:,} {what} (the first: {first})" for what, (number, first) in self._counts.items()]
 
 
 def label_of(value: object, place: str) -> str:
@@ -430,6 +442,12 @@ def one_line(text: str) -> str:
 # One side of a corpus, as lines of plain text.
 
 
+class DocumentStart(NamedTuple):
+    """The beginning of a document; `name` is its name, if the table has names."""
+
+    name: str | None = None
+
+
 _UNKNOWN = ("", "")  # the languages are not known
 
 
@@ -461,86 +479,3 @@ def _rows(table: Table, columns: Columns, role: str) -> Iterator[str | DocumentS
         before = document
         for text in (cell or [""]) if isinstance(cell, list) else [cell]:
             yield one_line(text_of(text, row.place))
-
-
-# Reading of Parquet files, in batches of rows.
-
-
-#: Rows in memory at once.
-_BATCH = 1024
-#: Bytes of a column read at once, however large its row groups are.
-_BUFFER = 1 << 20
-
-
-class ParquetTable:
-    """A Parquet file; one compressed as a whole is first decompressed to a temporary file.
-
-    Raises:
-        UserError: it cannot be read, is no Parquet file, or pyarrow is not installed.
-    """
-
-    def __init__(self, path: Path, progress: Callable[[int], object] | None = None) -> None:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError as error:
-            raise UserError(f"{path}: reading Parquet files needs an extra: pip install 'docnmt[documents]'") from error
-        self.name, self._progress, self._failures = str(path), progress, (pyarrow.ArrowException, OSError)
-        self._bytes, self._digest = 0, hashlib.sha256()
-        content: Path | IO[bytes] = path
-        if path.suffix in ENDINGS:
-            content = tempfile.TemporaryFile()  # noqa: SIM115  (it ends with this object)
-        for block in blocks(path, self._seen):
-            if not isinstance(content, Path):
-                content.write(block)
-        try:
-            self._file = pyarrow.parquet.ParquetFile(content, pre_buffer=False, buffer_size=_BUFFER)
-        except self._failures as error:
-            raise UserError(f"{path}: not a Parquet file, or damaged: {_line(error)}") from error
-        self.names = [name for field in self._file.schema_arrow for name in _parquet_names(field)]
-
-    def _seen(self, block: bytes) -> None:
-        self._bytes += len(block)
-        self._digest.update(block)
-
-    @property
-    def inputs(self) -> dict[str, int | str]:
-        """Size and hash for `meta.json` (see `Table.inputs`)."""
-        rows = int(self._file.metadata.num_rows)
-        return {"bytes": self._bytes, "lines": rows, "sha256": self._digest.hexdigest()}
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield all rows, with these columns (see `Table.rows`)."""
-        own = set(self._file.schema_arrow.names)
-        needed = sorted({name if name in own else name.partition(".")[0] for name in columns})
-        done, share = 0, self._bytes / max(self._file.metadata.num_rows, 1)
-        try:
-            for batch in self._file.iter_batches(_BATCH, columns=needed):
-                for number, row in enumerate(batch.to_pylist(), done + 1):
-                    yield Row(f"{self.name}: row {number}", tuple(_value(row, name) for name in columns))
-                if self._progress is not None:
-                    self._progress(int((done + len(batch)) * share) - int(done * share))
-                done += len(batch)
-        except self._failures as error:
-            raise UserError(f"{self.name}: damaged after row {done}: {_line(error)}") from error
-
-
-def _value(row: dict[str, object], name: str) -> object:
-    """Return the value of a column (see `value_of`), None inside a null column."""
-    try:
-        return value_of(row, name)
-    except KeyError:
-        return None
-
-
-def _parquet_names(field: pyarrow.Field, before: str = "") -> Iterator[str]:
-    import pyarrow
-
-    yield before + field.name
-    if pyarrow.types.is_struct(field.type):
-        for inner in field.type:
-            yield from _parquet_names(inner, f"{before}{field.name}.")
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -26,7 +26,7 @@ from docnmt.core.batch import (
     sentence_costs,
     unit_sizes,
 )
-from docnmt.core.corpus import META, ParallelCorpus, TextArray, check_files, read_meta
+from docnmt.core.corpus import ParallelCorpus, TextArray, check_files, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import ToldForms, address_language, tag_numbers
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask, is_translation_model, lacking
@@ -255,9 +255,6 @@ def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer,
     names = meta["tokenizers"]
     check_files(data_dir, meta, *names.values())
     made = {name: _tokenizer(data_dir / name) for name in names.values()}
-    sizes = {side: made[names[side]].vocab_size for side in ("source", "target")}
-    if any(sizes[side] != meta["vocabulary"][side] for side in sizes):
-        raise UserError(f"{data_dir / META}: its vocabularies have other sizes than its tokenizers; preprocess again")
     return made[names["source"]], made[names["target"]]
 
 

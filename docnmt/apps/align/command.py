@@ -13,8 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 from docnmt.apps.align.align import AlignedSide, Bead, align, word_evidence
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
 from docnmt.apps.options import AlignConfig, ModelsConfig
-from docnmt.core.corpus import Facts, Sentence
-from docnmt.core.lines import TextLines
+from docnmt.core.lines import Facts, TextLines
 from docnmt.core.read_corpus import read_text
 from docnmt.core.split_sentences import splitter
 from docnmt.runtime.languages import joined
@@ -73,16 +72,11 @@ def _document(path: Path, split: Split) -> AlignedSide:
 
 
 def _corpus(path: Path) -> list[AlignedSide]:
-    documents: list[list[Sentence]] = [[]]
-    for event in read_text([TextLines(path)], Facts()):
-        if isinstance(event, Sentence):
-            documents[-1].append(event)
-        elif documents[-1]:
-            documents.append([])
+    documents = read_text([TextLines(path)], Facts())
     return [
-        AlignedSide([each.texts[0] for each in own], [("0", each.units[-1]) for each in own])
-        for own in documents
-        if own
+        AlignedSide([row[0] for row in document.rows], [("0", units[-1]) for units in document.units])
+        for document in documents
+        if document.rows
     ]
 
 

@@ -33,7 +33,7 @@ from docnmt.apps.documents.sentences import SegmentSentence, changing_text, tran
 from docnmt.apps.explain.attention import beginnings
 from docnmt.apps.explain.page import ExplainedSentence
 from docnmt.apps.options import MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.core.corpus import ParallelCorpus, StructureBuilder, UnknownText
+from docnmt.core.corpus import ParallelCorpus, UnknownText, unit_numbers
 from docnmt.core.data_options import parse_columns
 from docnmt.core.formality import note_formless
 from docnmt.core.lines import TextLines, is_blank
@@ -390,12 +390,9 @@ def corpus_of(sentences: Sequence[SegmentSentence], task: TranslationTask) -> Pa
     """Return the sentences of one document, with the levels that the task's models know."""
     corpus = ParallelCorpus.from_lines([[sentence.text for sentence in sentences]], task.source_tokenizer)
     known = getattr(task, "known_levels", 0)  # a plug-in's task may lack it
-    if not known or not sentences:
-        return corpus
-    builder = StructureBuilder()  # of the `known` innermost levels
-    for sentence in sentences:
-        builder.sentence(sentence.units[-known:])
-    return replace(corpus, levels=builder.build().levels)
+    if known and sentences:
+        corpus = replace(corpus, levels=unit_numbers([sentence.units[-known:] for sentence in sentences]))
+    return corpus
 
 
 def translate_document(

@@ -72,8 +72,6 @@ def taken(corpus: ParallelCorpus, chosen: Sequence[Excerpt]) -> tuple[ParallelCo
         target=corpus.target.take(numbers),
         source_text=TextArray.from_lines([]),
         references=[],
-        labels=None,
-        document_names=None,
     )
     return excerpt, numbers
 

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 from pathlib import Path
 
-from docnmt.core.corpus import DocumentStart
 from docnmt.core.data_options import Columns
 from docnmt.core.scoring.metrics import scored_sentences
 from docnmt.core.split_sentences import BREAK
-from docnmt.core.tables import side_lines
+from docnmt.core.tables import DocumentStart, side_lines
 from docnmt.runtime.languages import CJK, SOUTHEAST
 from docnmt.runtime.system import OpenObject, UserError, read_json
 

@@ -21,7 +21,6 @@ from docnmt.core.corpus import (
     SplitFolder,
     TokenArray,
     check_files,
-    check_offsets,
     file_entry,
     offsets_of,
     read_meta,
@@ -194,8 +193,8 @@ class LabelledArrays:
         return files
 
     @classmethod
-    def open(cls, folder: Path, split: str, *, vocabulary: int | None = None) -> LabelledArrays:
-        """Map the arrays of a split into memory; `vocabulary` is its number of entries."""
+    def open(cls, folder: Path, split: str) -> LabelledArrays:
+        """Map the arrays of a split into memory."""
         meta = read_classification_meta(folder)
         files = meta["files"]
         if f"{split}.labels.bin" not in files:
@@ -204,12 +203,8 @@ class LabelledArrays:
         check_files(folder, meta, f"{split}.")
         arrays = SplitFolder(folder, split, files)
         labels, texts = arrays.array("labels"), arrays.array("texts")
-        words = TokenArray.of_file(folder / f"{split}.tokens.bin", *arrays.rows("tokens"), vocabulary)
-        arrays_of_split = cls(words, texts, labels)
-        check_offsets(folder / f"{split}.texts.bin", texts, len(arrays_of_split.sentences), len(labels))
-        if len(labels) and not 0 <= labels.min() <= labels.max() < len(meta["labels"]):
-            raise UserError(f"{folder / f'{split}.labels.bin'}: is damaged: a number of no label; preprocess again")
-        return arrays_of_split
+        words = TokenArray(arrays.array("tokens"), arrays.array("tokens.offsets"))
+        return cls(words, texts, labels)
 
 
 def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON
@@ -258,7 +253,7 @@ class TextDataset:
         unit = self.position_count == "unit"
         positions[:, 0] = places - (sentence_offsets[sentences] if unit else np.repeat(starts, lengths))
         layout = DocumentLayout(torch.from_numpy(offsets), torch.arange(len(units) + 1))
-        tokens = torch.from_numpy(self.arrays.sentences.at(places).astype(np.int64))
+        tokens = torch.from_numpy(self.arrays.sentences.tokens[places].astype(np.int64))
         return TextBatch(
             PackedText(tokens, layout, torch.from_numpy(positions)), torch.from_numpy(self.arrays.labels[units])
         )

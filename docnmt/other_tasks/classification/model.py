@@ -179,7 +179,7 @@ class TextClassification:
         """Return the texts of a split."""
         if self.data_dir is None:
             raise ValueError("a task restored from a checkpoint has no data; load it from a folder")
-        return self._dataset(LabelledArrays.open(self.data_dir, split, vocabulary=self.vocabulary_size), model, split)
+        return self._dataset(LabelledArrays.open(self.data_dir, split), model, split)
 
     def texts(self, texts: Sequence[str], model: nn.Module, *, name: str = "input") -> TextDataset:
         """Return a dataset of new texts, all with label 0."""

@@ -109,20 +109,11 @@ class PairDataset:
         return cls(split, words, np.asarray(labels, dtype=np.uint8))
 
     @classmethod
-    def open(
-        cls, folder: Path, split: str, files: dict[str, dict[str, Any]], *, vocabulary: int | None = None
-    ) -> PairDataset:
-        """Map the arrays of a split into memory.
-
-        Args:
-            files: the list in `meta.json`. vocabulary: its number of words.
-        """
+    def open(cls, folder: Path, split: str, files: dict[str, dict[str, Any]]) -> PairDataset:
+        """Map the arrays of a split into memory; `files` is the list in `meta.json`."""
         arrays = SplitFolder(folder, split, files)
         labels = arrays.array("labels")
-        rows = arrays.rows("tokens", rows=2 * len(labels))
-        words = TokenArray.of_file(folder / f"{split}.tokens.bin", *rows, vocabulary)
-        if labels.max(initial=0) >= len(NLI_LABELS):
-            raise UserError(f"{folder / f'{split}.labels.bin'}: is damaged: a number of no label; preprocess again")
+        words = TokenArray(arrays.array("tokens"), arrays.array("tokens.offsets"))
         return cls(split, words, labels)
 
     def save(self, folder: Path) -> dict[str, dict[str, Any]]:  # Any: entries of `meta.json`

@@ -157,7 +157,7 @@ class Nli:
         if split not in meta["splits"]:
             raise UserError(f"{self.data_dir}: has no split '{split}'; there are {', '.join(sorted(meta['splits']))}")
         check_files(self.data_dir, meta, f"{split}.")
-        return PairDataset.open(self.data_dir, split, meta["files"], vocabulary=len(self.embeddings.words))
+        return PairDataset.open(self.data_dir, split, meta["files"])
 
     @torch.no_grad()
     def evaluate(self, model: SentencePairModel, split: str, options: Mapping[str, object]) -> dict[str, float]:
