@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import sys
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -111,6 +112,40 @@ class Structure:
     def num_documents(self) -> int:
         """The number of documents D."""
         return len(self.document_offsets) - 1
+
+
+class StructureBuilder:
+    """Gathers the structure of documents.
+
+    Attributes:
+        before: empty lines before the next document. num_sentences: the number of sentences so far.
+    """
+
+    def __init__(self) -> None:
+        self.before = self.num_sentences = 0
+        self._offsets, self._blank, self._levels = array("q"), array("i"), array("i")
+
+    def add(self, levels: np.ndarray) -> None:
+        """Add a document by the levels (n, K) of its sentences."""
+        self._offsets.append(self.num_sentences)
+        self._blank.append(self.before)
+        self._levels.frombytes(np.ascontiguousarray(levels, dtype=np.int32).tobytes())
+        self.num_sentences, self.before = self.num_sentences + len(levels), 0
+
+    def forget_levels(self, begin: int) -> None:
+        """Make the levels of the sentences from `begin` on unknown; other corpora may have them."""
+        width = len(self._levels) // max(self.num_sentences, 1)
+        unknown = len(self._levels) - width * begin
+        self._levels[width * begin :] = array("i", [-1]) * unknown
+
+    def build(self, *, known: bool = True) -> Structure:
+        """Return the structure; without `known` it has no levels."""
+        levels = np.asarray(self._levels, dtype=np.int32).reshape(self.num_sentences, -1 if self.num_sentences else 0)
+        return Structure(
+            np.append(np.asarray(self._offsets, dtype=np.int64), self.num_sentences),
+            np.append(np.asarray(self._blank, dtype=np.int32), np.int32(self.before)),
+            levels if known else levels[:, :0],
+        )
 
 
 def structure_of(documents: Sequence[Document]) -> Structure:

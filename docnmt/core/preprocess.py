@@ -19,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,7 @@ from docnmt.core.corpus import (
     DROPPED,
     META,
     SplitFolder,
-    Structure,
+    StructureBuilder,
     TextArray,
     TokenArray,
     check_files,
@@ -109,8 +109,10 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
         with LineEncoder(tokenizers, config.workers or fitting_workers(sentences)) as encoder:
             for split in splits:
                 _note(split, _cut(split, encoder, tokenizers, config), say)
-        for split in held_out if train else ():
-            _note(split, _overlap(split.files, train.files.text(config.source_lang), config.source_lang), say)
+        if train:
+            final = train.files.text(config.source_lang)
+            for split in held_out:
+                _note(split, _overlap(split.files, final, config.source_lang), say)
         _finish_folder(folder, splits, files, tokenizers, config, say)
     say(f"{destination}: written")
 
@@ -122,30 +124,6 @@ def _note(split: _Split, note: str | None, say: Say) -> None:
 
 
 # First pass: documents → filters → text on disk, and structure.
-
-
-@dataclass
-class _Structure:
-    """The structure of the documents so far."""
-
-    offsets: array[int] = field(default_factory=lambda: array("q", [0]))
-    blank: array[int] = field(default_factory=lambda: array("i"))
-    levels: array[int] = field(default_factory=lambda: array("i"))
-    before: int = 0  # empty lines before the next document
-
-    def add(self, levels: np.ndarray) -> None:
-        """Add a document by the levels (n, K) of its sentences."""
-        self.offsets.append(self.offsets[-1] + len(levels))
-        self.blank.append(self.before)
-        self.levels.frombytes(np.ascontiguousarray(levels, dtype=np.int32).tobytes())
-        self.before = 0
-
-    def build(self) -> Structure:
-        """Return the structure."""
-        blank = np.append(np.asarray(self.blank, dtype=np.int32), np.int32(self.before))
-        sentences = self.offsets[-1]
-        levels = np.asarray(self.levels, dtype=np.int32).reshape(sentences, -1 if sentences else 0)
-        return Structure(np.asarray(self.offsets, dtype=np.int64), blank, levels)
 
 
 @dataclass
@@ -193,13 +171,13 @@ def _read(split: _Split, config: TranslationPreprocessConfig, filters: _Filters 
     Raises:
         UserError: a file is malformed, the sides do not match, or a target side is required and missing.
     """
-    structure, known = _Structure(), False
+    structure, known = StructureBuilder(), False
     with contextlib.ExitStack() as stack:
         bar = stack.enter_context(Progress(sum(map(_size, split.input.paths)), f"reading {split.name}", unit="bytes"))
         writers, changes = [], []
         for part, documents in enumerate(read_split(split.input, split.facts, bar.update)):
             structure.before += part > 0  # a document ends with its corpus
-            begin = len(structure.levels)
+            begin = structure.num_sentences
             for block in _blocks(documents):
                 if not split.sides:
                     references = _references(split, len(block[0].rows[0]) - 1, config.target_lang)
@@ -223,10 +201,9 @@ def _read(split: _Split, config: TranslationPreprocessConfig, filters: _Filters 
                 for side, writer in enumerate(writers):
                     writer.append_lines([row[side] for document in block for row in document.rows])
             if not split.facts.levels:
-                structure.levels[begin:] = array("i", [-1]) * (len(structure.levels) - begin)
+                structure.forget_levels(begin)
             known |= split.facts.levels
-    built = structure.build()
-    split.files.write_structure(built if known else replace(built, levels=built.levels[:, :0]))
+    split.files.write_structure(structure.build(known=known))
 
 
 def _blocks(documents: Iterable[ParallelDocument]) -> Iterator[list[ParallelDocument]]:
@@ -548,11 +525,12 @@ class _Long:
         self.what, self.limit, self.count = what, limit, 0
         self.first, self.cost = -1, 0
 
-    def add(self, sentence: int, cost: int) -> None:
-        """Count one that begins at this sentence."""
-        if not self.count:
-            self.first, self.cost = sentence, cost
-        self.count += 1
+    def add(self, sentences: np.ndarray, costs: np.ndarray) -> None:
+        """Count those (n,) that cost too much; they begin at these sentences."""
+        long = np.flatnonzero(costs > self.limit) if self.limit is not None else ()
+        if len(long) and not self.count:
+            self.first, self.cost = int(sentences[long[0]]), int(costs[long[0]])
+        self.count += len(long)
 
 
 def _cut(
@@ -567,73 +545,68 @@ def _cut(
     """
     changing = config.long_policy != "error" and not split.is_test
     sentences, documents = _Long("sentence", config.max_sentence_tokens), _Long("document", config.max_document_tokens)
-    old, structure, cut_sides = split.files.structure(), _Structure(), split.sides[:2]
+    old, structure, sides = split.files.structure(), StructureBuilder(), split.sides[:2]
     offsets, texts = old.document_offsets, [split.files.text(side) for side in split.sides]
     borders = _borders(offsets)
     parts = [(int(offsets[first]), int(offsets[last])) for first, last in borders]
+    encoded = encoder.encode({side: text[a:b] for side, text in zip(sides, texts, strict=False)} for a, b in parts)
     with contextlib.ExitStack() as stack:
-        bar = stack.enter_context(Progress(len(split.numbers), f"cutting {split.name}", unit="lines"))
-        dtypes = [token_dtype(tokenizers[side].vocab_size) for side in cut_sides]
-        writers = [stack.enter_context(split.files.writer(f"{side}.tokens", dtype))
-                   for side, dtype in zip(cut_sides, dtypes, strict=True)]  # fmt: skip
-        text_writers = [stack.enter_context(split.files.writer(f"{side}.text", "u1"))
-                        for side in split.sides if changing]  # fmt: skip
-        encoded = encoder.encode(
-            {side: text[a:b] for side, text in zip(cut_sides, texts, strict=False)} for a, b in parts
-        )
+        bar = stack.enter_context(Progress(split.num_sentences, f"cutting {split.name}", unit="lines"))
+        types = {f"{side}.tokens": token_dtype(tokenizers[side].vocab_size) for side in sides}
+        writers = [stack.enter_context(split.files.writer(name, dtype)) for name, dtype in types.items()]
+        names = [f"{side}.text" for side in split.sides if changing]
+        text_writers = [stack.enter_context(split.files.writer(name, "u1")) for name in names]
         for (first, last), (begin, end), tokens in zip(borders, parts, encoded, strict=True):
-            costs = np.maximum.reduce([side.lengths() for side in tokens])
-            inside = offsets[first : last + 1] - begin
-            lengths = np.add.reduceat(costs, inside[:-1])
-            rows: list[_Line] = []
+            bar.update(end - begin)
             if not changing:
-                for sentence in np.flatnonzero(costs > config.max_sentence_tokens).tolist():
-                    sentences.add(begin + sentence, int(costs[sentence]))
-                for document in np.flatnonzero(lengths > (documents.limit or lengths.max())).tolist():
-                    documents.add(int(offsets[first + document]), int(lengths[document]))
+                costs = np.maximum.reduce([side.lengths() for side in tokens])
+                sentences.add(begin + np.arange(end - begin), costs)
+                documents.add(offsets[first:last], np.add.reduceat(costs, offsets[first:last] - begin))
                 for writer, side in zip(writers, tokens, strict=True):
                     writer.append(side.tokens, side.lengths())
-                bar.update(end - begin)
                 continue
             lines = [text[begin:end] for text in texts]
+            rows: list[_Line] = []
             for number in range(first, last):
                 structure.before += int(old.blank_lines[number])
                 document = [
                     _Line([side[n] for side in lines], [side[n] for side in tokens], old.levels[begin + n])
                     for n in range(int(offsets[number]) - begin, int(offsets[number + 1]) - begin)
                 ]
-                pieces = _fitted(document, int(offsets[number]), split, tokenizers, config, sentences, documents)
-                for piece in pieces:
-                    whole = np.array([0, len(piece)])
-                    structure.add(renumber(np.stack([line.levels for line in piece]), whole))
+                for piece in _fitted(document, int(offsets[number]), split, tokenizers, config, sentences, documents):
+                    structure.add(renumber(np.stack([line.levels for line in piece]), np.array([0, len(piece)])))
                     rows += piece
-            for side, writer in enumerate(writers):
-                lengths = np.array([len(row.tokens[side]) for row in rows], dtype=np.int64)
-                writer.append(np.concatenate([row.tokens[side] for row in rows] or [np.zeros(0)]), lengths)
-            for side, writer in enumerate(text_writers):
-                writer.append_lines([row.texts[side] for row in rows])
-            bar.update(end - begin)
-    long = [kind for kind in (sentences, documents) if kind.count]
-    if config.long_policy == "error" and long:
-        kind = long[0]
-        raise UserError(
-            f"{split.place(kind.first)}: a {kind.what} of {kind.cost:,} subwords, the limit is {kind.limit:,} "
-            f"(--max-{kind.what}-tokens); {kind.count:,} of {split.name} in all; raise the limit or choose "
-            "--long-policy split, truncate or skip"
-        )
+            for place, writer in enumerate(writers):
+                values = [row.tokens[place] for row in rows]
+                writer.append(np.concatenate([np.zeros(0, np.int64), *values]), np.array([*map(len, values)], np.int64))
+            for place, writer in enumerate(text_writers):
+                writer.append_lines([row.texts[place] for row in rows])
+    note = _describe_long(split, config.long_policy, [kind for kind in (sentences, documents) if kind.count])
     if changing:
-        if not structure.blank:
+        if not structure.num_sentences:
             raise UserError(f"{split.name}: nothing is left when all that is too long is left out; raise the limits")
         structure.before += int(old.blank_lines[-1])
         split.files.write_structure(structure.build())
-    if not long:
+    return note
+
+
+def _describe_long(split: _Split, policy: str, kinds: Sequence[_Long]) -> str | None:
+    """Describe what was too long, and what was done; refuse it under the policy `error`."""
+    if not kinds:
         return None
-    done = {"split": "split", "truncate": "cut off", "skip": "left out"}[config.long_policy]
+    if policy == "error":
+        what, limit = kinds[0].what, kinds[0].limit
+        raise UserError(
+            f"{split.place(kinds[0].first)}: a {what} of {kinds[0].cost:,} subwords, the limit is {limit:,} "
+            f"(--max-{what}-tokens); {kinds[0].count:,} of {split.name} in all; raise the limit or choose "
+            "--long-policy split, truncate or skip"
+        )
+    done = {"split": "split", "truncate": "cut off", "skip": "left out"}[policy]
     if split.is_test:
         done = "kept whole, because test sets are never changed"
     words = [
         f"{kind.count:,} {kind.what}s of more than {kind.limit:,} subwords (the first: {split.place(kind.first)})"
-        for kind in long
+        for kind in kinds
     ]
     return f"warning: {split.name}: {' and '.join(words)} are {done}"
 
@@ -663,7 +636,7 @@ def _fitted(
         if line.cost <= config.max_sentence_tokens:
             rows.append(line)
             continue
-        sentences.add(number, line.cost)
+        sentences.add(np.array([number]), np.array([line.cost]))
         if config.long_policy == "truncate":
             rows.append(line._replace(tokens=[side[: config.max_sentence_tokens] for side in line.tokens]))
         elif config.long_policy == "split":
@@ -672,7 +645,7 @@ def _fitted(
     limit = config.max_document_tokens
     if limit is None or costs.sum() <= limit:
         return [rows] if rows else []
-    documents.add(begin, int(costs.sum()))
+    documents.add(np.array([begin]), costs.sum(keepdims=True))
     units = cut_units(document_units(np.array([0, len(rows)])), costs, limit)
     pieces = [rows[first:last] for first, last in zip(units.first, units.last, strict=True)]
     return {"split": pieces, "truncate": pieces[:1], "skip": []}[config.long_policy]

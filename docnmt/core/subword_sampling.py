@@ -55,14 +55,15 @@ class SubwordSampler:
 
     def __init__(self, tokenizer: Tokenizer, alpha: float) -> None:
         model = read_model(tokenizer.to_bytes())
+        kinds: dict[int, type[_UnigramWords | _BpeWords]]
         kinds = {TrainerSpec.UNIGRAM: _UnigramWords, TrainerSpec.BPE: _BpeWords}
-        kind = model.trainer_spec.model_type
-        if kind not in kinds or any(piece.type == _KINDS.USER_DEFINED for piece in model.pieces):
+        kind = kinds.get(model.trainer_spec.model_type)
+        if kind is None or any(piece.type == _KINDS.USER_DEFINED for piece in model.pieces):
             raise UserError(
                 "--subword-sampling: expected a unigram or BPE model without user-defined symbols, and this vocabulary "
                 "is of another kind; train one with docnmt-preprocess"
             )
-        self._words: _UnigramWords | _BpeWords = kinds[kind](model, alpha)
+        self._words = kind(model, alpha)
         self._normalize, self._vocabulary, self._tag = tokenizer.normalize, len(model.pieces), tokenizer.tag
         # If no piece has a space inside it, words are independent of each other.
         self._apart = not any(SPACE in piece.piece[1:] for piece in model.pieces)

@@ -287,7 +287,8 @@ def read_tables(
             cells: Sequence[object] = row.values[named + levels : named + levels + texts]
             if columns.alignment:
                 backwards = columns.source[0].startswith("tgt")
-                cells = list(zip(*linked(*cells, row.values[-1], row.place, backwards=backwards), strict=True))
+                pairs = linked(cells[0], cells[1], row.values[-1], row.place, backwards=backwards)
+                cells = list(zip(*pairs, strict=True))
             if named and labels[:named] != opened:
                 opened = labels[:named]
                 if hash(opened) in names_seen:

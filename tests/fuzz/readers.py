@@ -22,8 +22,9 @@ from docnmt.apps.convert.transformers_folder import JsonFile, read_config
 from docnmt.apps.report.scores import read_test_sets
 from docnmt.cli.command import Given
 from docnmt.cli.train import parse
-from docnmt.core.corpus import Facts, ParallelCorpus, read_meta
+from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
+from docnmt.core.lines import Facts
 from docnmt.core.preprocess import describe_folder, stored_tokenizers
 from docnmt.core.read_corpus import Reading, SplitFiles, read_split
 from docnmt.core.scoring.discourse import read_contrastive, read_questions, with_contexts
@@ -37,7 +38,7 @@ from docnmt.other_tasks.sentence_vectors.data import read_pairs
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS, read_task
 from docnmt.other_tasks.sentence_vectors.senteval_tasks import read_frequencies
 from docnmt.other_tasks.sentence_vectors.word_vectors import read_vectors
-from docnmt.runtime.system import UserError, skipped
+from docnmt.runtime.system import UserError
 
 
 @dataclass(frozen=True)
@@ -51,20 +52,17 @@ class Reader:
 
 
 def _split(path: Path, **files: Any) -> None:
-    list(read_split(SplitFiles(Reading(("en", "de")), **files), Facts()))
+    for documents in read_split(SplitFiles(Reading(("en", "de")), **files), Facts()):
+        list(documents)
 
 
 def _folder(folder: Path) -> None:
     """What training and `docnmt-inspect` read."""
-    with skipped():
-        describe_folder(folder)
-        DocumentTranslation.load(DocumentTranslationConfig(), folder)
-        stored_tokenizers(folder, "en", "de")
-        for split in read_meta(folder)["splits"]:
-            corpus = ParallelCorpus.open(folder, split)
-            for text in (corpus.source_text, *corpus.references):
-                list(text)
-            corpus.source.tokens[corpus.source.offsets[:-1]].max()
+    describe_folder(folder)
+    DocumentTranslation.load(DocumentTranslationConfig(), folder)
+    stored_tokenizers(folder, "en", "de")
+    for split in read_meta(folder)["splits"]:
+        ParallelCorpus.open(folder, split)
 
 
 def _model(path: Path) -> None:

@@ -16,10 +16,8 @@ from parallel_text import ParallelText
 from toy import train, write_toy_data
 
 from docnmt.cli.average import main as average
-from docnmt.cli.generate import main as generate
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
-from docnmt.cli.train import main as train_model
 from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.preprocess import stored_tokenizers
@@ -91,31 +89,6 @@ def test_a_bit_of_every_file_of_a_data_folder(folder: Path, tmp_path: Path) -> N
         open_all(data)
     with skipped():
         open_all(data)
-
-
-def test_subwords_beyond_the_vocabulary(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Checked when the folder is opened, and with --skip-checksums when a batch reads them."""
-    data = Path(shutil.copytree(folder, tmp_path / "data"))
-    command = [str(data), "--skip-checksums", "--device", "cpu"]
-    training = [*command, "--arch", "transformer_tiny", "--max-tokens", "200", "--save-dir"]
-    assert train_model([*training, str(tmp_path / "model"), "--max-update", "0"]) == 0
-    for split, side in (("train", "en"), ("train", "de"), ("test", "en")):
-        file = data / f"{split}.{side}.tokens.bin"
-        right = file.read_bytes()
-        file.write_bytes(right[:-2] + b"\x39\x30")  # 0x3039 = 12,345, of the last sentence
-        with pytest.raises(UserError, match=rf"{file.name}: is damaged"):
-            open_all(data)
-        with skipped():
-            open_all(data)
-        if split == "train":
-            status = train_model([*training, str(tmp_path / side), "--max-epoch", "1"])
-        else:
-            status = generate([*command, "--path", str(tmp_path / "model")])
-        *_, said = capsys.readouterr().err.splitlines()
-        assert status == 1
-        assert str(file) in said
-        assert "12,345" in said
-        file.write_bytes(right)
 
 
 def test_a_bit_of_a_vocabulary_that_is_taken_over(folder: Path, tmp_path: Path) -> None:

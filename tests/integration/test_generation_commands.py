@@ -451,7 +451,7 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     "no effect": (["generate", "data", "--path", "run", "--temperature", "2"], b"", 2, "it belongs to sampling"),
     "all at once": (["translate", "--beam", "x", "--lenpen", "-1"], b"", 2, "--path is required"),
     "generator": (["translate", "--path", "run", "--generator", "beam"], b"", 2, "beam_search, greedy, sampling"),
-    "latin-1": (["translate", "--path", "run"], b"a\nb\xe4\n", 1, "stdin:2: byte 2"),
+    "latin-1": (["translate", "--path", "run"], b"a\nb\xe4\n", 1, "stdin:2: 0xE4"),
     "no json": (["translate", "--path", "run", "--input-format", "jsonl"], b"{\n", 1, "stdin:1: not valid JSON"),
     "no source": (
         ["translate", "--path", "run", "--input-format", "jsonl"],
@@ -539,7 +539,7 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         2,
         "--max-tokens: expected a whole number of 64 bits",
     ),
-    "lone return": (["translate", "--path", "run"], b"a\rb\n", 1, "stdin:1: byte 2"),
+    "lone return": (["translate", "--path", "run"], b"a\rb\n", 1, "stdin:1: carriage return"),
 }
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_system
-from parallel_text import ParallelText
+from parallel_text import ParallelText, read_all
 
 from docnmt.cli import preprocess
-from docnmt.core.corpus import Document, Facts, ParallelCorpus, Sentence, read_meta, structure_of
+from docnmt.core.corpus import Document, ParallelCorpus, read_meta, structure_of
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.lines import TextLines
 from docnmt.core.preprocess import describe_folder, fitting_workers
-from docnmt.core.read_corpus import Reading, find_split, read_split
+from docnmt.core.read_corpus import Reading, find_split
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.runtime.system import UserError
@@ -105,9 +105,6 @@ def test_tables_have_the_fingerprint_of_plain_text(text: ParallelText, kind: str
     out = text.folder / "of-tables"
     assert preprocess.main(["-s", "en", "-t", "de", *files, f"--destdir={out}", "--vocab-size", "60", *options]) == 0
     assert read_meta(out)["fingerprint"] == read_meta(text.data)["fingerprint"]
-    names = ParallelCorpus.open(out, "test").document_names
-    assert names is not None
-    assert names[1] == "book 1"
 
 
 def write_table(path: Path, rows: list[dict[str, str]]) -> None:
@@ -133,14 +130,12 @@ def test_columns_need_a_table(text: ParallelText, capsys: Capture) -> None:
     assert "--columns has no effect: none of the inputs is a table (.tsv, .jsonl, .parquet)" in capsys.readouterr().err
 
 
-def test_levels_and_labels_reach_the_corpus(text: ParallelText) -> None:
+def test_levels_reach_the_corpus(text: ParallelText) -> None:
     rows = ["" if not line else f"{i // 4}\t{i // 2}\tkind{i % 3}" for i, line in enumerate(text.lines("test.en"))]
     text.path("test.levels.tsv").write_text("".join(f"{row}\n" for row in rows))
     assert text.preprocess() == 0
     corpus = text.corpus("test")
     assert corpus.levels.shape == (corpus.num_sentences, 2)
-    assert corpus.labels is not None
-    assert list(corpus.labels) == [row.split("\t")[2] for row in rows if row]
     assert text.corpus("train").levels.shape[1] == 0
 
 
@@ -194,15 +189,6 @@ def test_test_sets_may_be_several_with_several_references_or_none(text: Parallel
     assert list(alone.source_text) == ["a river", "a lamp"]
 
 
-def test_names_of_documents_come_from_xml(text: ParallelText) -> None:
-    segments = '<src lang="en"><p><seg id="1">a river</seg></p></src>'
-    text.path("wmt.en-de.xml").write_text(f'<set><doc id="x">{segments}</doc><doc id="y">{segments}</doc></set>')
-    assert text.preprocess(f"--testpref={text.path('wmt')}") == 0
-    names = text.corpus("test").document_names
-    assert names is not None
-    assert list(names) == ["x", "y"]
-
-
 @pytest.mark.parametrize("languages", [("pt-BR", "en"), ("en", "pt-BR"), ("zh-Hans-CN", "pt-BR")], ids="-".join)
 def test_languages_of_xml_may_have_hyphens(tmp_path: Path, languages: tuple[str, str]) -> None:
     source, target = languages
@@ -210,10 +196,8 @@ def test_languages_of_xml_may_have_hyphens(tmp_path: Path, languages: tuple[str,
     document = segment.format("src", source, "a river", "src") + segment.format("ref", target, "um rio", "ref")
     path = tmp_path / f"test.{source}-{target}.xml"
     path.write_text(f'<set><doc id="x">{document}</doc></set>')
-    facts = Facts()
-    events = read_split(find_split(str(tmp_path / "test"), Reading(languages)), facts)
-    assert [event.texts for event in events if isinstance(event, Sentence)] == [("a river", "um rio")]
-    assert facts.notes == []
+    texts, _, facts, names = read_all(find_split(str(tmp_path / "test"), Reading(languages)))
+    assert (texts, facts.notes, names) == ([("a river", "um rio")], [], ["x"])
 
 
 def test_a_folder_made_for_another_task_is_named(tmp_path: Path, text: ParallelText, capsys: Capture) -> None:
@@ -269,20 +253,6 @@ def test_paragraphs_of_one_corpus_are_not_known_of_another(
     corpus = text.corpus("train")
     assert corpus.document_offsets.tolist() == expected.document_offsets.tolist()
     assert corpus.levels.tolist() == expected.levels.tolist()
-
-
-def test_names_where_some_files_have_none(text: ParallelText) -> None:
-    segments = '<src lang="en"><p><seg id="1">a river</seg></p></src><ref lang="de"><p><seg id="1">x</seg></p></ref>'
-    text.path("wmt.en-de.xml").write_text(f'<set><doc id="x">{segments}</doc><doc id="y">{segments}</doc></set>')
-    prefixes = [str(text.path(name)) for name in ("dev", "wmt", "dev")]
-    assert text.preprocess("--trainpref", *prefixes, "--drop-duplicates", "--overwrite") == 0
-    assert text.preprocess("--trainpref", *prefixes, "--overwrite") == 0
-    corpus = text.corpus("train")
-    assert corpus.document_names is not None
-    named = [n for n, name in enumerate(corpus.document_names) if name]
-    assert [corpus.document_names[n] for n in named] == ["x", "y"]
-    assert len(corpus.document_names) == len(corpus.document_offsets) - 1
-    assert named == [(len(corpus.document_names) - 2) // 2, (len(corpus.document_names)) // 2]
 
 
 def test_the_report_and_the_description_name_what_was_found(text: ParallelText, capsys: Capture) -> None:
@@ -355,8 +325,8 @@ def test_only_our_own_folders_are_replaced_and_only_on_request(text: ParallelTex
     ("file", "line", "content", "problem"),
     [
         ("train.de", 3, "", "train.de:3"),
-        ("dev.en", 2, "a\rb", "dev.en:2: byte 2"),
-        ("test.de", 1, "a\0", "test.de:1: byte 2"),
+        ("dev.en", 2, "a\rb", "dev.en:2: carriage return"),
+        ("test.de", 1, "a\0", "test.de:1: NUL"),
         ("test.en", 1, "a\nb", "test.en has"),
     ],
 )

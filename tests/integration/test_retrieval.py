@@ -216,9 +216,9 @@ def test_memory_does_not_grow_with_the_number_of_lines(
     ([], "--output"),
     (["--output", "NEW", "--codes"], "learned none"),
     (["--output", "NEW", "--input", "absent.txt"], "absent.txt: cannot be read"),
-    (["--output", "NEW", "--input", "latin.txt"], "latin.txt:2: byte 3 of the line (0xE9): not valid UTF-8"),
-    (["--output", "NEW", "--input", "return.txt"], "return.txt:2: byte 4 of the line (0x0D): carriage return"),
-    (["--output", "NEW", "--input", "nul.txt"], "nul.txt:1: byte 2 of the line (0x00): NUL byte"),
+    (["--output", "NEW", "--input", "latin.txt"], "latin.txt:2: 0xE9: not valid UTF-8"),
+    (["--output", "NEW", "--input", "return.txt"], "return.txt:2: carriage return"),
+    (["--output", "NEW", "--input", "nul.txt"], "nul.txt:1: NUL byte"),
 ])  # fmt: skip
 def test_wrong_use_is_one_clear_line(
     folder: Path, plain: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]

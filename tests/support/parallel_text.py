@@ -6,7 +6,9 @@ import random
 from pathlib import Path
 
 from docnmt.cli import preprocess
-from docnmt.core.corpus import ParallelCorpus
+from docnmt.core.corpus import ParallelCorpus, Structure, StructureBuilder, unit_numbers
+from docnmt.core.lines import Facts
+from docnmt.core.read_corpus import SplitFiles, read_split
 
 TEXT = """letter bicycle lamp window garden river station market winter summer question answer teacher doctor carpet
 neighbour orchestra newspaper telegram mountain harbour lighthouse journey kitchen breakfast umbrella photograph
@@ -66,3 +68,32 @@ class ParallelText:
 
 
 _PREFIXES = {"train": "train", "valid": "dev", "test": "test"}
+
+
+Read = tuple[list[tuple[str, ...]], Structure, Facts, list[str]]
+
+
+def read_all(files: SplitFiles) -> Read:
+    """The sentences of a split, their structure, the facts, and the names of its documents."""
+    facts, builder, known = Facts(), StructureBuilder(), False
+    texts, names = list[tuple[str, ...]](), list[str]()
+    for part, documents in enumerate(read_split(files, facts)):
+        builder.before += part > 0
+        begin = builder.num_sentences
+        for document in documents:
+            builder.before += document.blank
+            if document.rows:
+                levels = unit_numbers(document.units)
+                builder.add(levels if document.known else levels * 0 - 1)
+                texts += document.rows
+                names.append(document.name)
+        if not facts.levels:
+            builder.forget_levels(begin)
+        known |= facts.levels
+    return texts, builder.build(known=known), facts, names if any(names) else []
+
+
+def places(files: SplitFiles) -> list[str]:
+    """The place of each sentence of a split."""
+    documents = (document for part in read_split(files, Facts()) for document in part)
+    return [f"{where}{number}" for document in documents for where, number in document.places]

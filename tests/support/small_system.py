@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from docnmt.core.corpus import Facts, ParallelCorpus, StructureBuilder
+from docnmt.core.corpus import ParallelCorpus, StructureBuilder, TextArray, TokenArray, unit_numbers
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.lines import TextLines
+from docnmt.core.lines import Facts, TextLines
 from docnmt.core.read_corpus import read_text
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.training.checkpoint import save_checkpoint, unique_state
@@ -49,9 +49,16 @@ def corpus(documents: list[list[str]]) -> ParallelCorpus:
 
 def corpus_of_text(lines: TextLines, own: Tokenizer | None = None) -> ParallelCorpus:
     """One side in plain text, read as docnmt-preprocess reads it, in memory."""
-    facts, builder = Facts(), StructureBuilder()
-    texts = [sentence.texts[0] for sentence in builder.sentences(read_text([lines], facts))]
-    return ParallelCorpus._of_source(builder.build(known=facts.levels), texts, own or tokenizer())
+    facts, builder, texts = Facts(), StructureBuilder(), list[str]()
+    for document in read_text([lines], facts):
+        builder.before += document.blank
+        if document.rows:
+            builder.add(unit_numbers(document.units))
+            texts += [row[0] for row in document.rows]
+    own = own or tokenizer()
+    source = TokenArray.from_lists(own.encode(texts), own.vocab_size)
+    structure = builder.build(known=facts.levels)
+    return ParallelCorpus(**vars(structure), source=source, target=None, source_text=TextArray.from_lines(texts))
 
 
 def config(arch: str, **options: Any) -> Any:

@@ -6,10 +6,10 @@ import io
 from pathlib import Path
 
 import pytest
+from parallel_text import Read, places, read_all
 
-from docnmt.core.corpus import Facts, Sentence, Structure, StructureBuilder
-from docnmt.core.lines import TextLines
-from docnmt.core.read_corpus import Reading, find_split, locate, read_split, read_text
+from docnmt.core.lines import Facts, TextLines
+from docnmt.core.read_corpus import Reading, find_split, read_text
 from docnmt.runtime.system import UserError
 
 
@@ -24,11 +24,8 @@ class Corpus:
             (self.folder / f"c.{ending.replace('_', '.')}").write_bytes(content.encode())
         return self
 
-    def read(self) -> tuple[list[tuple[str, ...]], Structure, Facts, list[str]]:
-        facts, builder = Facts(), StructureBuilder()
-        events = read_split(find_split(self.prefix, Reading(("en", "de"))), facts)
-        texts = [sentence.texts for sentence in builder.sentences(events)]
-        return texts, builder.build(known=facts.levels), facts, builder.names
+    def read(self) -> Read:
+        return read_all(find_split(self.prefix, Reading(("en", "de"))))
 
     def problem(self) -> str:
         with pytest.raises(UserError) as error:
@@ -103,14 +100,13 @@ def test_marks_of_documents_and_paragraphs(corpus: Corpus) -> None:
     assert len([note for note in facts.notes if "9 of 9 lines end in CRLF" in note]) == 2
 
 
-def test_levels_are_labels_and_other_columns_are_kept(corpus: Corpus) -> None:
+def test_levels_are_labels_and_other_columns_are_not_read(corpus: Corpus) -> None:
     corpus.write(
         en="a\nb\nc\n\nd\n", de="A\nB\nC\n\nD\n", levels_tsv="5\t2\thead\tx\n5\t4\tpara\t\n6\t4\tpara\t7\n\n6\t4\t\t\n"
     )
     _, structure, facts, _ = corpus.read()
     assert structure.levels.tolist() == [[0, 0], [0, 1], [1, 0], [0, 0]]
     assert facts.levels
-    assert facts.labels
 
 
 @pytest.mark.parametrize(
@@ -193,15 +189,15 @@ def test_damaged_wmt_xml_is_refused(corpus: Corpus, old: str, new: str, problem:
 def test_a_sentence_is_located_in_its_file(corpus: Corpus) -> None:
     corpus.write(en="a\n\n\nb\nc\n", de="A\n\n\nB\nC\n")
     files = find_split(corpus.prefix, Reading(("en", "de")))
-    assert [locate(files, i) for i in range(3)] == [f"{corpus.prefix}.en:{line}" for line in (1, 4, 5)]
+    assert places(files)[:3] == [f"{corpus.prefix}.en:{line}" for line in (1, 4, 5)]
 
 
 @pytest.mark.parametrize("sign", ["_eos", "<sep>", "<SEP>", "[SEP]", "</s>", "_BRK"])
 def test_lines_of_whole_documents_are_named(sign: str) -> None:
     facts = Facts()
     lines = ["One.", f"Two. {sign} Three. {sign} Four.", f"{sign} Five."]
-    events = list(read_text([TextLines(io.BytesIO("\n".join(lines).encode()), name="t.en")], facts))
-    assert [event.texts[0] for event in events if isinstance(event, Sentence)] == lines  # they are read as they are
+    documents = list(read_text([TextLines(io.BytesIO("\n".join(lines).encode()), name="t.en")], facts))
+    assert [row[0] for document in documents for row in document.rows] == lines  # they are read as they are
     (note,) = facts.notes
     assert note.startswith("t.en: 2 lines")
     assert f"'{sign}' in line 2" in note

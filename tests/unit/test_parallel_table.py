@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parallel_text import documents, translate
+from parallel_text import documents, places, read_all, translate
 
-from docnmt.core.corpus import Facts, Sentence, Structure, StructureBuilder
+from docnmt.core.corpus import Structure
 from docnmt.core.data_options import parse_columns
-from docnmt.core.read_corpus import Reading, find_split, locate, read_split
+from docnmt.core.lines import Facts
+from docnmt.core.read_corpus import Reading, find_split
 from docnmt.runtime.system import UserError
 
 Read = tuple[list[tuple[str, ...]], Structure, list[str], Facts]
@@ -23,10 +24,8 @@ Read = tuple[list[tuple[str, ...]], Structure, list[str], Facts]
 def read(path: Path | str, *columns: str, one_sided: Any = None) -> Read:
     parsed, problems = parse_columns(columns)
     assert problems == []
-    facts, builder = Facts(), StructureBuilder()
-    events = read_split(find_split(str(path), Reading(("en", "de"), parsed, one_sided)), facts)
-    texts = [sentence.texts for sentence in builder.sentences(events)]
-    return texts, builder.build(known=facts.levels), builder.names, facts
+    texts, structure, facts, names = read_all(find_split(str(path), Reading(("en", "de"), parsed, one_sided)))
+    return texts, structure, names, facts
 
 
 def problem(path: Path, *columns: str, one_sided: Any = None) -> str:
@@ -262,17 +261,15 @@ def test_messages_say_where_a_sentence_stands(tmp_path: Path) -> None:
         tmp_path / "c.jsonl", [{"src": "a\nb", "tgt": "A\nB"}, {"src": "", "tgt": "x"}, {"src": "c", "tgt": "C"}]
     )
     files = find_split(str(path), Reading(("en", "de")))
-    assert [locate(files, n) for n in range(3)] == [f"{path}:{line}" for line in (1, 1, 3)]
-    sentences = [event for event in read_split(files, Facts()) if isinstance(event, Sentence)]
-    assert len(sentences) == 3
+    assert places(files)[:3] == [f"{path}:{line}" for line in (1, 1, 3)]
+    assert len(places(files)) == 3
 
 
 @pytest.mark.parametrize("empty", ["", "\n", " \r\n", "\n\n"])
 def test_empty_lines_of_jsonl_are_no_rows(tmp_path: Path, empty: str) -> None:
     row = json.dumps({"src": "a", "tgt": "b"})
     path = write(tmp_path / "a.jsonl", f"{empty}{row}\n{empty}{row}\n{empty}")
-    events = read_split(find_split(str(path), Reading(("en", "de"))), Facts())
-    assert [event.texts for event in events if isinstance(event, Sentence)] == [("a", "b")] * 2
+    assert read(path)[0] == [("a", "b")] * 2
 
 
 @pytest.mark.parametrize(

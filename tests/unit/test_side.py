@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from docnmt.cli import score
-from docnmt.core.corpus import DocumentStart
 from docnmt.core.data_options import Columns
-from docnmt.core.tables import side_lines
+from docnmt.core.tables import DocumentStart, side_lines
 from docnmt.runtime.system import UserError
 
 ROWS = [

@@ -2,62 +2,55 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.core.corpus import Structure, StructureBuilder, renumber
+from docnmt.core.corpus import Structure, StructureBuilder, renumber, unit_numbers
+from docnmt.core.lines import Facts, TextLines
+from docnmt.core.read_corpus import read_text
 
 
 def test_a_unit_begins_where_its_own_or_an_outer_label_changes() -> None:
+    labels = [(str(section), str(paragraph)) for section, paragraph in [(7, 3), (7, 3), (7, 9), (8, 9), (8, 1), (7, 1)]]
+    assert unit_numbers(labels).tolist() == [[0, 0], [0, 0], [0, 1], [1, 0], [1, 1], [2, 0]]
+
+
+def test_structure_of_documents() -> None:
     builder = StructureBuilder()
-    for section, paragraph in [(7, 3), (7, 3), (7, 9), (8, 9), (8, 1), (7, 1)]:
-        builder.sentence((str(section), str(paragraph)))
-    builder.blank()
-    builder.sentence(("7", "1"))
+    assert builder.build().levels.shape == (0, 0)
+    for before, labels in ((1, [("7",), ("8",)]), (3, [("7",)])):
+        builder.before += before
+        builder.add(unit_numbers(labels))
+    builder.forget_levels(2)
+    builder.before += 2
     structure = builder.build()
-    assert structure.levels.tolist() == [[0, 0], [0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [0, 0]]
-    assert structure.document_offsets.tolist() == [0, 6, 7]
+    assert structure.document_offsets.tolist() == [0, 2, 3]
+    assert structure.blank_lines.tolist() == [1, 3, 2]
+    assert structure.levels.tolist() == [[0], [1], [-1]]
+    assert builder.build(known=False).levels.shape == (3, 0)
+
+
+def read(text: str) -> list[tuple[int, int]]:
+    """Empty lines before each document, and its sentences."""
+    documents = read_text([TextLines(io.BytesIO(text.encode()), name="a")], Facts())
+    return [(document.blank, len(document.rows)) for document in documents]
 
 
 def test_several_empty_lines_are_one_break_and_all_are_kept() -> None:
-    builder = StructureBuilder()
-    builder.blank()
-    for _ in range(2):
-        builder.sentence()
-    for _ in range(3):
-        builder.blank()
-    builder.sentence()
-    builder.blank()
-    structure = builder.build()
-    assert structure.document_offsets.tolist() == [0, 2, 3]
-    assert structure.blank_lines.tolist() == [1, 3, 1]
-    assert structure.levels.shape == (3, 0)
+    assert read("\na\nb\n\n\n\nc\n\n") == [(1, 2), (3, 1), (1, 0)]
 
 
 def test_marks_become_one_empty_line_between_documents() -> None:
-    builder = StructureBuilder()
-    for _ in range(2):
-        builder.mark()
-        builder.mark()
-        builder.sentence()
-    structure = builder.build()
-    assert structure.document_offsets.tolist() == [0, 1, 2]
-    assert structure.blank_lines.tolist() == [0, 1, 0]
-
-
-def test_a_structure_without_sentences() -> None:
-    structure = StructureBuilder().build()
-    assert (structure.num_documents, structure.num_sentences) == (0, 0)
-    assert structure.levels.shape == (0, 0)
+    assert read("<d>\n<d>\na\n<d>\n<d>\nb\n") == [(0, 1), (1, 1)]
 
 
 def build(documents: list[list[tuple[int, int]]]) -> Structure:
     builder = StructureBuilder()
     for document in documents:
-        for labels in document:
-            builder.sentence(tuple(map(str, labels)))
-        builder.blank()
+        builder.add(unit_numbers([tuple(map(str, labels)) for labels in document]))
     return builder.build()
 
 

@@ -133,6 +133,5 @@ def with_memory(
         target=None,
         source_text=TextArray.from_lines([]),
         references=[],
-        labels=None,
     )
     return longer, told, rows
