@@ -358,7 +358,7 @@ def linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool)
             raise TypeError
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"{place}: expected source and target with equally long lists 'ids' and 'sentences' of texts, and an "
+            f"{place}: expected source and target with lists 'ids' and 'sentences' of equally many texts, and an "
             f"alignment that is a list of links with lists 'src' and 'tgt', got {str(source)[:40]}"
         ) from error
     order = [{key: number for number, key in enumerate(side)} for side in sides]

@@ -213,5 +213,5 @@ def test_other_languages_have_another_splitter(monkeypatch: pytest.MonkeyPatch) 
     assert splitter("sentencex", "de-AT")(" ") == []
     assert splitter("rules", "de")("Am 3. Mai. Gut.") == ["Am 3. Mai.", "Gut."]
     monkeypatch.setitem(sys.modules, "sentencex", None)
-    with pytest.raises(UserError, match=r"--splitter sentencex needs an extra: pip install 'docnmt\[sentencex\]'"):
+    with pytest.raises(UserError, match=r"--splitter sentencex needs an extra: pip install 'docnmt\[documents\]'"):
         splitter("sentencex", "hi")
