@@ -4,132 +4,79 @@ Importing this module imports torch, as a model must. docs/extend shows how a pl
 kind of component.
 """
 
-from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
-from docnmt.core.models.architectures import Vocabularies, embeddings, encoder_decoder
-from docnmt.core.models.config import StructuredConfig, TransformerConfig
-from docnmt.core.models.encoder_decoder import (
-    Decoder,
-    DecoderState,
-    Encoder,
-    EncoderDecoder,
-    Memory,
-    TranslationModel,
-    TranslationTask,
-    is_translation_model,
-)
-from docnmt.core.scoring.metrics import Metric
-from docnmt.core.search.config import BeamSearchConfig
-from docnmt.core.search.generators import BeamSearch
-from docnmt.core.search.rows import Generator
-from docnmt.core.tasks.task import Batch, Dataset, Task, TaskState
-from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.core.training.criterions import Criterion
-from docnmt.core.units import ReadingPlan
-from docnmt.functional.decoding import PackedKeys, RowLists, Shelf, TokenTable, attend_listed
-from docnmt.functional.packed import packed_attention
-from docnmt.layout import DocumentLayout, Spans
-from docnmt.modules.attention import (
-    CrossAttention,
-    KeyValueCache,
-    SelfAttention,
-)
-from docnmt.modules.fusion import Fusion, build_fusion
-from docnmt.modules.layers import Cache, FeedForward, Layer, NoCache, Reads, Residual, Slots, Step, Sublayer
-from docnmt.modules.positions import AttentionPosition, Position, PositionSettings, build_position
-from docnmt.options import Needs, Open, option
-from docnmt.registry import (
-    FUSIONS,
-    MERGES,
-    METRICS,
-    POSITIONS,
-    register_architecture,
-    register_criterion,
-    register_fusion,
-    register_generator,
-    register_merge,
-    register_metric,
-    register_model,
-    register_position,
-    register_sizes,
-    register_task,
-)
-from docnmt.runtime.system import UsageError, UserError
-
-__all__ = [
-    "BOS",
-    "BRK",
-    "EOS",
-    "FUSIONS",
-    "IGNORE",
-    "MASK",
-    "MERGES",
-    "METRICS",
-    "POSITIONS",
-    "UNK",
-    "AttentionPosition",
-    "Batch",
-    "BeamSearch",
-    "BeamSearchConfig",
-    "Cache",
-    "Criterion",
-    "CrossAttention",
-    "Dataset",
-    "Decoder",
-    "DecoderState",
-    "DocumentLayout",
-    "Encoder",
-    "EncoderDecoder",
-    "FeedForward",
-    "Fusion",
-    "Generator",
-    "KeyValueCache",
-    "Layer",
-    "Memory",
-    "Metric",
-    "Needs",
-    "NoCache",
-    "Open",
-    "PackedKeys",
-    "PackedText",
-    "Position",
-    "PositionSettings",
-    "ReadingPlan",
-    "Reads",
-    "Residual",
-    "RowLists",
-    "SelfAttention",
-    "Shelf",
-    "Slots",
-    "Spans",
-    "Step",
-    "StructuredConfig",
-    "Sublayer",
-    "Task",
-    "TaskState",
-    "TokenTable",
-    "TransformerConfig",
-    "TranslationBatch",
-    "TranslationModel",
-    "TranslationTask",
-    "UsageError",
-    "UserError",
-    "Vocabularies",
-    "attend_listed",
-    "build_fusion",
-    "build_position",
-    "embeddings",
-    "encoder_decoder",
-    "is_translation_model",
-    "option",
-    "packed_attention",
-    "register_architecture",
-    "register_criterion",
-    "register_fusion",
-    "register_generator",
-    "register_merge",
-    "register_metric",
-    "register_model",
-    "register_position",
-    "register_sizes",
-    "register_task",
-]
+from docnmt.core.batch import IGNORE as IGNORE
+from docnmt.core.batch import PackedText as PackedText
+from docnmt.core.batch import TranslationBatch as TranslationBatch
+from docnmt.core.models.architectures import Vocabularies as Vocabularies
+from docnmt.core.models.architectures import embeddings as embeddings
+from docnmt.core.models.architectures import encoder_decoder as encoder_decoder
+from docnmt.core.models.config import StructuredConfig as StructuredConfig
+from docnmt.core.models.config import TransformerConfig as TransformerConfig
+from docnmt.core.models.encoder_decoder import Decoder as Decoder
+from docnmt.core.models.encoder_decoder import DecoderState as DecoderState
+from docnmt.core.models.encoder_decoder import Encoder as Encoder
+from docnmt.core.models.encoder_decoder import EncoderDecoder as EncoderDecoder
+from docnmt.core.models.encoder_decoder import Memory as Memory
+from docnmt.core.models.encoder_decoder import TranslationModel as TranslationModel
+from docnmt.core.models.encoder_decoder import TranslationTask as TranslationTask
+from docnmt.core.models.encoder_decoder import is_translation_model as is_translation_model
+from docnmt.core.scoring.metrics import Metric as Metric
+from docnmt.core.search.config import BeamSearchConfig as BeamSearchConfig
+from docnmt.core.search.generators import BeamSearch as BeamSearch
+from docnmt.core.search.rows import Generator as Generator
+from docnmt.core.tasks.task import Batch as Batch
+from docnmt.core.tasks.task import Dataset as Dataset
+from docnmt.core.tasks.task import Task as Task
+from docnmt.core.tasks.task import TaskState as TaskState
+from docnmt.core.tokenizer import BOS as BOS
+from docnmt.core.tokenizer import BRK as BRK
+from docnmt.core.tokenizer import EOS as EOS
+from docnmt.core.tokenizer import MASK as MASK
+from docnmt.core.tokenizer import UNK as UNK
+from docnmt.core.training.criterions import Criterion as Criterion
+from docnmt.core.units import ReadingPlan as ReadingPlan
+from docnmt.functional.decoding import PackedKeys as PackedKeys
+from docnmt.functional.decoding import RowLists as RowLists
+from docnmt.functional.decoding import Shelf as Shelf
+from docnmt.functional.decoding import TokenTable as TokenTable
+from docnmt.functional.decoding import attend_listed as attend_listed
+from docnmt.functional.packed import packed_attention as packed_attention
+from docnmt.layout import DocumentLayout as DocumentLayout
+from docnmt.layout import Spans as Spans
+from docnmt.modules.attention import CrossAttention as CrossAttention
+from docnmt.modules.attention import KeyValueCache as KeyValueCache
+from docnmt.modules.attention import SelfAttention as SelfAttention
+from docnmt.modules.fusion import Fusion as Fusion
+from docnmt.modules.fusion import build_fusion as build_fusion
+from docnmt.modules.layers import Cache as Cache
+from docnmt.modules.layers import FeedForward as FeedForward
+from docnmt.modules.layers import Layer as Layer
+from docnmt.modules.layers import NoCache as NoCache
+from docnmt.modules.layers import Reads as Reads
+from docnmt.modules.layers import Residual as Residual
+from docnmt.modules.layers import Slots as Slots
+from docnmt.modules.layers import Step as Step
+from docnmt.modules.layers import Sublayer as Sublayer
+from docnmt.modules.positions import AttentionPosition as AttentionPosition
+from docnmt.modules.positions import Position as Position
+from docnmt.modules.positions import PositionSettings as PositionSettings
+from docnmt.modules.positions import build_position as build_position
+from docnmt.options import Needs as Needs
+from docnmt.options import Open as Open
+from docnmt.options import option as option
+from docnmt.registry import FUSIONS as FUSIONS
+from docnmt.registry import MERGES as MERGES
+from docnmt.registry import METRICS as METRICS
+from docnmt.registry import POSITIONS as POSITIONS
+from docnmt.registry import register_architecture as register_architecture
+from docnmt.registry import register_criterion as register_criterion
+from docnmt.registry import register_fusion as register_fusion
+from docnmt.registry import register_generator as register_generator
+from docnmt.registry import register_merge as register_merge
+from docnmt.registry import register_metric as register_metric
+from docnmt.registry import register_model as register_model
+from docnmt.registry import register_position as register_position
+from docnmt.registry import register_sizes as register_sizes
+from docnmt.registry import register_task as register_task
+from docnmt.runtime.system import UsageError as UsageError
+from docnmt.runtime.system import UserError as UserError

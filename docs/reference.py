@@ -161,7 +161,7 @@ def api_page(name: str, title: str) -> str:
     parts = [f"# {title}: {name}\n"]
     for module in modules(name):
         package = importlib.import_module(module)
-        public = getattr(package, "__all__", ())
+        public = sorted(name for name in vars(package) if name[0] != "_") if module == "docnmt.plugin" else ()
         own = "" if public or hasattr(package, "__path__") else "   :members:\n   :show-inheritance:\n"
         if module != name:
             parts.append(f"## {module.removeprefix(name + '.')}\n")

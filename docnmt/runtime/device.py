@@ -6,7 +6,6 @@ import ctypes
 import math
 import os
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -220,10 +219,7 @@ def to_lists(tensors: Sequence[Tensor]) -> list[list[Any]]:
 
 
 # CPU settings of this process: the library for matrix products, the treatment of freed memory, the number of threads.
-#
-# Everything is decided by checks that give the same result on the same machine, never by timing, so that two runs of
-# one
-# command compute the same bits. Timing is only used for a note that another number of threads would be faster.
+# Checks decide that give the same result on the same machine, never timing: two runs of a command have the same bits.
 
 
 #: The tolerated relative error of a float32 product over 1,024 terms: float32 stays below 5e-7, bfloat16 and TF32 err
@@ -231,8 +227,6 @@ def to_lists(tensors: Sequence[Tensor]) -> list[list[Any]]:
 FLOAT32_ERROR = 2e-6
 #: For fewer rows or keys, libraries use other kernels for small products (see `row_invariant`).
 INVARIANT_ROWS, INVARIANT_KEYS = 4, 16
-#: A note is given if all threads are slower than one by this factor.
-BUSY = 1.5
 #: True if `tune` chose oneDNN, which prepares each new shape. If False, no precision is changed.
 _prepares = False
 #: True if `tune` chose oneDNN for the linear layers of a training only.
@@ -263,17 +257,13 @@ class Runtime:
     matmul_error: float
     allocator: str
     threads: int
-    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         error = "" if math.isnan(self.matmul_error) else f" (error {self.matmul_error:.1e} against float64)"
-        parts = [
-            f"float32 products: {self.matmul}{error}",
-            f"freed memory: {'kept' if self.allocator == 'keep' else self.allocator}",
-            f"threads: {self.threads}",
-            *self.notes,
-        ]
-        return f"CPU runtime: {'; '.join(parts)}"
+        memory = "kept" if self.allocator == "keep" else self.allocator
+        off = "; tuning is off" if self.allocator == "as it was" else ""
+        products = f"float32 products: {self.matmul}{error}"
+        return f"CPU runtime: {products}; freed memory: {memory}; threads: {self.threads}{off}"
 
 
 def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
@@ -282,6 +272,12 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
     `DOCNMT_TUNE=off` in the environment, or `enabled=False`, leaves everything unchanged. The number of threads is the
     user's (`OMP_NUM_THREADS`, `MKL_NUM_THREADS`) or else the number of available processors, a container's limit
     included.
+
+    torch's "medium" precision sends float32 products to oneDNN: on AMD it is faster than MKL, and it gives a row the
+    same bits in every batch (`row_invariant`). But it prepares each new shape for 0.3 to 0.9 ms, more than it gains if
+    shapes do not recur and products are small, as in attention. So in training it computes linear layers only. On
+    processors with bfloat16 tiles it also rounds, hence the check; with a GPU it would allow TF32 there, so it is left
+    alone.
 
     Args:
         new_shapes: True if most products have new shapes, as in training, where every batch differs.
@@ -294,69 +290,25 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
         raise UserError(f"DOCNMT_TUNE={wish}: expected on or off")
     if not (enabled if enabled is not None else wish == "on"):
         matmul = "default" if torch.get_float32_matmul_precision() == "highest" else "as set before"
-        return Runtime(matmul, math.nan, "as it was", torch.get_num_threads(), ("tuning is off",))
+        return Runtime(matmul, math.nan, "as it was", torch.get_num_threads())
     global _prepares, _trains_linear
     # Effective only before a process's first product; the user's settings take precedence
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PREPARED_OF_NEW if new_shapes else PREPARED))
     if not new_shapes:
         os.environ.setdefault("LRU_CACHE_CAPACITY", str(PREPARED))
-    exact, error, notes = _choose_matmul(new_shapes)
+    exact, error = False, math.nan
+    if not torch.cuda.is_available():
+        torch.set_float32_matmul_precision("medium")
+        error = _product_error()
+        exact = error <= FLOAT32_ERROR
+        if new_shapes or not exact:
+            torch.set_float32_matmul_precision("highest")
+            error = max(error, _product_error()) if exact else _product_error()
     _prepares, _trains_linear = exact and not new_shapes, exact and new_shapes
     allocator = "keep" if _keep_freed_memory() else "default"
     if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
         torch.set_num_threads(min(torch.get_num_threads(), processors()))
-    matmul = "oneDNN" if _prepares else "default"
-    return Runtime(matmul, error, allocator, torch.get_num_threads(), (*notes, *_busy()))
-
-
-def _choose_matmul(new_shapes: bool) -> tuple[bool, float, tuple[str, ...]]:
-    """Choose the library of float32 products; return whether oneDNN computes them, the error of what does, and notes.
-
-    torch's "medium" precision sends them to oneDNN: on AMD it is faster than MKL, and it gives a row the same
-    bits in every batch (`row_invariant`). But it prepares each new shape for 0.3 to 0.9 ms, more than it gains
-    if shapes do not recur and products are small, as in attention. So in training it computes linear layers only. On
-    processors with bfloat16 tiles it also rounds, hence the check; with a GPU it would allow TF32 there, so it is left
-    alone.
-    """
-    if torch.cuda.is_available():
-        return False, math.nan, ("a GPU is present, precision left alone",)
-    torch.set_float32_matmul_precision("medium")
-    error = _product_error()
-    exact = error <= FLOAT32_ERROR
-    if exact and not new_shapes:
-        return True, error, ()
-    torch.set_float32_matmul_precision("highest")
-    if exact:
-        return True, max(error, _product_error()), ("linear layers: oneDNN",)
-    return False, _product_error(), (f"oneDNN refused, its error is {error:.1e}",)
-
-
-def _busy() -> list[str]:
-    """Return a note if there are more threads than processors, or if all together are slower than one.
-
-    The latter is so where other processes use the processors. The number is not changed: with another number of
-    threads sums have other last bits, so runs would depend on what else the machine does. The check takes a few
-    milliseconds.
-    """
-    threads = torch.get_num_threads()
-    if threads == 1 or torch.cuda.is_available():  # a GPU, if present, has the large products
-        return []
-    if threads > (available := processors()):
-        there = f"{available} processor{'s' * (available > 1)}"
-        return [f"{threads} threads are too many for {there}: set OMP_NUM_THREADS={available}"]
-    x, weight = torch.ones(128, 512), torch.ones(512, 512)
-    seconds = {}
-    for number in (1, threads):
-        torch.set_num_threads(number)
-        torch.mm(x, weight)  # starts the threads
-        begun = time.perf_counter()
-        for _ in range(20):
-            torch.mm(x, weight)
-        seconds[number] = time.perf_counter() - begun
-    slower = seconds[threads] / seconds[1]
-    if slower < BUSY:
-        return []
-    return [f"{threads} threads are {slower:.1f} times slower than one, the machine is busy: set OMP_NUM_THREADS=1"]
+    return Runtime("oneDNN" if _prepares else "default", error, allocator, torch.get_num_threads())
 
 
 def _product_error() -> float:

@@ -99,10 +99,10 @@ class Progress:
         if not self._lasting or (kind is not None and issubclass(kind, Exception)):  # the error's message is enough
             return
         state = "" if kind is None else " (stopped)"
-        here = f"{self.done - self.initial:,} of " if self.initial else ""  # the time is for these
-        amount = f"{here}{self._amount()} in " if self.unit or self.done else ""
-        parts = [f"{self.label}{state}: {amount}{format_seconds(now - self._start)}", self._rate(now)]
-        self._write(", ".join(p for p in [*parts, self._note] if p) + "\n")
+        new = f"{self.done - self.initial:,} of " if self.initial else ""  # the time is for these
+        amount = f"{new}{self._amount()} in " if self.unit or self.done else ""
+        parts = (f"{self.label}{state}: {amount}{format_seconds(now - self._start)}", self._rate(now), self._note)
+        self._write(", ".join(filter(None, parts)) + "\n")
 
     def _amount(self) -> str:
         return f"{self.done:,} {self.unit}".rstrip()
@@ -122,22 +122,16 @@ class Progress:
         return f"{format_seconds((now - begun) * max(self.total - self.done, 0) / (self.done - before))} left"
 
     def _line(self, now: float) -> str:
-        """Return the line; on a narrow terminal the bar, the time left and the rate are left out before the note."""
-        columns = shutil.get_terminal_size().columns - 1 if self._terminal else sys.maxsize
-        share = min(self.done / self.total, 1.0) if self.total else 0.0
-        rate, left, bar = self._rate(now), self._left(now), f" [{'#' * round(20 * share):.<20}]"
-        line = ""
-        for shown, parts in ((bar, (rate, left)), ("", (rate, left)), ("", (rate,)), ("", ())):
-            tail = ", ".join(part for part in (*parts, self._note) if part)
-            if self.total:
-                bar_of_terminal = shown if self._terminal else ""
-                line = f"{self.label}{bar_of_terminal} {100 * share:3.0f}% of {format_count(self.total)}, {tail}"
-            else:
-                elapsed = format_seconds(now - self._start)
-                line = f"{self.label}: " + (f"{self._amount()}, {tail}" if self.done else elapsed)
-            if len(line) <= columns:
-                break
-        return line[:columns]
+        """Return the line, cut at the width of a terminal."""
+        tail = ", ".join(filter(None, (self._rate(now), self._left(now), self._note)))
+        if self.total:
+            share = min(self.done / self.total, 1.0)
+            bar = f" [{'#' * round(20 * share):.<20}]" if self._terminal else ""
+            line = f"{self.label}{bar} {100 * share:3.0f}% of {format_count(self.total)}, {tail}"
+        else:
+            amount = f"{self._amount()}, {tail}" if self.done else format_seconds(now - self._start)
+            line = f"{self.label}: {amount}"
+        return line[: shutil.get_terminal_size().columns - 1] if self._terminal else line
 
     def _show(self, line: str) -> None:
         self._clear()

@@ -60,35 +60,6 @@ print(first)
     assert "threads: 1" in done.stdout
 
 
-def test_threads_that_are_slower_than_one_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine that others use: all threads together take ten times as long."""
-    used = [2]
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: used[-1])
-    monkeypatch.setattr(torch, "set_num_threads", used.append)
-    monkeypatch.setattr(runtime, "processors", lambda: 2)
-    clock = iter([0.0, 1.0, 0.0, 10.0, 0.0, 1.0, 0.0, 0.6])
-    monkeypatch.setattr(runtime.time, "perf_counter", lambda: next(clock))
-    said = runtime._busy()
-    assert said == ["2 threads are 10.0 times slower than one, the machine is busy: set OMP_NUM_THREADS=1"]
-    assert used == [2, 1, 2]
-    assert not runtime._busy()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert not runtime._busy()  # and the clock, which has come to its end, is not asked
-
-
-def test_more_threads_than_processors_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the machine is busy is not asked then: the clock stays unread."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
-    monkeypatch.setattr(runtime.time, "perf_counter", lambda: pytest.fail("measured"))
-    for there in (1, 2):
-        monkeypatch.setattr(runtime, "processors", lambda there=there: there)
-        (said,) = runtime._busy()
-        assert f"OMP_NUM_THREADS={there}" in said
-        assert "busy" not in said
-
-
 @pytest.mark.usefixtures("untuned")
 def test_training_takes_the_default_library_whatever_came_before() -> None:
     runtime.tune()
