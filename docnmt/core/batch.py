@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -168,10 +168,10 @@ def _joined_target(
     first, last = units.first[chosen], units.last[chosen]
     sentences, layout = ranges(first, last), offsets_of(last - first)
     structure = structure_positions(corpus, sentences, count=plan.positions)
-    packed = partial(pack_joined, side, sentences, layout, structure, running=plan.positions == "sequence")
+    target = pack_joined(side, sentences, layout, structure, begin=True, running=plan.positions == "sequence")
     lengths = side.offsets[sentences + 1] - side.offsets[sentences] + 1
-    learned = torch.from_numpy(np.repeat(_counted(corpus, units.kept[chosen], sentences, layout), lengths))
-    return packed(begin=True), packed(begin=False).tokens.masked_fill(~learned, IGNORE)
+    learned = np.repeat(_counted(corpus, units.kept[chosen], sentences, layout), lengths)
+    return target, _labels(target, torch.from_numpy(learned))
 
 
 def _target(
@@ -184,10 +184,17 @@ def _target(
     sentences, written = read_sentences(units, chosen)
     layout = offsets_of((units.source_last - units.source_first)[chosen])
     structure = structure_positions(corpus, sentences, count=plan.positions)
-    packed = partial(pack, side, sentences, layout, structure, empty=None if plan.reads_translations else ~written)
-    target, labels = packed(begin=True), packed(begin=False).tokens
+    empty = None if plan.reads_translations else ~written
+    target = pack(side, sentences, layout, structure, begin=True, empty=empty)
     learned = written & _counted(corpus, units.kept[chosen], sentences, layout)
-    return target, labels.masked_fill(~torch.from_numpy(learned)[target.layout.sentence_of_token], IGNORE)
+    return target, _labels(target, torch.from_numpy(learned)[target.layout.sentence_of_token])
+
+
+def _labels(target: PackedText, learned: Tensor) -> Tensor:
+    """Return each token's next one, `</s>` at the end of its sequence (T,); `IGNORE` where nothing is learned (T,)."""
+    offsets, labels = target.layout.sentence_offsets, target.tokens.roll(-1)
+    labels[offsets[1:][offsets.diff() > 0] - 1] = EOS
+    return labels.masked_fill_(~learned, IGNORE)
 
 
 def _counted(corpus: ParallelCorpus, kept: np.ndarray, sentences: np.ndarray, layout: np.ndarray) -> np.ndarray:
