@@ -179,7 +179,7 @@ def test_one_client_does_not_take_all_processes(files: FileProcesses) -> None:
 def test_more_than_is_allowed_is_counted_before_it_is_split() -> None:
     files = FileProcesses(1, memory=10**9, seconds=60)
     for content, what in (
-        (b"a\n" * 1001, "1,001 segments"),
+        (b"a\n" * 1001, "1,001 texts"),
         (b"a " * 1001, "1,001 words"),
         (b"a" * 10_001, "10,001 char"),
     ):

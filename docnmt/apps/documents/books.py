@@ -12,7 +12,7 @@ from lxml import etree
 from docnmt.apps.documents.html import Html
 from docnmt.apps.documents.packages import Office, Related, within
 from docnmt.apps.documents.segments import Inline, Sections, Segment, Translated, reading
-from docnmt.apps.documents.xml import Element, Payload, Role, Unit, fill, local, parse, read, shown_in, written
+from docnmt.apps.documents.xml import Element, Payload, Role, Unit, expect_texts, fill, local, parse, read, shown_in, written
 from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
 
@@ -225,6 +225,7 @@ class Odt(Office):
         sections = Sections()
         styles, hidden = self._styles, False
         skipped: Element | None = None
+        expect_texts(root, "local-name()='p' or local-name()='h'", "text()")
         for event, element in etree.iterwalk(root, events=("start", "end")):
             name = local(element)
             if skipped is not None:

@@ -16,7 +16,7 @@ from typing import Protocol
 import yaml
 
 from docnmt.apps.documents import icu
-from docnmt.apps.documents.segments import Translated
+from docnmt.apps.documents.segments import Translated, counted
 from docnmt.apps.documents.sentences import MESSAGE
 from docnmt.apps.documents.text import SegmentPlace, Spliced, branches, read, replaced
 from docnmt.runtime.languages import PLURALS, base, plural_change, tag
@@ -94,7 +94,7 @@ class Catalogue(Spliced):
     def _places(self) -> Iterator[SegmentPlace]:
         self._ends: list[int] | None = None
         self._siblings: dict[int, list[str]] = {}  # the keys of each object
-        self._entries = list(self._messages())
+        self._entries = list(counted(self._messages(), lambda entry: entry.text))
         self._roots: dict[int, icu.Branch] = {}
         self.left = left = list[int | str]()
         for number, entry in enumerate(self._entries):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from docnmt.apps.documents.segments import Inline, Sections, Translated, is_reference, matched
+from docnmt.apps.documents.segments import Inline, Sections, Translated, counted, expect, is_reference, matched
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, render, replaced
 from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
@@ -285,6 +285,8 @@ _STEPS = {"start": 1, "end": -1}
 #: Elements whose language is not that of a text in the page: the page, and code, whose language may be one of programs.
 _ANY_LANGUAGE = frozenset({"html", "body"}) | SKIPPED | FIXED
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
+#: What begins a line of text.
+_PARAGRAPH = re.compile(r"<(?:p|div|li|d[dt]|t[dh]|h[1-6])(?:\s[^<>]*)?>\s*[^\s<>&]", re.IGNORECASE)
 _CHARSET = re.compile(rb"""<(?:meta[^<>]*?charset|\?xml[^<>]*?encoding)\s*=\s*(?:["']\s*)?([\w.:-]+)""", re.IGNORECASE)
 
 
@@ -310,17 +312,18 @@ class Html(Spliced):
 
     def _read(self, found: Iterable[Token]) -> Iterator[SegmentPlace]:
         """The texts and the attributes that readers see, where they stand."""
+        expect(texts=len(_PARAGRAPH.findall(self.source)))
         self._tokens, self._attributes = list(joined(self._foreign(found))), dict[str, str]()
-        lines, line, counted = list[int](), 1, 0
+        lines, line, passed = list[int](), 1, 0
         for token in self._tokens:
             if token.foreign and any(map(str.isalpha, _shown(self.source, token))):
-                line, counted = line + self.source.count("\n", counted, token.begin), token.begin
+                line, passed = line + self.source.count("\n", passed, token.begin), token.begin
                 lines.append(line)
         named = ", ".join(map(str, dict.fromkeys(lines)))
         self.left = [f"text in another language, by its lang, in line {named}"] if named else []
         units = ("0", "0")
         places = [
-            *segments(self.source, self._tokens, Sections()),
+            *counted(segments(self.source, self._tokens, Sections()), lambda place: place.segment.text),
             *attribute_places(self.source, self._tokens),
         ]
         for place in sorted(places, key=lambda place: place.begin):

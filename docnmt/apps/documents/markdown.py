@@ -25,7 +25,7 @@ from mdit_py_plugins.footnote.index import footnote_ref
 
 from docnmt.apps.documents import html as web
 from docnmt.apps.documents.html import FIXED, UNSEEN, VOID, is_picture, tokens
-from docnmt.apps.documents.segments import DEEPEST, Inline, Sections, Translated, is_reference, matched
+from docnmt.apps.documents.segments import DEEPEST, Inline, Sections, Translated, expect, is_reference, matched
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, around_nothing, render
 
 # The parser of Markdown: CommonMark, and what site generators and pandoc add to it.
@@ -78,6 +78,8 @@ _TEX = re.compile(r"\\\[|\\begin\{([A-Za-z]+\*?)\}")
 _FORMULA = re.compile(r"\\\((.{1,1000}?)\\\)", re.DOTALL)
 _NUMBER, _NEAR = re.compile(r"\^(\d{1,3}|\*)\^"), 40
 _NOTE = re.compile(r"\[\^[^\s\]]{1,200}\]")
+#: What inline markup begins with.
+_SIGNS = re.compile(r"[\\`*_~\[\]!<>&$^{}]")
 #: Lines of a formula, at most.
 _LINES = 500
 #: Links and notes inside of each other, as in CommonMark's preset.
@@ -102,6 +104,7 @@ def parser() -> MarkdownIt:
         made.block.ruler.before("fence", name, rule, _ALWAYS)
     made.block.ruler.before("deflist", "definition", _definition)
     made.block.ruler.after("table", "line_block", _line_block)
+    made.core.ruler.before("inline", "count", _count)
     made.core.ruler.at("inline", _inline)
     made.inline.ruler.before("link", "note", _ending(_note))
     made.inline.ruler.at("link", _ending(_noting(link)))
@@ -116,6 +119,13 @@ def parser() -> MarkdownIt:
 
 def _has_name(params: str, markup: str) -> bool:
     return bool(params.strip())
+
+
+def _count(state: StateCore) -> None:
+    """Counts paragraphs, and signs in them, before they are read; what begins with a tag may have no text."""
+    contents = [token.content.lstrip() for token in state.tokens if token.type == "inline"]
+    expect(texts=sum(content[:1] not in ("", "<") for content in contents))
+    expect(words=sum(len(_SIGNS.findall(content)) for content in contents) // 4)  # more are no text
 
 
 def _inline(state: StateCore) -> None:

@@ -29,8 +29,8 @@ _PLACEHOLDER = re.compile(r"\{[\w.]+\}")
 #: A tag that HTML does not have as it is: `<>`, `<Tabs.Item>`, or with an expression.
 _COMMENT = re.compile(r"\{(?:\s*/\*(?:[^*]|\*(?!/))*\*/)+\s*\}")
 _STRANGE = re.compile(r"\A</?>|\A</?\w*[.:]|\{")
-#: What does not end is looked for so often, each time to the end of the file.
-_TRIES = 20
+#: What does not end is looked for so often, each time to the end of the file, through so many signs in all.
+_TRIES, _SIGNS = 20, 500_000
 _STOP = re.compile(r"[{}'\"`>]|/\*|//")
 _ENDS = {
     "'": re.compile(r"(?:[^'\\\n]|\\.)*'"),
@@ -104,20 +104,21 @@ class Mdx(Markdown):
 
     def _strange(self, source: str) -> Iterator[tuple[int, int, str]]:
         """What Markdown does not know: where it stands, and the mark that stands there instead."""
-        place, tries = 0, _TRIES
+        place, tries, signs = 0, _TRIES, _SIGNS
         while match := _TOKEN.search(source, place):
             begin, place = match.start(), match.end()
             if match["module"]:
                 begin = match.start("module")
                 yield begin, place, f"<!--{self._hide(source[begin:place])}-->"
             elif match["tag"] or match["brace"]:
-                end = _end(source, place, ">" if match["tag"] else "}") if tries else 0
+                sought = tries > 0 and signs > 0
+                end, looked = _end(source, place, ">" if match["tag"] else "}") if sought else (0, 0)
                 raw = source[begin:end]
                 if match["tag"] and _STRANGE.search(raw):
                     yield begin, end, self._tag(raw, match["name"])
                 elif match["brace"] and end and not _PLACEHOLDER.fullmatch(raw):
                     yield begin, end, self._mark(raw, shows=not _COMMENT.fullmatch(raw))
-                tries, place = (tries, end) if end else (max(tries - 1, 0), place)
+                tries, signs, place = (tries, signs, end) if end else (tries - 1, signs - looked, place)
 
     def _tag(self, raw: str, name: str | None) -> str:
         """The mark of a tag: an element of the same name if HTML may have it, so that its end is found."""
@@ -140,19 +141,20 @@ class Mdx(Markdown):
         return marks.sub(lambda match: self._hidden[int(match[1] or match[2] or match[3])], text)
 
 
-def _end(source: str, place: int, closing: str) -> int:
-    """Behind the sign that closes what was opened before `place`, or 0: strings, comments and braces may be between."""
-    depth, ends = 0, True  # whether comments end
+def _end(source: str, place: int, closing: str) -> tuple[int, int]:
+    """Behind the sign that closes what was opened before `place`, or 0: strings, comments and braces may be between;
+    and how many signs were looked at."""
+    depth, looked, ends = 0, 0, True  # whether comments end
     while match := _STOP.search(source, place):
-        sign, place = match[0], match.end()
+        sign, place, looked = match[0], match.end(), looked + 1
         if sign in _ENDS and (sign not in ("'", "`", "/*", "//") or closing == "}" or depth):
             inside = _ENDS[sign].match(source, place) if ends or sign != "/*" else None
             ends &= inside is not None or sign != "/*"
             place = inside.end() if inside else place
         elif depth == 0 and sign == closing:
-            return place
+            return place, looked
         elif sign in "{}":
             depth += 1 if sign == "{" else -1
             if depth < 0:
-                return 0
-    return 0
+                return 0, looked
+    return 0, looked

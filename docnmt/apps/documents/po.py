@@ -11,7 +11,7 @@ from functools import cached_property
 from translate.lang import data
 from translate.storage import pypo
 
-from docnmt.apps.documents.segments import Translated
+from docnmt.apps.documents.segments import Translated, expect
 from docnmt.apps.documents.sentences import MESSAGE, fixed_spans
 from docnmt.apps.documents.text import SegmentPlace, Spliced, branches, display_width, read, render, wrapped
 from docnmt.runtime.languages import base, check_language, seam, tag
@@ -145,6 +145,7 @@ class Po(Spliced):
         return super()._decoded()
 
     def _places(self) -> Iterator[SegmentPlace]:
+        expect(texts=len(re.findall(r"^msgid[ \t]", self.source, re.MULTILINE)) - 1)  # one is the header
         places = list(self._translations())
         self.left = left = list[int | str]()
         units = self._units()

@@ -16,6 +16,7 @@ from docnmt.apps.documents.xml import (
     Role,
     Tree,
     Unit,
+    expect_texts,
     fill,
     local,
     parse,
@@ -49,6 +50,7 @@ class Android(Tree):
         if local(self._root) != "resources":
             first = f"whose first element is <resources>, got <{local(self._root)}>"
             raise UserError(f"{self.name}: expected Android's strings, {first}")
+        expect_texts(self._root, "self::string and not(@translatable='false')", "text()")
         for number, element in enumerate(self._root.iterchildren("string", "string-array", "plurals")):
             if element.get("translatable") != "false":
                 for text in [element] if element.tag == "string" else element.findall("item"):
@@ -164,6 +166,7 @@ class Resx(Tree):
         self._root = parse(self.content, self.name)
         if local(self._root) != "root":
             raise UserError(f"{self.name}: expected RESX, whose first element is <root>, got <{local(self._root)}>")
+        expect_texts(self._root, "self::data and not(@type or @mimetype)", "value/text()")
         for number, data in enumerate(self._root.iterchildren("data")):
             value, kind = data.find("value"), data.get("type") or "System.String"
             designer = (data.get("name") or "").startswith(">>")  # what a control is called, and its class

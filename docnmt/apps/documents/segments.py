@@ -5,10 +5,12 @@ The builder that divides inline content into segments, and the steps that write 
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Generic, NamedTuple, TypeVar
@@ -273,7 +275,7 @@ class Build:
 # The inside of a segment: built from tokens of any format, and taken apart in a translation's order.
 
 
-P = TypeVar("P")
+P, T = TypeVar("P"), TypeVar("T")
 #: White space that may become another one; a no-break space is a sign of its own.
 SPACE = r"[^\S\u00a0\u2007\u202f]"
 _SPACE, _ANY_SPACE = re.compile(rf"({SPACE}+)"), re.compile(r"(\s+)")
@@ -320,6 +322,61 @@ def is_reference(touched: str, text: str, *, link: bool) -> bool:
     return (len(word[0]) > 1 or word[0] >= _FIRST_WIDE) and not power
 
 
+# How much a document may have: readers say early what it has at least, so that too much is refused before it is read.
+
+
+class Allowance(NamedTuple):
+    """Texts, words and characters that are translated of one document, at most."""
+
+    texts: int = sys.maxsize
+    words: int = sys.maxsize
+    characters: int = sys.maxsize
+
+
+class TooMuch(Exception):
+    """A document has more than its `Allowance`."""
+
+
+_allowance = ContextVar("allowance", default=Allowance())
+
+
+@contextmanager
+def allowed(allowance: Allowance) -> Iterator[None]:
+    """Documents that are read inside may have so much, and no more."""
+    before = _allowance.set(allowance)
+    try:
+        yield
+    finally:
+        _allowance.reset(before)
+
+
+def expect(texts: int = 0, words: int = 0, characters: int = 0) -> None:
+    """A reader knows that its document has at least so much.
+
+    Raises:
+        TooMuch: it may not.
+    """
+    most = _allowance.get()
+    if texts > most.texts or words > most.words or characters > most.characters:
+        counts = zip(("texts", "words", "characters of text"), (texts, words, characters), most, strict=True)
+        name, count, allowed = next((name, count, allowed) for name, count, allowed in counts if count > allowed)
+        raise TooMuch(f"{count:,} {name} or more; expected at most {allowed:,}")
+
+
+def counted(found: Iterable[T], text: Callable[[T], str]) -> Iterator[T]:
+    """The same, as long as it may be so much.
+
+    Raises:
+        TooMuch: it is more, as soon as that is known.
+    """
+    texts = words = characters = 0
+    for each in found:
+        if own := text(each).strip():
+            texts, words, characters = texts + 1, words + len(own.split()), characters + len(own)
+            expect(texts, words, characters)
+        yield each
+
+
 #: Characters that one segment may have, by far more than any model reads; each word of it takes a few hundred bytes.
 LONGEST = 1 << 22
 #: Marks and runs that one segment may have: each is looked at many times, and takes a kilobyte.
@@ -357,7 +414,7 @@ class Inline(Generic[P]):
         self._steps: list[SegmentStep] = []
         self._parents: list[int] = []
         self._open: list[int] = []
-        self._length = 0  # characters of text
+        self._length = self._words = 0  # characters of text, and words in it
         self._begun = False  # whether there is text, or something that stands for it
 
     @property
@@ -391,6 +448,7 @@ class Inline(Generic[P]):
         self._length += len(text)
         if self._length > LONGEST:
             raise TooLong(f"{LONGEST:,} characters")
+        expect(characters=self._length)
         for number, part in enumerate(_ANY_SPACE.split(text) if hard else [text]):
             payload = hard(part) if hard and number % 2 else None
             if payload is None:
@@ -403,7 +461,10 @@ class Inline(Generic[P]):
             if number % 2:
                 self.sign(part)
                 continue
-            for place, piece in enumerate(_SPACE.split(part)):
+            pieces = _SPACE.split(part)
+            self._words += len(pieces) // 2
+            expect(words=self._words)
+            for place, piece in enumerate(pieces):
                 if piece and place % 2 and self._sign and not self._begun:
                     self._add("empty", self._sign(piece), parent=None if "\n" in piece else -1)  # it stays at the end
                 elif piece:
@@ -449,6 +510,9 @@ class Inline(Generic[P]):
             self.close()
         if self._sign is not None and self._steps and self._steps[-1].kind == "space":
             self.sign(self._steps.pop().text)
+        if not self.payloads and not any(step.seen or "\n" in step.text for step in self._steps):  # as most
+            line = "".join(step.text if step.kind == "word" else " " for step in self._steps)
+            return Segment(" ".join(filter(None, line.split(" "))), (), translation, units, flags)
         text, marks = Build(with_placeholders(without_soft_breaks(self._steps)), self._parents).found()
         return Segment(text, marks, translation, units, flags)
 

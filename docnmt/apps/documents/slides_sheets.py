@@ -25,7 +25,7 @@ from docnmt.apps.documents.segments import (
     pieces,
     reading,
 )
-from docnmt.apps.documents.xml import Element, Unit, empty, local, shown_in, text_in
+from docnmt.apps.documents.xml import Element, Unit, empty, expect_texts, local, shown_in, text_in
 from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError, printable
 
@@ -230,6 +230,8 @@ class Pptx(Related):
     def _paragraphs(self, part: str, *, placeholders: bool = True) -> Iterator[Unit]:
         """The paragraphs of a part; what only says what to write into a placeholder is never shown."""
         hidden: Element | None = None
+        if placeholders:
+            expect_texts(self._root(part), "local-name()='p'", "*[local-name()='r']/*[local-name()='t']")
         for event, element in etree.iterwalk(self._root(part), events=("start", "end")):
             name = local(element)
             if hidden is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 
 import srt
 
-from docnmt.apps.documents.segments import Translated
+from docnmt.apps.documents.segments import Translated, expect
 from docnmt.apps.documents.text import SegmentPlace, Spliced, balanced, display_width, read, render
 from docnmt.runtime.languages import base, tag
 from docnmt.runtime.system import UserError
@@ -52,13 +52,19 @@ class Subtitles(Spliced):
     """Subtitles with their times, which stay."""
 
     def _places(self) -> Iterator[SegmentPlace]:
-        for number, (begin, end) in enumerate(self._texts()):
+        spans = list(self._texts())
+        expect(texts=sum(not self.source[begin:end].isspace() for begin, end in spans if begin < end))
+        for number, (begin, end) in enumerate(spans):
             raw = self._raw(begin, end)
             begin, end = begin + len(raw) - len(raw.lstrip()), end - (len(raw) - len(raw.rstrip()))
             if begin < end:
                 text = self._raw(begin, end)
                 inline = read(text, _hard, self._unseen(text), decode=_decoded)
                 yield SegmentPlace(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
+
+    @cached_property
+    def _ampersands(self) -> bool:
+        return "&amp;" in self.source
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         """Where the text of each subtitle stands."""
@@ -109,7 +115,7 @@ class Subtitles(Spliced):
 
     def _encode(self, written: str, text: str) -> str:
         """Text as the file writes it: with the entities of this subtitle; `&amp;` also if others have it."""
-        ampersand = "&amp;" in written or ("&" not in written and "&amp;" in self.source)
+        ampersand = "&amp;" in written or ("&" not in written and self._ampersands)
         used = {sign: entity for sign, entity in _ENTITIES.items() if (ampersand if sign == "&" else entity in written)}
         return text.translate({ord(sign): entity for sign, entity in used.items()})
 

@@ -22,6 +22,8 @@ from docnmt.apps.documents.segments import (
     Inline,
     Segment,
     Translated,
+    counted,
+    expect,
     matched,
     pieces,
 )
@@ -95,7 +97,8 @@ class Spliced(DocumentFile):
     def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:
         super().__init__(content, name=name, languages=languages)
         self.source = self._decoded()
-        self.places = [place for place in self._places() if place.segment.text.strip()]
+        found = counted(self._places(), lambda place: place.segment.text)
+        self.places = [place for place in found if place.segment.text.strip()]
         self.segments = [place.segment for place in self.places]
 
     def _decoded(self) -> str:
@@ -352,6 +355,7 @@ def balanced(text: Translated, lines: int) -> Translated:
 
 
 _LINE = re.compile(r"[^\r\n]+")
+_TEXT_LINE = re.compile(r"[^\s\ufeff][^\r\n]*")
 _END = re.compile(r"\r\n|\r|\n")
 
 
@@ -360,6 +364,9 @@ class PlainText(Spliced):
 
     def _places(self) -> Iterator[SegmentPlace]:
         paragraph, last = 0, 0
+        lines = _TEXT_LINE.findall(self.source)
+        expect(texts=len(lines))
+        expect(words=sum(len(line.split()) for line in lines))
         for match in _LINE.finditer(self.source):
             text = match[0].strip("\ufeff")
             if not text.strip():

@@ -27,7 +27,7 @@ from docnmt.apps.documents.segments import (
     is_reference,
     pieces,
 )
-from docnmt.apps.documents.xml import SHOWN, Element, Unit, empty, local, parse, shown_in, text_in
+from docnmt.apps.documents.xml import SHOWN, Element, Unit, empty, expect_texts, local, parse, shown_in, text_in
 from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
 
@@ -373,6 +373,7 @@ class Docx(Office):
 
     def _part(self, root: Element, part: str) -> Iterator[Unit]:
         sections, listed, hidden = Sections(), False, False
+        expect_texts(root, "local-name()='p'", "*[local-name()='r']/*[local-name()='t']")
         for event, element in etree.iterwalk(root, events=("start", "end")):
             name = local(element)
             if name == "altChunk" and event == "start":

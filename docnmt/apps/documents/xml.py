@@ -21,6 +21,8 @@ from docnmt.apps.documents.segments import (
     OpenMark,
     Segment,
     Translated,
+    counted,
+    expect,
     is_reference,
     matched,
     pieces,
@@ -70,6 +72,20 @@ def count_elements(contents: Iterable[bytes], name: str) -> None:
     """
     if sum(content.count(b"<") - content.count(b"</") for content in contents) > MOST_ELEMENTS:
         raise UserError(f"{name}: has more than {MOST_ELEMENTS:,} elements, which would fill the memory; divide it")
+
+
+def expect_texts(root: Element, element: str, text: str) -> None:
+    """Count elements that have text before they are read one by one.
+
+    Args:
+        element: a condition of XPath for those that are read. text: where in them text stands that each has.
+
+    Raises:
+        TooMuch: a document may not have so many.
+    """
+    found = root.xpath(f"count(//*[{element}][{text}[normalize-space()]])")
+    assert isinstance(found, float)
+    expect(texts=int(found))
 
 
 def _parsed(content: bytes, *, huge: bool) -> Element:
@@ -382,7 +398,8 @@ class Tree(DocumentFile):
         self.segments = [unit.segment for unit in self._read()]
 
     def _read(self) -> list[Unit]:
-        return [unit for unit in self._units() if unit.segment.text.strip()]
+        found = counted(self._units(), lambda unit: unit.segment.text)
+        return [unit for unit in found if unit.segment.text.strip()]
 
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
         units = self._read()

@@ -26,8 +26,8 @@ import msgspec
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.projection import Span
-from docnmt.apps.documents.segments import DocumentFile
-from docnmt.apps.documents.sentences import SegmentSentence, changing_text, translated
+from docnmt.apps.documents.segments import Allowance, DocumentFile, TooMuch, allowed, expect
+from docnmt.apps.documents.sentences import SegmentSentence, Split, changing_text, translated
 from docnmt.apps.documents.text import PlainText
 from docnmt.core.split_sentences import splitter, whole_lines
 from docnmt.runtime.progress import lasting
@@ -350,7 +350,6 @@ class _Asking:
 
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one."""
-        _check(self.task, len(sentences), "sentences")
         texts = None if self.asked else [text for text in map(changing_text, self.document.segments) if text]
         yield from self._answer(Sentences(list(sentences), texts), Translations).texts
 
@@ -398,44 +397,47 @@ def _opened(task: FileTask) -> DocumentFile:
     return Fragments(parts or [PlainText(b"", name=task.source.name, languages=("", ""))])
 
 
-class _TooLong(Exception):
-    """A document has more than is allowed."""
-
-
-def _check(task: FileTask, count: int, what: str, texts: Sequence[str] = ()) -> None:
-    """Count what a document has before more is made of it; each has at least one subword.
-
-    Raises:
-        _TooLong: it is too much.
-    """
-    words, characters = sum(len(text.split()) for text in texts), sum(map(len, texts))
-    for number, kind, most, option in (
-        (count, what, task.subwords, "subwords (--max-request-tokens)"),
-        (words, "words", task.subwords, "subwords (--max-request-tokens)"),
-        (characters, "characters of text", task.characters, "(--max-body, or 10 for each of --max-request-tokens)"),
-    ):
-        if number > most:
-            raise _TooLong(f"{number:,} {kind}; expected at most {most:,} {option}")
-
-
 def _reply(connection: Connection, task: FileTask) -> Written | Failed:
     """Translate a document, whose translations the service gives."""
+    allowance = Allowance(max(task.subwords // 2, 1), task.subwords, task.characters)  # a text has a word and its end
     try:
-        document = _opened(task)
-        _check(task, len(document.segments), "segments", [segment.text for segment in document.segments])
+        with allowed(allowance):
+            document = _opened(task)
+            words = sum(len(segment.text.split()) for segment in document.segments)
+            expect(len(document.segments), words, sum(len(segment.text) for segment in document.segments))
         split, split_target = (
             splitter(task.rules, language) if task.rules else whole_lines() for language in task.languages
         )
         model = _Asking(connection, task, document)
-        texts = translated(
-            document, model, split=split, split_target=split_target, align=model.align, protect=task.protect
-        )
+        with allowed(allowance):
+            texts = translated(
+                document,
+                model,
+                split=_counting(split),
+                split_target=split_target,
+                align=model.align,
+                protect=task.protect,
+            )
         content = document.write(texts)
         return Written(content, [*document.left, *document.notes])
-    except _TooLong as error:
-        return Failed(413, "too_long", f"the file has {error}: send it in parts")
+    except TooMuch as error:
+        return Failed(413, "too_long", f"the file has {error} (--max-request-tokens, --max-body): send it in parts")
     except UserError as error:
         return Failed(400, "invalid_file", str(error))
+
+
+def _counting(split: Split) -> Split:
+    """The same, which also counts all sentences: each is a text for the model."""
+    count = 0
+
+    def counting(line: str) -> list[str]:
+        nonlocal count
+        sentences = split(line)
+        count += len(sentences)
+        expect(texts=count)
+        return sentences
+
+    return counting
 
 
 def main() -> None:
