@@ -58,6 +58,8 @@ def hostile(size: int) -> list[tuple[str, str | bytes]]:
         *(("md", f"{repeated(each)}]") for each in ("[a", "^[a")),
         ("md", "[a" * (size // 3) + "]" * (size // 3)),
         *((kind, "a\u200e" * (size // 4)) for kind in ("txt", "md", "html")),
+        ("srt", f"{SRT}a\n\n" * (size // 40)),
+        ("mdx", "{" * size),
         ("xlf", XLF.format(f"<trans-unit><source>{('a' + chr(0x200E)) * (size // 4)}</source></trans-unit>")),
         ("md", "<b><i>" * (size // 12) + "</u>" * (size // 8)),
         *(
@@ -143,6 +145,52 @@ def test_time_grows_with_the_size_and_not_with_its_square(
 @pytest.mark.parametrize("case", range(len(HOSTILE)))
 def test_a_large_file_takes_seconds(case: int) -> None:
     assert seconds(*hostile(N)[case]) < SECONDS
+
+
+MANY: dict[str, str | bytes] = {
+    "txt": "a\n" * 60,
+    "md": "a\n\n" * 60,
+    "mdx": "a\n\n" * 60,
+    "html": "<p>a" * 60,
+    "docx": word("<w:p><w:r><w:t>a</w:t></w:r></w:p>" * 60),
+    "odt": package({"content.xml": SPANS.format("</text:p><text:p>".join("a" * 60))}),
+    "po": PO + "".join(f'msgid "a{number}"\nmsgstr ""\n\n' for number in range(60)),
+    "xlf": XLF.format("<trans-unit id='a'><source>a</source></trans-unit>" * 60),
+    "xml": "<resources>" + '<string name="a">a</string>' * 60 + "</resources>",
+    "resx": "<root>" + '<data name="a"><value>a</value></data>' * 60 + "</root>",
+    "json": "[" + '"a", ' * 59 + '"a"]',
+    "yaml": "- a\n" * 60,
+    "properties": "a=b\n" * 60,
+    "strings": '"a" = "b";\n' * 60,
+    "srt": f"{SRT}a\n\n" * 60,
+    "vtt": "WEBVTT\n\n" + "00:01.000 --> 00:02.000\na\n\n" * 60,
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_texts_are_counted_before_they_are_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, segment = list[object](), inline.Inline.segment
+
+    def noted(self: inline.Inline[object]) -> inline.Segment:
+        made.append(self)
+        return segment(self)
+
+    content = MANY[kind] if isinstance(MANY[kind], bytes) else str(MANY[kind]).encode()
+    languages = {"source_lang": "en", "target_lang": "de"}
+    with inline.allowed(inline.Allowance(texts=60)):
+        assert len(read(content, kind, name="x", **languages).segments) == 60
+    monkeypatch.setattr(inline.Inline, "segment", noted)
+    with inline.allowed(inline.Allowance(texts=59)), pytest.raises(inline.TooMuch, match="60 texts"):
+        read(content, kind, name="x", **languages)
+    assert not made
+
+
+def test_words_and_characters_of_one_text_are_counted_while_it_is_read() -> None:
+    for allowance, content in ((inline.Allowance(words=99), "a " * 101), (inline.Allowance(characters=99), "a" * 101)):
+        for kind in ("txt", "md", "html", "json"):
+            text = f'["{content}"]' if kind == "json" else content
+            with inline.allowed(allowance), pytest.raises(inline.TooMuch):
+                read(text.encode(), kind, name="x", source_lang="en", target_lang="de")
 
 
 REFUSED: list[tuple[str, str | bytes, str]] = [

@@ -18,8 +18,8 @@ from docnmt.apps.documents.xml import (
     Role,
     Tree,
     Unit,
-    expect_texts,
     code,
+    expect_texts,
     fill,
     local,
     parse,
@@ -176,7 +176,9 @@ class Xliff(Tree):
             for names, language in zip(_LANGUAGES, self.languages, strict=True):
                 for what in names:
                     check_language(element.get(what), language, file=self.name, what=what)
-        translated = "(local-name()='trans-unit' or local-name()='segment') and not(ancestor-or-self::*[@translate='no'])"
+        translated = (
+            "(local-name()='trans-unit' or local-name()='segment') and not(ancestor-or-self::*[@translate='no'])"
+        )
         expect_texts(self._root, translated, "*[local-name()='source']/text()")
         for number, unit in enumerate(self._root.iter("{*}trans-unit", "{*}segment")):
             source = unit.find("{*}source")

@@ -12,7 +12,19 @@ from lxml import etree
 from docnmt.apps.documents.html import Html
 from docnmt.apps.documents.packages import Office, Related, within
 from docnmt.apps.documents.segments import Inline, Sections, Segment, Translated, reading
-from docnmt.apps.documents.xml import Element, Payload, Role, Unit, expect_texts, fill, local, parse, read, shown_in, written
+from docnmt.apps.documents.xml import (
+    Element,
+    Payload,
+    Role,
+    Unit,
+    expect_texts,
+    fill,
+    local,
+    parse,
+    read,
+    shown_in,
+    written,
+)
 from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
 

@@ -337,7 +337,8 @@ class TooMuch(Exception):
     """A document has more than its `Allowance`."""
 
 
-_allowance = ContextVar("allowance", default=Allowance())
+_ANY = Allowance()
+_allowance = ContextVar[Allowance]("allowance")
 
 
 @contextmanager
@@ -356,7 +357,7 @@ def expect(texts: int = 0, words: int = 0, characters: int = 0) -> None:
     Raises:
         TooMuch: it may not.
     """
-    most = _allowance.get()
+    most = _allowance.get(_ANY)
     if texts > most.texts or words > most.words or characters > most.characters:
         counts = zip(("texts", "words", "characters of text"), (texts, words, characters), most, strict=True)
         name, count, allowed = next((name, count, allowed) for name, count, allowed in counts if count > allowed)
