@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import docnmt.registry  # noqa: F401 (every registry is filled, for commands and library users alike)
-from docnmt.runtime.system import __version__
+from docnmt.runtime.system import __version__ as __version__
 
 if TYPE_CHECKING:
     from docnmt.apps.commands.translator import Translator as Translator
@@ -29,19 +29,14 @@ _HOMES = {
     "score": "cli.library",
     "train": "cli.train",
 }
-__all__ = [
-    "Document", "Translation", "Translator", "__version__", "generate", "import_plugins", "load", "preprocess", "score",
-    "train",
-]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'docnmt' has no attribute '{name}'; it has {', '.join(__all__)}")
-    found: object = getattr(import_module(f"docnmt.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+        raise AttributeError(f"module 'docnmt' has no attribute '{name}'; it has {', '.join(_HOMES)}")
+    globals()[name] = getattr(import_module(f"docnmt.{_HOMES[name]}"), name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOMES})

@@ -22,8 +22,7 @@ from typing import Any, Literal, NoReturn
 
 from docnmt.options import Section, Setting, build, flag, option, read_yaml, settings, underscored
 from docnmt.registry import GENERATORS, Registry, import_plugins, place_in_plugin
-from docnmt.runtime import launch
-from docnmt.runtime.launch import apart, mute, place
+from docnmt.runtime.launch import job_process, mute, unconnected
 from docnmt.runtime.progress import lasting
 from docnmt.runtime.system import (
     Terminated,
@@ -119,16 +118,16 @@ class Given:
         self.rest: list[str] = []
         self.parsed = False
 
-    def choose(self, *names: str) -> None:
+    def read_choices(self, *names: str) -> None:
         """Read these options, each of one value, on which the set of other options depends."""
         self.typed |= vars(self._parser(names).parse_known_args(self.words)[0])
 
     def parse(self, sections: Sequence[Section]) -> None:
         """Read the options of all sections that may apply; of two with the same name the first determines the type.
 
-        All words are read at once, those of `choose` and the common ones, too: if such an option was taken out before,
-        the words around it would become neighbours, and a word behind it another value of the option in front of it.
-        Positional words may stand anywhere between options; behind `--` all words are positional.
+        All words are read at once, those of `read_choices` and the common ones, too: without such an option, a word
+        behind it would become another value of the option in front of it. Positional words may stand anywhere between
+        options; behind `--` all words are positional.
         """
         by_name = {setting.name: setting for section in reversed(sections) for setting in section.settings}
         parser = self._parser([name for name in self.typed if name not in by_name])
@@ -249,7 +248,7 @@ class Chosen:
         Raises:
             UsageError: it is not registered.
         """
-        given.choose(self.option)
+        given.read_choices(self.option)
         return known(self.registry, flag(self.option), str(given.get(self.option) or self.default))
 
 
@@ -428,15 +427,15 @@ def _signals_raise() -> Iterator[list[str]]:
             signal.signal(number, handler)
 
 
-def _words_of(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     """Return a message of one line for an error that is not the user's."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'input or output'}: {error.strerror}"
     if isinstance(error, MemoryError) or re.search(r"out of memory|can't allocate memory|bad_alloc", text):
         return f"out of memory: {text[:300]}; give less at once (--max-tokens, --beam), or a smaller model"
-    place = place_in_plugin(error)
-    return f"{place and f'plug-in {place}: '}{type(error).__name__}: {text} (unexpected; --debug shows where)"
+    plugin = place_in_plugin(error)
+    return f"{plugin and f'plug-in {plugin}: '}{type(error).__name__}: {text} (unexpected; --debug shows where)"
 
 
 def run(
@@ -452,14 +451,13 @@ def run(
     user's error is one line on stderr; `--debug`, or `debug()` afterwards, adds the traceback.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    launch.command = prog
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (for the rest of the process)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # text is UTF-8 in every locale
-    if place().rank and prog not in SHARING:
+    if job_process().rank and prog not in SHARING:
         return 0  # the first process does all the work, and reads standard input
-    if place().local_rank:
+    if job_process().local_rank:
         mute()  # errors before the ranks of a job connect are printed once a machine
     with contextlib.redirect_stderr(lasting(sys.stderr, waits=True)):
         return _status(prog, work, words, debug)
@@ -474,8 +472,9 @@ def _status(prog: str, work: Callable[[list[str]], int | None], words: list[str]
                 sys.stdout.flush()  # else a full disk would show only after Python can no longer report it
             return status
     except Terminated as error:
-        early = " before the processes of this job had met; was one killed, what started them says which" * apart()
-        print(f"{prog}: stopped by {came[0] if came else error.signal}{early}", file=sys.stderr)
+        early = " before the processes of this job had met; was one killed, what started them says which"
+        signal_name = came[0] if came else error.signal
+        print(f"{prog}: stopped by {signal_name}{early if unconnected() else ''}", file=sys.stderr)
         return 143
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
@@ -486,6 +485,6 @@ def _status(prog: str, work: Callable[[list[str]], int | None], words: list[str]
     except Exception as error:
         if "--debug" in words or debug():
             traceback.print_exc()
-        text = " ".join(str(error).split()) if isinstance(error, UserError) else _words_of(error)
+        text = " ".join(str(error).split()) if isinstance(error, UserError) else _one_line(error)
         print(f"{prog}: error: {printable(shortened(text))}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

@@ -26,7 +26,7 @@ from docnmt.core.scoring.config import (
 )
 from docnmt.core.search.config import GenerationConfig
 from docnmt.options import Section
-from docnmt.runtime.launch import place
+from docnmt.runtime.launch import job_process
 from docnmt.runtime.system import UsageError
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ Scored = tuple[Report | None, bool]
 
 def scored(given: Given) -> Scored:
     """Score what the options name."""
-    given.choose("contrastive", "generative", "sys", "path")
+    given.read_choices("contrastive", "generative", "sys", "path")
     if given.help is not None:
         SCORE.config(given)
     if given.get("contrastive") is not None:
         return _shared(_contrastive, given)
     if given.get("generative") is not None and given.get("sys") is None and given.get("path") is not None:
         return _shared(_generative, given)
-    if place().rank:
+    if job_process().rank:
         return None, False  # without a model the first process of a job does it all
     if given.get("generative") is None:
         return _translations(given)

@@ -1,4 +1,7 @@
-"""The command docnmt-train: train a model on a folder of preprocessed data."""
+"""The command docnmt-train, and `docnmt.train()`: train a model on a folder of preprocessed data.
+
+words ─ resolve: --arch, --task, --criterion … choose parts ─ their options ─ {section: dataclass} ─ training
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypedDict
+from typing import Any
 
 from docnmt.cli.command import Choice, Chosen, Command, Given, known, parts_of
 from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.options import Section, flag
 from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry, import_plugins
-from docnmt.runtime.system import UsageError, UserError, skipped
+from docnmt.runtime.system import OpenObject, UsageError, UserError, read_json, skipped
 
 #: What `--help` says before the names of the models.
 SIZES = """--arch NAME takes one of these, most of them with a size, too: NAME_tiny, NAME_small, NAME_big (see --list).
@@ -29,7 +32,7 @@ OPTIMIZATION = Section("optimization", OptimizationConfig)
 
 def _train(given: Given) -> None:
     if "--list" in given.words:
-        print(_list_components())
+        print("\n\n".join(f"{registry.kind}:\n{_lines_of(registry)}" for registry in ALL))
         return
     config = resolve(given)
     from docnmt.core.training.start import dry_run, train_command
@@ -107,37 +110,35 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
 
 
 def resolve(given: Given) -> dict[str, Any]:
-    """Return the resolved sections of the given options.
+    """Return the resolved sections of the given options: names are chosen first, as they decide on other options.
 
     Raises:
         UsageError: with every problem found.
     """
-    given.choose(*CHOSEN)
+    given.read_choices(*CHOSEN)
     for option in CHOSEN:
         if not isinstance(given.get(option), (str, NoneType)):  # a file may have any value
             raise UsageError(f"--config {given.config}: {option}: expected a name, got {given.get(option)!r}")
-    general = [RUN, TRAINING, OPTIMIZATION]
     every = [section for registry in CHOSEN.values() for section in parts_of(registry)]
     if given.get("arch") is None:
-        if given.help is None:
-            given.parse([*general, *every])
-            bases = ", ".join(name for name in ARCHITECTURES.names() if ARCHITECTURES.get(name).model == name)
-            raise UsageError([*_no_data(given), f"--arch is required: {bases} (--list shows all)"])
-        names = f"{SIZES}\n{_lines_of(MODELS)}"
-        return TRAIN.resolve(given, general, epilog=names)
+        return _without_architecture(given, every)
     arch = known(ARCHITECTURES, "--arch", str(given.get("arch")))
-    architecture = ARCHITECTURES.get(arch)
-    overrides = _overrides_of(arch)
-    values = {**overrides, **{n: given.get(n) for n in CHOSEN if given.get(n) is not None}}
-    model = Section("model", model_config(architecture.model, values), overrides)
-    settings_there = {setting.name for setting in model.settings}
-    if misspelt := [name for name in model.values if name not in settings_there]:
+    name = known(MODELS, f"--arch {arch}", ARCHITECTURES.get(arch).model)
+    try:
+        overrides = dict(ARCHITECTURES.get(arch).overrides())
+    except Exception as error:  # a plug-in's
+        raise UsageError(f"--arch {arch}: expected a function that returns its settings by name: {error!r}") from error
+    values = {**overrides, **{option: given.get(option) for option in CHOSEN if given.get(option) is not None}}
+    model = Section("model", model_config(name, values), overrides)
+    options = {setting.name for setting in model.settings}
+    if misspelt := [option for option in overrides if option not in options]:
         raise UsageError(
-            f"--arch {arch}: its registration sets {', '.join(misspelt)}, which '{architecture.model}' does not have; "
-            f"it has {', '.join(sorted(settings_there))}"
+            f"--arch {arch}: its registration sets {', '.join(misspelt)}, which '{name}' does not have; "
+            f"it has {', '.join(sorted(options))}"
         )
-    given.parse([*general, model, *every])
-    task = known(TASKS, "--task", str(given.get("task") or _task_of_data(given) or _default_task(architecture.model)))
+    given.parse([RUN, TRAINING, OPTIMIZATION, model, *every])
+    usual = getattr(MODELS.config(name), "default_task", "document_translation")
+    task = known(TASKS, "--task", str(given.get("task") or _task_of_data(given) or usual))
     usual = getattr(TASKS.config(task), "default_criterion", "label_smoothed_cross_entropy")
     criterion = known(CRITERIA, "--criterion", str(given.get("criterion") or usual))
     sections = [
@@ -148,38 +149,30 @@ def resolve(given: Given) -> dict[str, Any]:
         model,
         Section("criterion", CRITERIA.config(criterion)),
     ]
-    of_model = chosen_parts(model.config, values)
-    chosen = {"arch": arch, "task": task, "criterion": criterion, **of_model}
-    choices = [Choice(option, str(chosen[option]), parts) for option, parts in CHOSEN.items()]
+    chosen = {"arch": arch, "task": task, "criterion": criterion, **chosen_parts(model.config, values)}
+    choices = [Choice(option, str(chosen[option]), registry) for option, registry in CHOSEN.items()]
     return TRAIN.resolve(given, sections, choices=choices)
 
 
-def _overrides_of(arch: str) -> Mapping[str, Any]:
-    """Return the settings by which an architecture differs from its model.
-
-    Raises:
-        UsageError: its registration, perhaps a plug-in's, is wrong.
-    """
-    architecture = ARCHITECTURES.get(arch)
-    known(MODELS, f"--arch {arch}", architecture.model)
-    try:
-        return dict(architecture.overrides())
-    except Exception as error:
-        raise UsageError(f"--arch {arch}: expected a function that returns its settings by name: {error!r}") from error
-
-
-def _no_data(given: Given) -> list[str]:
-    """Return the error of the data folder, if any, in a list."""
+def _without_architecture(given: Given, every: Sequence[Section]) -> dict[str, Any]:
+    """Show the help that is the same for all architectures, or raise all that is wrong besides."""
+    general = [RUN, TRAINING, OPTIMIZATION]
+    if given.help is not None:
+        return TRAIN.resolve(given, general, epilog=f"{SIZES}\n{_lines_of(MODELS)}")
+    given.parse([*general, *every])
+    problems = []
     try:
         _task_of_data(given)
     except UserError as error:
-        return [str(error)]
-    return []
+        problems.append(str(error))
+    bases = ", ".join(name for name in ARCHITECTURES.names() if ARCHITECTURES.get(name).model == name)
+    raise UsageError([*problems, f"--arch is required: {bases} (--list shows all)"])
 
 
-def _default_task(model: str) -> str:
-    """Return the task that a model is usually trained for, which `--help` shows without data."""
-    return getattr(MODELS.config(model), "default_task", "document_translation")
+class _Meta(OpenObject):
+    """What is read here of a data folder's `meta.json`, of any task."""
+
+    task: str
 
 
 def _task_of_data(given: Given) -> str | None:
@@ -191,27 +184,13 @@ def _task_of_data(given: Given) -> str | None:
     if given.get("data") is None or given.help is not None:
         return None
     data = Path(str(given.get("data")))
-    path = data / "meta.json"
-    if not path.is_file():
-        if not data.is_dir():
-            raise UserError(f"{data}: no such folder; make it with docnmt-preprocess --destdir {data}")
+    if not data.is_dir():
+        raise UserError(f"{data}: no such folder; make it with docnmt-preprocess --destdir {data}")
+    if not (data / "meta.json").is_file():
         raise UserError(
             f"{data}: is no data folder, it has no meta.json; give the --destdir of a docnmt-preprocess, or give --task"
         )
-    from docnmt.runtime.system import read_json  # not at the top: --help needs none
-
-    return read_json(path, _Task, "run docnmt-preprocess again")["task"]
-
-
-class _Task(TypedDict):
-    """The entry in `meta.json` of any task that is read here."""
-
-    task: str
-
-
-def _list_components() -> str:
-    """Return every registered name of every kind, with one line on each."""
-    return "\n\n".join(f"{registry.kind}:\n{_lines_of(registry)}" for registry in ALL)
+    return read_json(data / "meta.json", _Meta, "run docnmt-preprocess again").task
 
 
 def _lines_of(registry: Registry[Any]) -> str:

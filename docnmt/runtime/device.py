@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from docnmt.runtime.launch import place, processors
+from docnmt.runtime.launch import job_process, processors
 from docnmt.runtime.system import UsageError, UserError
 
 # CUDA graphs: calls that are recorded once and launched together, again and again, over the same memory.
@@ -424,8 +424,8 @@ def pick_device(name: str) -> torch.device:
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and place().world > 1:
-        name = f"cuda:{place().local_rank}"  # each rank of a machine has a card of its own
+    if name == "cuda" and job_process().world > 1:
+        name = f"cuda:{job_process().local_rank}"  # each rank of a machine has a card of its own
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -7,6 +7,7 @@ a collective fails, or is not done in time ─ `_lost` calls the roll ─ one ra
 from __future__ import annotations
 
 import contextlib
+import heapq
 import math
 import os
 import signal
@@ -26,7 +27,6 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from docnmt.runtime import launch
-from docnmt.runtime.launch import deal as deal
 from docnmt.runtime.system import HungUp, Terminated, UsageError, UserError
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
         Elsewhere: another rank has failed, and reports it.
     """
     global _job
-    place = launch.place()
+    place = launch.job_process()
     if place.world == 1 or _job is not None:
         yield
         return
@@ -134,7 +134,7 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
         where = f"{place.address}:{place.port}"
         raise UserError(f"rank {place.rank} of {place.world}: could not meet the others at {where}: {error}") from error
     job = _job = RankState(PrefixStore("docnmt", store), afterwards)
-    launch.meet()
+    launch.set_connected()
     if place.rank:
         launch.mute()
     try:
@@ -180,7 +180,7 @@ def _lost(job: RankState) -> BaseException | None:
     try:
         job.store.set(f"here/{rank()}", "")
         time.sleep(_PATIENCE)
-        if job.store.add("told", 0):
+        if job.store.add("reported", 0):
             return Elsewhere(1)
         silent = [n for n in range(world()) if not job.store.check([f"here/{n}"])]
         names = [f"rank {n} ({job.store.get(f'name/{n}').decode()})" for n in silent]
@@ -206,17 +206,17 @@ def _reason(job: RankState, error: BaseException) -> BaseException:
         reason = stopped
     elif isinstance(error, RuntimeError) and any(library in str(error).lower() for library in ("gloo", "nccl")):
         reason = _lost(job) or error  # a collective inside a model (--shard); PyTorch has no type for gloo's errors
-    if isinstance(reason, Elsewhere) or not _first_to_tell(job):
+    if isinstance(reason, Elsewhere) or not _first_to_report(job):
         time.sleep(_FIRST)
         return Elsewhere(2 if isinstance(error, UsageError) else 1)
     launch.unmute()
     return reason
 
 
-def _first_to_tell(job: RankState) -> bool:
+def _first_to_report(job: RankState) -> bool:
     """Return True if no other rank has reported yet why the job ends."""
     try:
-        return bool(job.store.add("told", 1) == 1)
+        return bool(job.store.add("reported", 1) == 1)
     except RuntimeError:
         return True
 
@@ -327,6 +327,17 @@ def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
         if kind:
             raise Elsewhere(2 if usage else 1)
     return [cast(T, result) for _, _, result in results]
+
+
+def deal(costs: Sequence[int], ranks: int) -> list[list[int]]:
+    """Return the pieces of each rank, by ascending number: the costliest first, each to the least loaded rank."""
+    loads = [(0, rank) for rank in range(ranks)]
+    hands: list[list[int]] = [[] for _ in range(ranks)]
+    for piece in sorted(range(len(costs)), key=lambda number: -costs[number]):  # stable: equal ones in order
+        load, rank = heapq.heappop(loads)
+        hands[rank].append(piece)
+        heapq.heappush(loads, (load + int(costs[piece]), rank))
+    return [sorted(hand) for hand in hands]
 
 
 def shared_out(costs: Sequence[int], work: Callable[[int], T]) -> list[T]:

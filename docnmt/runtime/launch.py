@@ -1,22 +1,17 @@
-"""Before torch is there: which processors and memory this process has, which rank it is, which part is its."""
+"""Before torch is there: which process of its job this one is, and the processors and memory that it may use."""
 
 from __future__ import annotations
 
 import contextlib
-import heapq
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from docnmt.runtime.system import UsageError
-
-# A process's place in its job, as torchrun or SLURM gives it, and the processors and memory that it may
-# use. Commands need these before they import torch.
-
 
 #: The first of the ports from which SLURM jobs without `MASTER_PORT` take one, by the number of the job.
 _PORTS = 20_000
@@ -38,7 +33,7 @@ class JobProcess:
     port: int = 0
 
 
-def place_in(environment: Mapping[str, str]) -> JobProcess:
+def job_process_in(environment: Mapping[str, str]) -> JobProcess:
     """Return the place from torchrun's variables, or from those of a SLURM step (`srun`) of several tasks.
 
     Raises:
@@ -71,9 +66,9 @@ def first_host(nodes: str) -> str:
 
 
 @cache
-def place() -> JobProcess:
+def job_process() -> JobProcess:
     """Return this process's place, which is 0 of 1 if it was started by itself."""
-    return place_in(os.environ)
+    return job_process_in(os.environ)
 
 
 def processors() -> int:
@@ -90,33 +85,31 @@ def obtainable_memory(system: Path = Path("/")) -> int | None:
     """Return the bytes this process can have: its own and what machine and control group have left; None if unknown."""
     left = []
     with contextlib.suppress(OSError, ValueError, KeyError):
-        told = dict(line.split(":") for line in (system / "proc/meminfo").read_text().splitlines())
-        left.append(sum(1024 * int(told[name].split()[0]) for name in ("MemAvailable", "SwapFree")))
+        sizes = dict(line.split(":") for line in (system / "proc/meminfo").read_text().splitlines())
+        left.append(sum(1024 * int(sizes[name].split()[0]) for name in ("MemAvailable", "SwapFree")))
     group = system / "sys/fs/cgroup"
     with contextlib.suppress(OSError, ValueError, KeyError):  # "max" is no number
         most, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
         kinds = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         left.append(most - used + int(kinds["file"]))  # pages of files give way
     with contextlib.suppress(OSError, ValueError, IndexError):
-        held = int((system / "proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        return held + min(left) if left else None
+        own = int((system / "proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return own + min(left) if left else None
     return None
 
 
-#: The name of the command that this process runs, for errors that no caller can print.
-command = "docnmt"
-_met = False
+_connected = False
 
 
-def meet() -> None:
+def set_connected() -> None:
     """Record that the processes of the job have connected."""
-    global _met
-    _met = True
+    global _connected
+    _connected = True
 
 
-def apart() -> bool:
+def unconnected() -> bool:
     """Return True if this is one of several processes that have not connected yet: it cannot know their state."""
-    return place().world > 1 and not _met
+    return job_process().world > 1 and not _connected
 
 
 def mute() -> None:
@@ -127,24 +120,3 @@ def mute() -> None:
 def unmute() -> None:
     """Undo `mute`."""
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-
-
-# Division of work among processes so that they wait little for each other.
-
-
-def deal(costs: Sequence[int], ranks: int) -> list[list[int]]:
-    """Divide work among processes so that they wait little: the costliest piece first, each to the least loaded rank.
-
-    Args:
-        costs: (N,) cost of each piece.
-
-    Returns:
-        For each rank the numbers of its pieces, ascending; none if there are fewer pieces than ranks.
-    """
-    loads = [(0, rank) for rank in range(ranks)]
-    hands: list[list[int]] = [[] for _ in range(ranks)]
-    for piece in sorted(range(len(costs)), key=lambda number: -costs[number]):  # stable: equal ones in order
-        load, rank = heapq.heappop(loads)
-        hands[rank].append(piece)
-        heapq.heappush(loads, (load + int(costs[piece]), rank))
-    return [sorted(hand) for hand in hands]

@@ -44,7 +44,7 @@ def test_one_process_does_what_is_not_shared(monkeypatch: pytest.MonkeyPatch) ->
     """As torchrun starts several: none of the others may read standard input, or write a file a second time."""
     done: list[str] = []
     for rank in (0, 1):
-        monkeypatch.setattr("docnmt.cli.command.place", lambda rank=rank: JobProcess(rank, 2, 0))
+        monkeypatch.setattr("docnmt.cli.command.job_process", lambda rank=rank: JobProcess(rank, 2, 0))
         for prog in ("docnmt-translate", "docnmt-convert", "docnmt-generate"):
             assert run(prog, lambda words, name=f"{prog} {rank}": done.append(name), []) == 0
     assert done == ["docnmt-translate 0", "docnmt-convert 0", "docnmt-generate 0", "docnmt-generate 1"]
@@ -63,7 +63,7 @@ def test_without_a_model_only_the_first_process_scores(
 ) -> None:
     (tmp_path / "ref").write_text("a dog sees it .\n")
     for rank in (1, 0):
-        monkeypatch.setattr(score, "place", lambda rank=rank: JobProcess(rank, 2))
+        monkeypatch.setattr(score, "job_process", lambda rank=rank: JobProcess(rank, 2))
         assert score.main(["--ref", f"{tmp_path}/ref", "--sys", f"{tmp_path}/ref"]) == 0
         assert bool(capsys.readouterr().out) == (rank == 0)
 

@@ -28,7 +28,7 @@ def test_the_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_words_are_sorted_out_step_by_step() -> None:
     given = Given("test", ["--beam", "3", "--generator", "sampling", "--top-k=5", "--debug", "--strange", "-1"])
     assert given.debug
-    given.choose("generator")
+    given.read_choices("generator")
     assert given.get("generator") == "sampling"
     given.parse([Section("beam_search", BeamSearchConfig), Section("sampling", SamplingConfig)])
     assert given.typed == {"generator": "sampling", "beam": "3", "top_k": "5"}
@@ -68,7 +68,7 @@ class Places:
 @pytest.mark.parametrize("between", [["--kind", "b"], ["--debug"], ["--user-dir", "plugins"]])
 def test_a_word_behind_an_option_is_no_value_of_the_option_before_it(between: list[str]) -> None:
     given = Given("test", ["x", "--texts", "1", "2", *between, "y", "z"])
-    given.choose("kind")
+    given.read_choices("kind")
     given.parse([Section("places", Places)])
     assert (given.typed["first"], given.typed["second"]) == ("x", "y")
     assert (given.typed["texts"], given.rest) == (["1", "2"], ["z"])

@@ -16,16 +16,16 @@ STEP = {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "0", 
 
 
 def test_torchrun_and_slurm_say_which_process_this_is() -> None:
-    assert launch.place_in(TORCHRUN) == launch.JobProcess(3, 8, 1, "node1", 29500)
-    assert launch.place_in({**STEP, "SLURM_STEP_NODELIST": "node[03-07,9]"}) == launch.JobProcess(
+    assert launch.job_process_in(TORCHRUN) == launch.JobProcess(3, 8, 1, "node1", 29500)
+    assert launch.job_process_in({**STEP, "SLURM_STEP_NODELIST": "node[03-07,9]"}) == launch.JobProcess(
         2, 4, 0, "node03", 30_001
     )
-    assert launch.place_in({"SLURM_JOB_ID": "5", "SLURM_STEP_NUM_TASKS": "1"}) == launch.JobProcess()
+    assert launch.job_process_in({"SLURM_JOB_ID": "5", "SLURM_STEP_NUM_TASKS": "1"}) == launch.JobProcess()
     for empty in ({"WORLD_SIZE": "", "RANK": ""}, {"WORLD_SIZE": "2", "RANK": ""}):
-        assert launch.place_in(empty) == launch.JobProcess()
-        assert launch.place_in({**STEP, **empty}).world == 4
+        assert launch.job_process_in(empty) == launch.JobProcess()
+        assert launch.job_process_in({**STEP, **empty}).world == 4
     with pytest.raises(UsageError, match="WORLD_SIZE=many in the environment: expected a number"):
-        launch.place_in({**TORCHRUN, "WORLD_SIZE": "many"})
+        launch.job_process_in({**TORCHRUN, "WORLD_SIZE": "many"})
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_torchrun_and_slurm_say_which_process_this_is() -> None:
 def test_a_signal_before_the_ranks_met_may_be_their_launcher(
     world: int, met: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(launch, "place", lambda: launch.JobProcess(0, world))
-    monkeypatch.setattr(launch, "_met", False)
+    monkeypatch.setattr(launch, "job_process", lambda: launch.JobProcess(0, world))
+    monkeypatch.setattr(launch, "_connected", False)
     if met:
-        launch.meet()
+        launch.set_connected()
     assert run("docnmt-train", lambda words: os.kill(os.getpid(), signal.SIGTERM), []) == 143
     assert capsys.readouterr().err.startswith(f"docnmt-train: {said}")
