@@ -243,11 +243,7 @@ class Chosen:
     default: str
 
     def chosen(self, given: Given) -> str:
-        """Return the name that was given, or the default.
-
-        Raises:
-            UsageError: it is not registered.
-        """
+        """Return the name that was given, or the default."""
         given.read_choices(self.option)
         return known(self.registry, flag(self.option), str(given.get(self.option) or self.default))
 

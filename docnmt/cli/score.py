@@ -186,11 +186,7 @@ def _belongs(parts: Sequence[Section | Chosen], when: str) -> Callable[[str], st
 
 
 def check_one_translation(config: Mapping[str, Any]) -> None:
-    """Refuse `--nbest` in commands that give each text one translation.
-
-    Raises:
-        UsageError: it is above 1.
-    """
+    """Refuse `--nbest` in commands that give each text one translation."""
     if getattr(config["search"], "nbest", 1) > 1:
         raise UsageError("--nbest has no effect: a text has one translation here; docnmt-generate prints several")
 

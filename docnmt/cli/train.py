@@ -101,11 +101,7 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:
-    """Return the resolved sections of a command line; plug-ins must have been imported.
-
-    Raises:
-        UsageError: with every problem found.
-    """
+    """Return the resolved sections of a command line; plug-ins must have been imported."""
     return resolve(Given(TRAIN.prog, words))
 
 
@@ -176,11 +172,7 @@ class _Meta(OpenObject):
 
 
 def _task_of_data(given: Given) -> str | None:
-    """Return the task of the data folder; None without one, or if only help is requested.
-
-    Raises:
-        UserError: the folder is not preprocessed.
-    """
+    """Return the task of the data folder; None without one, or if only help is requested."""
     if given.get("data") is None or given.help is not None:
         return None
     data = Path(str(given.get("data")))

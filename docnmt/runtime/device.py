@@ -134,11 +134,7 @@ def seeds_from(seeds: Tensor) -> Iterator[None]:
 
 
 def graphs_wished() -> bool | None:
-    """Return whether the environment's DOCNMT_GRAPHS is on or off; None if it says nothing: where they can be.
-
-    Raises:
-        UserError: it says something else.
-    """
+    """Return whether the environment's DOCNMT_GRAPHS is on or off; None if it says nothing: where they can be."""
     wish = os.environ.get("DOCNMT_GRAPHS")
     if wish not in ("on", "off", None):
         raise UserError(f"DOCNMT_GRAPHS={wish}: expected on or off")
@@ -417,11 +413,7 @@ def _attend(q: Tensor, k: Tensor, real: int) -> Tensor:
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device of `--device`.
-
-    Raises:
-        UsageError: there is no such device.
-    """
+    """Return the device of `--device`."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and job_process().world > 1:

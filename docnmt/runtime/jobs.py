@@ -348,11 +348,7 @@ def shared_out(costs: Sequence[int], work: Callable[[int], T]) -> list[T]:
 
 
 def check_alike(values: Sequence[object], what: str) -> None:
-    """Check that all ranks have the same value.
-
-    Raises:
-        UserError: they differ; the message names `what` and the ranks.
-    """
+    """Check that all ranks have the same value."""
     others = [str(n) for n, value in enumerate(values) if value != values[0]]
     if others:
         raise UserError(

@@ -34,11 +34,7 @@ class JobProcess:
 
 
 def job_process_in(environment: Mapping[str, str]) -> JobProcess:
-    """Return the place from torchrun's variables, or from those of a SLURM step (`srun`) of several tasks.
-
-    Raises:
-        UsageError: a variable is not a number.
-    """
+    """Return the place from torchrun's variables, or from those of a SLURM step (`srun`) of several tasks."""
     get = environment.get
     if get("WORLD_SIZE") and get("RANK"):
         rank, world, local = (_number(environment, name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))

@@ -89,11 +89,7 @@ def checksum(*parts: Buffer | np.ndarray) -> str:
 
 
 def file_checksum(path: Path) -> str:
-    """Return the checksum of a file's content, in constant memory.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
+    """Return the checksum of a file's content, in constant memory."""
     digest, block = xxhash.xxh3_64(), bytearray(_BLOCK)
     try:
         with path.open("rb", buffering=0) as file:
@@ -257,11 +253,7 @@ def _mode(path: Path, *, new: int) -> int:
 
 
 def check_readable(path: Path) -> None:
-    """Check before long work that a file can be opened for reading at its end.
-
-    Raises:
-        UserError: it cannot be opened.
-    """
+    """Check before long work that a file can be opened for reading at its end."""
     try:
         path.open("rb").close()
     except OSError as error:
@@ -269,11 +261,7 @@ def check_readable(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Check before long work that `replacing` can write a file of this name at its end.
-
-    Raises:
-        UserError: it is a folder or a device, or its folder takes no new files.
-    """
+    """Check before long work that `replacing` can write a file of this name at its end."""
     with contextlib.suppress(_Checked), replacing(path):
         raise _Checked
 
@@ -283,11 +271,7 @@ class _Checked(Exception):
 
 
 def check_new(path: Path, *, overwrite: bool) -> None:
-    """Check before long work that no file of this name exists, or that it may be replaced.
-
-    Raises:
-        UserError: it exists and `overwrite` is False; or it cannot be written.
-    """
+    """Check before long work that no file of this name exists, or that it may be replaced."""
     check_writable(path)
     if path.exists() and not overwrite:
         raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another name")
@@ -313,9 +297,6 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
 
     Args:
         marker: a file that identifies docnmt's folders (`meta.json`).
-
-    Raises:
-        UserError: `path` exists and is not empty, and it is not docnmt's or `overwrite` is False.
     """
     path = Path(os.path.realpath(path))
     aside = path.with_name(f".{path.name}.{TEMPORARY}old")
@@ -346,12 +327,7 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
 
 
 def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
-    """Refuse, before any work is done, to overwrite something else than docnmt's own folder.
-
-    Raises:
-        UserError: `path` is a file, or a folder that is not empty and not docnmt's, or has a folder of others in
-            it, or `overwrite` is False; or nothing can be written, or folders cannot be replaced there.
-    """
+    """Refuse, before any work is done, to overwrite something else than docnmt's own folder."""
     above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
     try:
         os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", dir=above))  # permissions do not say all
@@ -398,11 +374,7 @@ def find_checkpoint(path: str | Path) -> Path:
 
 
 def picture_form(option: str, path: Path) -> str:
-    """Return the picture format by the file's ending, `png` without one.
-
-    Raises:
-        UserError: matplotlib is not installed or cannot write this format; the message names the option.
-    """
+    """Return the picture format by the file's ending, `png` without one."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
