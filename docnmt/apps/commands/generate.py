@@ -142,7 +142,11 @@ def generate(
     texts = [result.text for result in results]
     report = score(texts)
     if report is not None:
-        _say(report, config, corpus, out)
+        print(report, file=out, flush=True)
+        if config.gen_first is not None:
+            print(f"(of the first {how_many(corpus.num_documents, 'document')})", file=out)
+        if config.prefix_references:
+            print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
     print(speed, file=sys.stderr)
     parts = {"context_window": models.context_window, "memory": to_dict(memory)}
     parts |= {"generation": to_dict(options), "search": to_dict(search)}
@@ -153,15 +157,6 @@ def generate(
     if config.explain is not None:  # last: it takes long, and earlier results are kept if it fails
         write_explained(config.explain, loaded, translating.explained(corpus, results, given))
     return Generated(documents, content)
-
-
-def _say(report: TranslationReport, config: GenerateConfig, corpus: ParallelCorpus, out: TextIO) -> None:
-    """Print the scores, and the part of the split that they are for."""
-    print(report, file=out, flush=True)
-    if config.gen_first is not None:
-        print(f"(of the first {how_many(corpus.num_documents, 'document')})", file=out)
-    if config.prefix_references:
-        print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
 
 
 def _content(

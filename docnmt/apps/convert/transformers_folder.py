@@ -329,7 +329,9 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         return _tensors(folder / WEIGHTS)
     index = JsonFile(folder / _INDEX)
     places = index.values.get("weight_map")
-    if not isinstance(places, dict) or not all(_is_plain(name) for name in places.values()):
+    if not isinstance(places, dict) or not all(
+        isinstance(name, str) and name.endswith(".safetensors") and Path(name).name == name for name in places.values()
+    ):
         raise UserError(f"{index.path}: 'weight_map': expected the name of a file in this folder for each tensor")
     tensors: dict[str, Tensor] = {}
     for name in dict.fromkeys(places.values()):
@@ -337,10 +339,6 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     if missing := places.keys() - tensors.keys():
         raise UserError(f"{index.path}: no file has the tensor '{min(missing)}'")
     return tensors
-
-
-def _is_plain(name: object) -> bool:
-    return isinstance(name, str) and name.endswith(".safetensors") and Path(name).name == name
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
@@ -578,7 +576,8 @@ def read_vocabulary(
     """
     pieces = _pieces(folder)
     has_table = (folder / _TABLE).is_file()
-    table = JsonFile(folder / _TABLE).rows() if has_table else _numbered(pieces)
+    numbered = {piece: number + 1 for number, piece in enumerate(pieces) if number > 2}  # as fairseq does
+    table = JsonFile(folder / _TABLE).rows() if has_table else _SPECIAL | numbered
     eos = settings.value("eos_token_id", int)
     if table.get("</s>") != eos or "<unk>" not in table:
         raise UserError(f"{folder}: expected '<unk>', and '</s>' in row {eos}, as {settings.path} says")
@@ -587,7 +586,8 @@ def read_vocabulary(
     tags = _tags(folder, kind, tokens, {name: row for name, row in added.items() if _TAG.fullmatch(name)}, len(table))
     mask = {} if has_table else {f"<{_MASK}>": added.get(_MASK, len(table) + len(tags))}
     added = {name: row for name, row in added.items() if name not in tags and name != _MASK}
-    codes = {_code(tag): tag for tag in tags}
+    matches = ((tag, _TAG.fullmatch(tag)) for tag in tags)
+    codes = {(match[1] or match[2]) if match else tag: tag for tag, match in matches}
     languages_by_name = _kept(languages, codes)
     whole = settings.value("vocab_size", int)
     if whole > _LARGEST:
@@ -603,9 +603,9 @@ def read_vocabulary(
         table |= {f"madeupword{row}": row for row in range(whole) if row not in used}
     start = settings.value("decoder_start_token_id", int)
     vocabulary = entries(table, unk="<unk>", eos="</s>", pad=start, added=added)
-    vocabulary = replace(
-        vocabulary, kinds=dict.fromkeys(_controls(vocabulary.names, pieces), CONTROL) | dict(vocabulary.kinds)
-    )
+    of_model = set(pieces)  # text is cut into these only, not into tags and fillers
+    controls = [name for name in vocabulary.names[len(SPECIAL) :] if name not in of_model]
+    vocabulary = replace(vocabulary, kinds=dict.fromkeys(controls, CONTROL) | dict(vocabulary.kinds))
     tokenizer, _ = of_language(folder / MULTILINGUAL_PIECES, vocabulary)
     kept = len({*vocabulary.rows} - {-1})
     say(f"{kept:,} of {whole:,} entries of the vocabulary are kept, {len(tags):,} are languages")
@@ -622,17 +622,6 @@ def _pieces(folder: Path) -> list[str]:
     return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
 
 
-def _numbered(pieces: Sequence[str]) -> dict[str, int]:
-    """Return the row of each piece in fairseq's numbering."""
-    return _SPECIAL | {piece: number + 1 for number, piece in enumerate(pieces) if number > 2}
-
-
-def _controls(names: Sequence[str], pieces: Collection[str]) -> list[str]:
-    """Return the entries into which no text is cut: special ones, tags, and fillers."""
-    known = set(pieces)
-    return [name for name in names[len(SPECIAL) :] if name not in known]
-
-
 def tokenizer_class(settings: JsonFile, tokens: JsonFile) -> str:
     """Return the name of the tokenizer's class in transformers, from one of the two files; "" if none names it."""
     return tokens.value("tokenizer_class", str, settings.value("tokenizer_class", str, ""))
@@ -645,7 +634,8 @@ def _tags(folder: Path, kind: str, tokens: JsonFile, added: dict[str, int], begi
     lists = [tokens, JsonFile(folder / "special_tokens_map.json", optional=True)]
     keys = ("additional_special_tokens", "extra_special_tokens")
     for listed in (each.values.get(key) for each in lists for key in keys):
-        names = [_content(each) for each in listed] if isinstance(listed, list) else []
+        entries_listed = listed if isinstance(listed, list) else []
+        names = [str(e.get("content", "")) if isinstance(e, Mapping) else str(e) for e in entries_listed]
         if names := [name for name in names if _TAG.fullmatch(name)]:
             return {name: begin + number for number, name in enumerate(names)}
     try:
@@ -658,15 +648,6 @@ def _tags(folder: Path, kind: str, tokens: JsonFile, added: dict[str, int], begi
     if isinstance(known, dict):
         known = [f"__{code}__" for code in known.get(tokens.value("language_codes", str, "m2m100"), [])]
     return {name: begin + number for number, name in enumerate(known)}
-
-
-def _content(entry: object) -> str:
-    return str(entry.get("content", "")) if isinstance(entry, Mapping) else str(entry)
-
-
-def _code(tag: str) -> str:
-    match = _TAG.fullmatch(tag)
-    return (match[1] or match[2]) if match else tag
 
 
 def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
@@ -707,7 +688,9 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
     config = _mbart_config(settings, tokens) if kind == "mbart" else _config(settings)
     vocabulary = read_vocabulary(folder, settings, tokens, wanted.languages, say)
     languages = _multilingual_languages(wanted, tokens, vocabulary, say)
-    tokenizers = _multilingual_tokenizers(vocabulary, languages)
+    sides = ("source", "target")
+    source, target = (vocabulary.tokenizer.prepared(Preparation(tags=vocabulary.tags, tag_of=side)) for side in sides)
+    tokenizers = directed((source, target), ("", ""), languages)
     task = DocumentTranslation(DocumentTranslationConfig(), languages=languages, tokenizers=tokenizers)
     rows = vocabulary.entries.rows
     tied = settings.value("tie_word_embeddings", bool, True)
@@ -759,13 +742,3 @@ def _multilingual_languages(
     if source == target:
         raise UsageError(f"--source-lang and --target-lang are both '{source}'; give the one you translate into")
     return source, target
-
-
-def _multilingual_tokenizers(
-    vocabulary: MultilingualVocabulary, languages: tuple[str, str]
-) -> tuple[Tokenizer, Tokenizer]:
-    """Return the tokenizers of source and target, with the tags of these languages."""
-    bare = vocabulary.tokenizer
-    source = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="source"))
-    target = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="target"))
-    return directed((source, target), ("", ""), languages)

@@ -89,7 +89,10 @@ def from_transformers(
     order = torch.arange(config.embed_dim)  # docnmt's feature j is the other model's order[j]
     parameters: dict[str, Tensor] = {}
     if config.position == "learned":
-        parameters |= _learned_inputs(left, config)
+        parameters |= _norms(left, config, "embedding.norm", "layernorm_embedding")
+        table_shape = (config.max_positions + _OFFSET, config.embed_dim)
+        for side, name in zip(_SIDES, _POSITIONS, strict=True):
+            parameters[f"{side}.embedding.position.weight"] = _take(left, name, config, table_shape)[_OFFSET:]
     elif config.sinusoids == "paper":
         _check_positions(left, config.embed_dim)
         order = order.view(2, -1).t().flatten()
@@ -123,15 +126,6 @@ def from_transformers(
         kinds = {"post": "MarianMTModel", "pre": "M2M100ForConditionalGeneration"}
         kind = "MBartForConditionalGeneration" if config.norm_embeddings else kinds[config.norm]
         raise UserError(f"tensor '{sorted(left)[0]}' is none that a {kind} of this config.json has")
-    return parameters
-
-
-def _learned_inputs(left: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    """Return mBART's tables of positions and the normalizations of its embeddings, and remove them from `left`."""
-    parameters = _norms(left, config, "embedding.norm", "layernorm_embedding")
-    for side, name in zip(_SIDES, _POSITIONS, strict=True):
-        expected = (config.max_positions + _OFFSET, config.embed_dim)
-        parameters[f"{side}.embedding.position.weight"] = _take(left, name, config, expected)[_OFFSET:]
     return parameters
 
 

@@ -167,7 +167,10 @@ def explain(
         for sentence, explanation in _read(model, number, task, corpus, own, window):
             explanations[sentence] = _together(explanations.get(sentence), explanation)
     asked = {sentence: list(each.others)[:WITHOUT] for sentence, each in explanations.items()}
-    log_probs = _averaged([_scores(model, task, corpus, own, asked, window) for model, own, window in passes])
+    scores = [_scores(model, task, corpus, own, asked, window) for model, own, window in passes]
+    log_probs = {  # of the models' mean probabilities
+        key: np.logaddexp.reduce([of_model[key] for of_model in scores]) - math.log(len(scores)) for key in scores[0]
+    }
     for sentence, each in explanations.items():
         without = tuple(Without(other, log_probs[sentence, other]) for other in asked[sentence])
         explanations[sentence] = _renamed(replace(each, log_probs=log_probs[sentence, None], without=without), numbers)
@@ -220,13 +223,6 @@ def _scores(
         if sentence in document.scored:
             scores[sentence, left_out] = log_probs
     return scores
-
-
-def _averaged(
-    scores: Sequence[dict[tuple[int, int | None], np.ndarray]],
-) -> dict[tuple[int, int | None], np.ndarray]:
-    """Return the logarithms of the models' mean probabilities."""
-    return {key: np.logaddexp.reduce([each[key] for each in scores]) - math.log(len(scores)) for key in scores[0]}
 
 
 def _renamed(explanation: Explanation, names: np.ndarray) -> Explanation:

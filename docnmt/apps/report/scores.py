@@ -130,7 +130,10 @@ def chart(
     return Chart(
         name,
         axis,
-        [(round(_LEFT + step * (place + 0.5), 1), _short(label)) for place, label in enumerate(labels)],
+        [
+            (round(_LEFT + step * (place + 0.5), 1), "".join(label.partition("–")[:2]))
+            for place, label in enumerate(labels)
+        ],  # `17–`: the next label shows where it ends
         [(height(tick), f"{tick:g}") for tick in ticks],
         [(system, [point(place, n) for place in range(len(labels))]) for n, system in enumerate(systems)],
     )
@@ -172,24 +175,14 @@ def _ticks(low: float, high: float) -> list[float]:
     return [round(step * n, 6) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _short(label: str) -> str:
-    """Shorten `17–32` to `17–`: the next label shows where it ends."""
-    first, dash, _ = label.partition("–")
-    return first + dash
-
-
 def names_of(files: Sequence[str], option: str, given: Sequence[str] = ()) -> list[str]:
     """Return a name for each file: the one `given`, or its path."""
-    names = [_printable(name) for name in given or files]
+    # no text has what is not UTF-8, or a line break
+    names = [" ".join(name.encode("utf-8", "replace").decode().split()) or "?" for name in given or files]
     if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         how = "give each its own with --names" if given else "give every file once"
         raise UsageError(f"{option}: two files have the name '{twice}'; {how}")
     return names
-
-
-def _printable(name: str) -> str:
-    """Replace characters of file names that no text has: bytes that are not UTF-8, line breaks."""
-    return " ".join(name.encode("utf-8", "replace").decode().split()) or "?"
 
 
 # docnmt-score's `--contrastive … --json`; of `--generative`, groups are questions, `solved` is `answered`, without
