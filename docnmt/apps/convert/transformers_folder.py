@@ -688,8 +688,8 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
     config = _mbart_config(settings, tokens) if kind == "mbart" else _config(settings)
     vocabulary = read_vocabulary(folder, settings, tokens, wanted.languages, say)
     languages = _multilingual_languages(wanted, tokens, vocabulary, say)
-    sides = ("source", "target")
-    source, target = (vocabulary.tokenizer.prepared(Preparation(tags=vocabulary.tags, tag_of=side)) for side in sides)
+    source = vocabulary.tokenizer.prepared(Preparation(tags=vocabulary.tags, tag_of="source"))
+    target = vocabulary.tokenizer.prepared(Preparation(tags=vocabulary.tags, tag_of="target"))
     tokenizers = directed((source, target), ("", ""), languages)
     task = DocumentTranslation(DocumentTranslationConfig(), languages=languages, tokenizers=tokenizers)
     rows = vocabulary.entries.rows
