@@ -390,7 +390,7 @@ class Section:
 
 def build(
     sections: Sequence[Section], file: Mapping[str, Any], typed: Mapping[str, Any],
-    unknown: Callable[[str], str] = lambda key: f"unknown key {key}",
+    unknown: Callable[[str], str] = lambda key: f"unknown key {key}", where: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Resolve every section: default < architecture < file < typed.
 
@@ -398,34 +398,38 @@ def build(
         file: the `--config` file's content, flat.
         typed: command-line words by field name.
         unknown: returns the problem of a key of the file that is no option, which it gets in quotation marks.
+        where: the file, for messages.
 
     Raises:
         UsageError: with every problem found.
     """
     problems: list[str] = []
+    beginning = f"{where}: " if where else ""
     every = {setting.name: setting for section in sections for setting in section.settings}
     names = {underscored(alias): name for name, setting in every.items() for alias in setting.option.aliases}
     spelt: dict[str, str] = {}  # the option → how the file spells it
     for key in file:
         name = names.get(underscored(key), underscored(key))
         if name not in every:
-            problems.append(f"--config: {unknown(repr(key))}")
+            problems.append(f"{beginning}{unknown(repr(key))}")
         elif name in spelt:
-            problems.append(f"--config: '{spelt[name]}' and '{key}' are one option; keep one of them")
+            problems.append(f"{beginning}'{spelt[name]}' and '{key}' are one option; keep one of them")
         spelt[name] = key
     of_file = {name: file[key] for name, key in spelt.items()}
     values: dict[str, dict[str, Any]] = {section.name: {} for section in sections}
     for section in sections:
-        sources = {"{}": typed, "--config: {}": of_file, "{} (set by the architecture)": section.values}
+        sources = ((typed, "", ""), (of_file, beginning, ""), (section.values, "", " (set by the architecture)"))
         for setting in section.settings:
-            form = next((form for form, source in sources.items() if setting.name in source), None)
-            try:
-                if form is not None:
-                    values[section.name][setting.name] = setting.convert(sources[form][setting.name])
-                elif setting.required:
+            for source, before, behind in sources:
+                if setting.name in source:
+                    try:
+                        values[section.name][setting.name] = setting.convert(source[setting.name])
+                    except ValueError as error:
+                        problems.append(f"{before}{error}{behind}")
+                    break
+            else:
+                if setting.required:
                     problems.append(f"{setting.flag} is required: {setting.option.help}")
-            except ValueError as error:
-                problems.append(str(form).format(error))
     if not problems:
         resolved = {section.name: section.config(**values[section.name]) for section in sections}
         problems = [problem for config in resolved.values() for problem in contradictions(config, typed)]
@@ -449,7 +453,7 @@ def from_dict(config: type[C], values: Mapping[str, Any], *, where: str) -> C:
         resolved: C = build([Section(where, config)], values, {})[where]
         return resolved
     except UsageError as error:
-        raise UsageError([f"{where}: {problem.removeprefix('--config: ')}" for problem in error.problems]) from None
+        raise UsageError([f"{where}: {problem}" for problem in error.problems]) from None
 
 
 _VALUE: Any = Value  # mypy has no type for unions

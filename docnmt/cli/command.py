@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
 from docnmt.options import Section, Setting, build, flag, option, read_yaml, settings, underscored
@@ -240,32 +241,23 @@ class Chosen:
     name: str
     option: str
     registry: Registry[Any]
-    default: str
+    default: str = ""
 
     def chosen(self, given: Given) -> str:
-        """Return the name that was given, or the default."""
+        """Return the registered name that was given, or the default."""
         given.read_choices(self.option)
         return known(self.registry, flag(self.option), str(given.get(self.option) or self.default))
 
-
-#: The options of a search, in commands that translate.
-SEARCH = Chosen("search", "generator", GENERATORS, "beam_search")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A part that is chosen by name and has options: the option that chooses it, its value, and the registry."""
-
-    option: str
-    chosen: str
-    registry: Registry[Any]
-
-    def lacks(self, name: str) -> str:
+    def lacks(self, chosen: str, name: str) -> str:
         """Return when an option that other parts have has no effect, and which these are; "" if no part has it."""
         names = {name, name.removeprefix("no_")}
         parts = parts_of(self.registry)
         owners = ", ".join(part.name for part in parts if names & {setting.name for setting in part.settings})
-        return f"with {flag(self.option)} {self.chosen}; it belongs to {owners}" if owners else ""
+        return f"with {flag(self.option)} {chosen}; it belongs to {owners}" if owners else ""
+
+
+#: The options of a search, in commands that translate.
+SEARCH = Chosen("search", "generator", GENERATORS, "beam_search")
 
 
 def parts_of(registry: Registry[Any]) -> list[Section]:
@@ -338,16 +330,18 @@ class Command:
         elsewhere: Callable[[str], str] = lambda name: "",
     ) -> dict[str, Any]:  # fmt: skip
         """Return the configuration of all its sections, or of these, with the parts chosen by name; see `resolve`."""
-        choices, sections = [], []
-        for part in self.sections if parts is None else parts:
-            if isinstance(part, Chosen):
-                choices.append(Choice(part.option, part.chosen(given), part.registry))
-                part = Section(part.name.format(choices[-1].chosen), part.registry.config(choices[-1].chosen))
-            sections.append(part)
+        parts = self.sections if parts is None else parts
+        choices = {part: part.chosen(given) for part in parts if isinstance(part, Chosen)}
+        sections = [
+            Section(part.name.format(choices[part]), part.registry.config(choices[part]))
+            if isinstance(part, Chosen)
+            else part
+            for part in parts
+        ]
         return self.resolve(given, sections, choices=choices, elsewhere=elsewhere)
 
     def resolve(
-        self, given: Given, sections: Sequence[Section], *, choices: Sequence[Choice] = (),
+        self, given: Given, sections: Sequence[Section], *, choices: Mapping[Chosen, str] = MappingProxyType({}),
         elsewhere: Callable[[str], str] = lambda name: "", epilog: str = "",
     ) -> dict[str, Any]:  # fmt: skip
         """Return the configuration of every section, by section name; if `--help` was given, print it and exit instead.
@@ -370,7 +364,8 @@ class Command:
         def unknown(word: str, what: str) -> str:
             """The problem of an option without a meaning here: another part's, or of no part."""
             name = underscored(word.partition("=")[0].strip("'"))
-            if when := elsewhere(name) or next(filter(None, (choice.lacks(name) for choice in choices)), ""):
+            reasons = (elsewhere(name), *(part.lacks(chosen, name) for part, chosen in choices.items()))
+            if when := next(filter(None, reasons), ""):
                 return f"{word}: has no effect {when}"
             close = difflib.get_close_matches(name, flags, n=1) if len(name) > 2 else []
             return f"unknown {what} {word}" + (f"; did you mean {flags[close[0]]}?" if close else "")
@@ -382,10 +377,10 @@ class Command:
             problems = [f"unexpected argument '{given.rest[0]}'; see {self.prog} --help"]
         typed = {name: value for name, value in given.typed.items() if name in flags}
         try:
-            resolved = build(sections, given.file, typed, lambda key: unknown(key, "key"))
+            where = f"--config {given.config}"
+            resolved = build(sections, given.file, typed, lambda key: unknown(key, "key"), where)
         except UsageError as error:
-            named = [problem.replace("--config: ", f"--config {given.config}: ", 1) for problem in error.problems]
-            raise UsageError(problems + named) from None
+            raise UsageError(problems + error.problems) from None
         if problems:
             raise UsageError(problems)
         return resolved

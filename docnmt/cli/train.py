@@ -13,7 +13,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from docnmt.cli.command import Choice, Chosen, Command, Given, known, parts_of
+from docnmt.cli.command import Chosen, Command, Given, known, parts_of
 from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.options import Section, flag
@@ -26,6 +26,7 @@ SIZES = """--arch NAME takes one of these, most of them with a size, too: NAME_t
 
 #: The options that choose parts with options of their own.
 CHOSEN: dict[str, Registry[Any]] = {"arch": MODELS, "task": TASKS, "criterion": CRITERIA, **PARTS}
+_CHOSEN = tuple(Chosen(name, name, registry) for name, registry in CHOSEN.items())
 RUN, TRAINING = Section("run", RunConfig), Section("training", TrainingConfig)
 OPTIMIZATION = Section("optimization", OptimizationConfig)
 
@@ -146,8 +147,7 @@ def resolve(given: Given) -> dict[str, Any]:
         Section("criterion", CRITERIA.config(criterion)),
     ]
     chosen = {"arch": arch, "task": task, "criterion": criterion, **chosen_parts(model.config, values)}
-    choices = [Choice(option, str(chosen[option]), registry) for option, registry in CHOSEN.items()]
-    return TRAIN.resolve(given, sections, choices=choices)
+    return TRAIN.resolve(given, sections, choices={part: str(chosen[part.option]) for part in _CHOSEN})
 
 
 def _without_architecture(given: Given, every: Sequence[Section]) -> dict[str, Any]:
@@ -206,7 +206,7 @@ docnmt-train data-bin --arch transformer_small --save-dir runs/bleu --best-check
 docnmt-train data-bin --arch doc_transformer_small --save-dir runs/mixed --resolutions 1 2 4 0
 docnmt-train --list
 """,
-    (RUN, TRAINING, OPTIMIZATION, *(Chosen(name, name, registry, "") for name, registry in CHOSEN.items())),
+    (RUN, TRAINING, OPTIMIZATION, *_CHOSEN),
     _train,
     {"--list": "show every task, architecture, criterion, position ... by name"},
 )

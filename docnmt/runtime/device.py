@@ -420,10 +420,10 @@ def pick_device(name: str) -> torch.device:
         name = f"cuda:{job_process().local_rank}"  # each rank of a machine has a card of its own
     try:
         device = torch.device(name)
+    except (RuntimeError, TypeError):  # which lists all of PyTorch's types
+        raise UsageError(f"--device {name}: cannot be used here: expected cpu, cuda, cuda:1 …") from None
+    try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        if reason.startswith("Expected one of"):  # a list of all of PyTorch's device types
-            reason = "expected cpu, cuda, cuda:1 …"
-        raise UsageError(f"--device {name}: cannot be used here: {reason}") from error
+        raise UsageError(f"--device {name}: cannot be used here: {str(error).splitlines()[0]}") from error
     return device
