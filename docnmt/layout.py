@@ -8,7 +8,7 @@ kernels do, through `Spans`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -21,31 +21,22 @@ from docnmt.runtime.device import Uncapturable, to_device
 Derived = TypeVar("Derived")
 
 
-def _joined_offsets(parts: Sequence[Tensor]) -> Tensor:
-    """Join offsets: [0, 2, 3] and [0, 4] become [0, 2, 3, 7]."""
-    return torch.cat([parts[0][:1], torch.cat([part.diff() for part in parts]).cumsum(0)])
-
-
 @dataclass(frozen=True, eq=False)
 class Spans:
     """Consecutive spans of one packed row, as attention kernels need them.
 
-    `offsets` (B+1,) int64: the index where each span begins; the last entry is the length of the row.
+    Attributes:
+        offsets: (B+1,) int64, the index where each span begins; the last entry is the length of the row.
+        copied: the offsets on the host, if it has them, so that nothing waits for the device.
     """
 
     offsets: Tensor
-
-    @classmethod
-    def known(cls, offsets: Tensor, host: np.ndarray) -> Spans:
-        """Return spans on a device whose offsets the host has, too, so that nothing waits for them."""
-        spans = cls(offsets)
-        spans.__dict__["host"] = host
-        return spans
+    copied: np.ndarray | None = field(default=None, kw_only=True)
 
     @cached_property
     def host(self) -> np.ndarray:
         """The offsets as a NumPy array: read once, so that kernels plan without waiting for the device."""
-        return self.offsets.cpu().numpy()
+        return self.offsets.cpu().numpy() if self.copied is None else self.copied
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -103,11 +94,7 @@ class BoundedSpans(Spans):
 
     @cached_property
     def host(self) -> np.ndarray:
-        """Not known.
-
-        Raises:
-            Uncapturable: always.
-        """
+        """Not known: a captured graph must not read it."""
         raise Uncapturable("the lengths of sentences are read on the host")
 
     @cached_property
@@ -134,10 +121,12 @@ class DocumentLayout:
         sentence_offsets: (S+1,) int64, the token index where each sentence begins; the last entry is the number of
             tokens T.
         document_offsets: (D+1,) int64, the sentence index where each document begins; the last entry is S.
+        copied: both on the host, if it has them, so that no kernel waits for the device.
     """
 
     sentence_offsets: Tensor
     document_offsets: Tensor
+    copied: tuple[np.ndarray, np.ndarray] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("sentence_offsets", "document_offsets"):
@@ -157,11 +146,7 @@ class DocumentLayout:
 
     @classmethod
     def from_lengths(cls, lengths: Sequence[Sequence[int]]) -> DocumentLayout:
-        """Return the layout of documents given as lists of sentence lengths: `[[5, 3], [7]]` is two documents.
-
-        Raises:
-            ValueError: a length is negative.
-        """
+        """Return the layout of documents given as lists of sentence lengths: `[[5, 3], [7]]` is two documents."""
         sentences = [int(length) for document in lengths for length in document]
         if any(length < 0 for length in sentences):
             raise ValueError(f"sentence lengths must not be negative, got {min(sentences)}")
@@ -174,25 +159,25 @@ class DocumentLayout:
     @classmethod
     def joined(cls, layouts: Sequence[DocumentLayout]) -> DocumentLayout:
         """Join the documents of all layouts, in order."""
-        return cls(
-            _joined_offsets([layout.sentence_offsets for layout in layouts]),
-            _joined_offsets([layout.document_offsets for layout in layouts]),
-        )
+        both = [[layout.sentence_offsets for layout in layouts], [layout.document_offsets for layout in layouts]]
+        # [0, 2, 3] and [0, 4] become [0, 2, 3, 7]
+        return cls(*(torch.cat([parts[0][:1], torch.cat([p.diff() for p in parts]).cumsum(0)]) for parts in both))
 
     @cached_property
     def sentences(self) -> Spans:
         """The token spans of the sentences."""
-        return Spans(self.sentence_offsets)
+        return Spans(self.sentence_offsets, copied=self.copied and self.copied[0])
 
     @cached_property
     def documents(self) -> Spans:
         """The token spans of the documents."""
-        return Spans(self.sentence_offsets[self.document_offsets])
+        copied = self.copied and self.copied[0][self.copied[1]]
+        return Spans(self.sentence_offsets[self.document_offsets], copied=copied)
 
     @cached_property
     def document_sentences(self) -> Spans:
         """The sentence spans of the documents."""
-        return Spans(self.document_offsets)
+        return Spans(self.document_offsets, copied=self.copied and self.copied[1])
 
     @property
     def num_tokens(self) -> int:
@@ -232,10 +217,8 @@ class DocumentLayout:
 
     def moved(self, sentence_offsets: Tensor, document_offsets: Tensor) -> DocumentLayout:
         """Return the layout with these copies of its offsets on another device."""
-        moved = DocumentLayout(sentence_offsets, document_offsets)
-        for name in ("sentences", "documents", "document_sentences"):
-            getattr(moved, name).__dict__["host"] = getattr(self, name).host
-        return moved
+        copied = (self.sentences.host, self.document_sentences.host)
+        return DocumentLayout(sentence_offsets, document_offsets, copied=copied)
 
 
 @dataclass(frozen=True, eq=False)

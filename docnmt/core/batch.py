@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,23 +34,27 @@ class PackedText:
 
     Attributes:
         tokens: (T,) int64.
-        layout: the spans that attention sees. Usually its "sentences" are the corpus's sentences; architectures that
-            write several sentences as one sequence have one long "sentence" a unit here.
+        layout: the spans that attention sees. Usually its sentences are the corpus's; architectures that write several
+            sentences as one sequence have one row a unit here.
         positions: (T, 4) int64, the index of each token's word, sentence, paragraph and section, each counted inside
             its parent (or from the document's start, as the model requires); -1 if a level is unknown.
-        begins: for a source whose units are joined to one long "sentence" each: (S, n, 4) positions of the first tokens
-            of the n target sentences for "sentence" s, the last repeated if there are fewer. None
-            if each sentence becomes one, which begins where its source does.
+        begins: for a source whose units are joined to one row each: (S, n, 4) positions of the first tokens of the n
+            target sentences of row s, the last repeated if there are fewer. None if each sentence becomes one, which
+            begins where its source does.
+        bound: what `highest` is, where it is known.
     """
 
     tokens: Tensor
     layout: DocumentLayout
     positions: Tensor
     begins: Tensor | None = None
+    bound: tuple[int, ...] | None = field(default=None, kw_only=True)
 
     @cached_property
     def highest(self) -> tuple[int, ...]:
         """The largest position of each level, on the host; -1 without tokens."""
+        if self.bound is not None:
+            return self.bound
         return tuple(self.positions.amax(0).tolist()) if len(self.positions) else (-1,) * self.positions.shape[1]
 
     def to(self, device: torch.device | str) -> PackedText:
@@ -67,9 +71,7 @@ class PackedText:
         """Return the text with these copies of its tensors on another device; values known on the host are kept."""
         tokens, sentence_offsets, document_offsets, positions, *begins = parts
         layout = self.layout.moved(sentence_offsets, document_offsets)
-        moved = PackedText(tokens, layout, positions, *begins)
-        moved.__dict__["highest"] = self.highest
-        return moved
+        return PackedText(tokens, layout, positions, *begins, bound=self.highest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +84,19 @@ class TranslationBatch:
         labels: (T,) int64, the next token of each of `target.tokens`, `</s>` at a sentence's end;
             `IGNORE` for tokens that are not predicted.
         units: (U,) int64, the dataset's numbers of these units (for messages and for the order of results).
+        counted: what `num_tokens` is, where it is known.
     """
 
     source: PackedText
     target: PackedText
     labels: Tensor
     units: Tensor
+    counted: int | None = field(default=None, kw_only=True)
 
     @cached_property
     def num_tokens(self) -> int:
         """The number of target tokens with a label, by which the loss is normalised."""
-        return int((self.labels != IGNORE).sum())
+        return int((self.labels != IGNORE).sum()) if self.counted is None else self.counted
 
     def to(self, device: torch.device | str) -> TranslationBatch:
         """Return the same batch on `device`, moved in one copy; `units` stay on the host."""
@@ -101,9 +105,7 @@ class TranslationBatch:
         source, target = self.source.parts, self.target.parts
         arrived = to_device([*source, *target, self.labels], device)
         texts = self.source.moved(arrived[: len(source)]), self.target.moved(arrived[len(source) : -1])
-        batch = TranslationBatch(*texts, arrived[-1], self.units)
-        batch.__dict__["num_tokens"] = self.num_tokens
-        return batch
+        return TranslationBatch(*texts, arrived[-1], self.units, counted=self.num_tokens)
 
 
 def join_batches(batches: Sequence[TranslationBatch]) -> TranslationBatch:
@@ -134,8 +136,8 @@ def join_texts(texts: Sequence[PackedText]) -> PackedText:
 
 def join_begins(begins: Sequence[Tensor]) -> Tensor:
     """Concatenate positions (S, n, 4), the last one repeated to the largest n."""
-    most = max(each.shape[1] for each in begins)
-    return torch.cat([each[:, torch.arange(most).clamp(max=each.shape[1] - 1)] for each in begins])
+    most = max(positions.shape[1] for positions in begins)
+    return torch.cat([rows[:, torch.arange(most).clamp(max=rows.shape[1] - 1)] for rows in begins])
 
 
 # Collation: ranges of sentences become the packed tensors that a model reads.
@@ -146,9 +148,6 @@ def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: Read
 
     The target of a sentence without a translation is its first token, without a label, so nothing is learned from it.
     Sentences before `units.kept` have no label either.
-
-    Raises:
-        ValueError: the corpus has no target side.
     """
     if corpus.target is None:
         raise ValueError("a training batch needs a target side, and this corpus has none")
@@ -177,10 +176,7 @@ def _joined_target(
 def _target(
     corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
 ) -> tuple[PackedText, Tensor]:
-    """Return a target sentence for each sentence read, and labels (T,) for those written.
-
-    The others have no tokens or, if the model reads its own text, tokens without labels.
-    """
+    """Return a target sentence for each sentence read, and labels (T,) for those written."""
     sentences, written = read_sentences(units, chosen)
     layout = offsets_of((units.source_last - units.source_first)[chosen])
     structure = structure_positions(corpus, sentences, count=plan.positions)
@@ -213,16 +209,16 @@ def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, pla
     options = {"running": running, "breaks": plan.source_breaks}
     source = pack_joined(corpus.source, sentences, layout, structure, begin=False, **options)
     written = (units.last - units.first)[chosen]
-    ends = layout[1:] - 1
-    place = ends[:, None] - np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n)
-    return replace(source, begins=torch.from_numpy(structure[place]))
+    last_sentence = layout[1:] - 1  # (U,) row of `structure`; a unit writes its last sentences
+    from_the_end = np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n): n-1 … 0, 0, 0
+    return replace(source, begins=torch.from_numpy(structure[last_sentence[:, None] - from_the_end]))
 
 
 def read_sentences(units: Units, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the source sentences (S,) that the units `chosen` read, and a mask (S,) of those they also write."""
     lengths = (units.source_last - units.source_first)[chosen]
     sentences = ranges(units.source_first[chosen], units.source_last[chosen])
-    first, last = (np.repeat(each[chosen], lengths) for each in (units.first, units.last))
+    first, last = (np.repeat(border[chosen], lengths) for border in (units.first, units.last))
     return sentences, (first <= sentences) & (sentences < last)
 
 
@@ -308,13 +304,7 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
 def _set_levels(
     positions: np.ndarray, levels: np.ndarray, segments: np.ndarray, place: np.ndarray, *, counts: bool
 ) -> None:
-    """Set the index of the sentence, the paragraph and the section in positions (S, 4).
-
-    Args:
-        levels: (N, K) of all sentences of some documents, outermost first; the last two are used.
-        segments: (D+1,) where each document begins. place: (S,) where the sentences of `positions` are.
-        counts: from the document's start, not inside the parent unit.
-    """
+    """Set the index of the sentence, the paragraph and the section in positions (S, 4)."""
     begins = np.zeros(len(levels), dtype=bool)
     begins[segments[:-1]] = True
     new = np.zeros(len(levels), dtype=bool)  # True where a unit of this level, or of one above, begins inside
@@ -392,16 +382,18 @@ class HiddenWords:
         if not self.own and not self.context:
             return text
         sentences, written = read_sentences(units, chosen)
-        lengths = np.diff(corpus.source.offsets)[sentences] + 1  # with the sentence's end token
-        own = np.repeat(written, lengths)
-        reads = (units.source_last - units.source_first)[chosen]
-        unit_tokens = np.add.reduceat(lengths, offsets_of(reads)[:-1])
-        draws = uniform(self.seeds, np.repeat(chosen, unit_tokens), ranges(np.zeros_like(unit_tokens), unit_tokens))
-        hidden = draws < np.where(own, self.own, self.context)
-        ends = np.cumsum(lengths) - 1
-        hidden[ends] = False
-        if not self.breaks:
-            hidden = np.delete(hidden, np.delete(ends, np.cumsum(reads) - 1))
+        lengths = np.diff(corpus.source.offsets)[sentences] + 1  # (S,) with the sentence's end token
+        read = (units.source_last - units.source_first)[chosen]  # (U,) sentences
+        tokens_of_unit = np.add.reduceat(lengths, offsets_of(read)[:-1])
+        place_in_unit = ranges(np.zeros_like(tokens_of_unit), tokens_of_unit)
+        draws = uniform(self.seeds, np.repeat(chosen, tokens_of_unit), place_in_unit)
+        hidden = draws < np.where(np.repeat(written, lengths), self.own, self.context)
+        sentence_ends = np.cumsum(lengths) - 1
+        hidden[sentence_ends] = False
+        if not self.breaks:  # the text has no token there
+            last_sentence_of_unit = np.cumsum(read) - 1
+            inner_ends = np.delete(sentence_ends, last_sentence_of_unit)
+            hidden = np.delete(hidden, inner_ends)
         hidden &= ~np.isin(text.tokens.numpy(), self.kept)
         return replace(text, tokens=text.tokens.masked_fill(torch.from_numpy(hidden), MASK))
 
@@ -489,9 +481,6 @@ def plan_batches(
 
     Returns:
         For each batch the int64 indices of its units.
-
-    Raises:
-        ValueError: a limit below 1, sizes that are not a vector of whole numbers, or a negative size.
     """
     sizes = np.asarray(sizes)
     if max_tokens < 1 or (max_units is not None and max_units < 1):
@@ -585,7 +574,7 @@ def searched_texts(plan: ReadingPlan, units: Units, sentences: int) -> np.ndarra
 
 
 def memory_sentences(plan: ReadingPlan, units: Units, chosen: np.ndarray) -> np.ndarray:
-    """Return, for each text that the units `chosen` write, the "sentence" of their packed source that it translates."""
+    """Return, for each text that the units `chosen` write, the row of their packed source that it translates."""
     if plan.joined:
         return np.arange(len(chosen))
     reads = (units.source_last - units.source_first)[chosen]
@@ -594,8 +583,8 @@ def memory_sentences(plan: ReadingPlan, units: Units, chosen: np.ndarray) -> np.
 
 
 def sentences_read(units: Units, chosen: np.ndarray, before: int) -> dict[int, int]:
-    """Map each sentence that the units `chosen` read to its "sentence" in their packed source, counted after `before`
-    others; if several units read it, to the one in the unit that writes it, if there is one."""
+    """Map each sentence that the units `chosen` read to its row in their packed source, counted after `before` others;
+    if several units read it, to the row in the unit that writes it, if there is one."""
     sentences, written = read_sentences(units, chosen)
     places = before + np.arange(len(sentences))
     order = np.argsort(written, kind="stable")

@@ -43,9 +43,6 @@ class Document:
         sentences: the sentences, in order.
         units: for each sentence the labels of the units that contain it, outermost first (section, paragraph), equally
             many for each; a unit begins where its own or an outer label changes. Empty: the structure is unknown.
-
-    Raises:
-        UserError: a field is no sequence, or the numbers of `units` and sentences, or of labels per sentence, differ.
     """
 
     sentences: tuple[str, ...]
@@ -64,16 +61,12 @@ class Document:
 
     @classmethod
     def nested(cls, parts: Sequence[Any]) -> Document:
-        """Build a document from nested lists: paragraphs of sentences, sections of paragraphs of sentences, and so on.
-
-        Raises:
-            UserError: sentences have different depths, or an element is neither a text nor a list.
-        """
-        found: list[tuple[str, tuple[str, ...]]] = []
+        """Build a document from nested lists: paragraphs of sentences, sections of paragraphs, and so on."""
+        sentences: list[tuple[str, tuple[str, ...]]] = []
 
         def _walk(part: object, labels: tuple[str, ...]) -> None:  # a sentence, or a list of anything of this kind
             if isinstance(part, str):
-                found.append((part, labels[:-1]))
+                sentences.append((part, labels[:-1]))
             elif isinstance(part, (bytes, bytearray)) or not isinstance(part, Sequence):
                 raise UserError(f"Document.nested: expected texts in lists, got {type(part).__name__}")
             else:
@@ -81,7 +74,7 @@ class Document:
                     _walk(inner, (*labels, str(number)))
 
         _walk(parts, ())
-        return cls(tuple(text for text, _ in found), tuple(labels for _, labels in found))
+        return cls(tuple(text for text, _ in sentences), tuple(labels for _, labels in sentences))
 
     def take(self, places: Sequence[int]) -> Document:
         """Return a document of these sentences only."""
@@ -325,9 +318,6 @@ def read_meta(folder: Path, *, task: str | None = None) -> dict[str, Any]:
 
     Args:
         task: what the folder must be made for, if that matters.
-
-    Raises:
-        UserError: the folder is not a data folder, has another format, is damaged, or is made for another task.
     """
     path = Path(folder) / META
     if not path.exists():
@@ -348,22 +338,14 @@ def read_meta(folder: Path, *, task: str | None = None) -> dict[str, Any]:
 
 
 def check_files(folder: Path, meta: Mapping[str, Any], *beginnings: str) -> None:
-    """Compare all files whose names begin with one of `beginnings` with their checksums.
-
-    Raises:
-        UserError: a file differs.
-    """
+    """Compare all files whose names begin with one of `beginnings` with their checksums."""
     for name, entry in meta["files"].items() if checking() else ():
         if name.startswith(beginnings) and file_checksum(folder / name) != entry[KIND]:
             raise UserError(f"{folder / name}: is damaged (another checksum); {_AGAIN}, or copy it again")
 
 
 def verify_folder(folder: Path) -> Iterator[tuple[Path, str, bool]]:
-    """Yield every file, what is found, and whether it is intact.
-
-    Raises:
-        UserError: see `read_meta`.
-    """
+    """Yield every file, what is found, and whether it is intact."""
     meta = read_meta(folder)
     yield folder / META, "holds", True
     for name, entry in meta["files"].items():
@@ -465,9 +447,6 @@ def stored_array(
     Args:
         files: the list in `meta.json`. mode: `c` is copy on write, for arrays that become tensors as they are: torch
             expects writable ones.
-
-    Raises:
-        UserError: the file is missing or too short.
     """
     path, entry = folder / f"{name}.bin", files.get(f"{name}.bin")
     if entry is None:
@@ -580,9 +559,6 @@ class ParallelCorpus(Structure):
 
         Its files are read once, at the speed of memory, to compare them with their checksums (not inside
         `docnmt.runtime.system.skipped`).
-
-        Raises:
-            UserError: the folder or the split does not exist, or files are damaged.
         """
         folder = Path(folder)
         meta = read_meta(folder, task="document_translation")

@@ -1,4 +1,6 @@
-"""Forms of address: rules of words for *tu* and *vous*, *du* and *Sie*, and tags before sentences."""
+"""Forms of address: plain rules of words for *tu* and *vous*, *du* and *Sie*, and tags that ask a model for a form.
+sentence → rule of its language → form; a document's forms → an entry of the vocabulary before each source sentence
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,6 @@ from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of
 from docnmt.core.subword_sampling import uniform
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.runtime.system import UsageError, UserError
-
-# Forms of address: rules that tell whether a sentence says "you" in the formal or the informal way.
-#
-# Each language has a plain rule of words. A language whose words do not tell the forms apart has none.
-
 
 Form = Literal["formal", "informal"]
 #: What `--formality` takes: a form, or in each document the one of its translations that are given.
@@ -86,11 +83,7 @@ def address_language(language: str) -> str:
 
 
 class AddressRule:
-    """The rule that recognises a language's forms of address.
-
-    Raises:
-        UserError: the language has no rule.
-    """
+    """The rule that recognises a language's forms of address."""
 
     def __init__(self, language: str) -> None:
         self.language = address_language(language)
@@ -100,28 +93,25 @@ class AddressRule:
 
     def form(self, sentence: str) -> Form | None:
         """Return the only form of address in a sentence, or None if it has none or both."""
-        informal, formal = self._found(sentence)
+        informal, formal = self._words_of_address(sentence)
         return None if informal == formal else "formal" if formal else "informal"
 
     def speaks(self, sentence: str) -> bool:
         """Return True if a sentence has a word of address, of whichever form."""
-        return any(self._found(sentence))
+        return any(self._words_of_address(sentence))
 
-    def _found(self, sentence: str) -> tuple[bool, bool]:
+    def _words_of_address(self, sentence: str) -> tuple[bool, bool]:
         """Return whether a sentence has an informal word and whether it has a formal one."""
         text = unicodedata.normalize("NFC", sentence)  # an accent may be a character of its own
         informal = self._informal.search(text) is not None
         if self._formal.search(text):
             return informal, True
-        found = self._capital.finditer(text)
-        return informal, any(not _begins_sentence(text, match.start()) for match in found)
+        capitals = self._capital.finditer(text)
+        return informal, any(not _begins_sentence(text, match.start()) for match in capitals)
 
 
 def _begins_sentence(text: str, place: int) -> bool:
-    """Return True if the word at a place begins its text, a sentence, or direct speech or a thought.
-
-    Only what is between it and the word before is read, so a line takes time in proportion to its length.
-    """
+    """Return True if the word at a place begins its text, a sentence, or direct speech or a thought."""
     while place:
         place -= 1
         if text[place] in _BEFORE_BEGINNINGS:
@@ -171,11 +161,7 @@ _NONE, _FORMS = -1, tuple(TAGS)
 
 
 def tag_numbers(tokenizer: Tokenizer) -> dict[Form, int]:
-    """Return the numbers of `TAGS` in a vocabulary.
-
-    Raises:
-        UsageError: the vocabulary lacks one.
-    """
+    """Return the numbers of `TAGS` in a vocabulary."""
     entries = tokenizer.vocabulary()
     if missing := [tag for tag in TAGS.values() if tag not in entries]:
         lacks, quoted = " and no ".join(missing), " ".join(map(repr, TAGS.values()))
@@ -201,10 +187,10 @@ def in_given_form(
     forms: list[Form | None] = [None if text is None else rule.form(text) for text in given]
     tags = np.empty(corpus.num_sentences, dtype=np.int64)
     for begin, end in pairwise(corpus.document_offsets.tolist()):
-        form = next((each for each in forms[begin:end] if each is not None), None)
-        for place in range(begin, end):
-            form = forms[place] or form
-            tags[place] = _NONE if form is None else numbers[form]
+        form = next((given for given in forms[begin:end] if given is not None), None)
+        for sentence in range(begin, end):
+            form = forms[sentence] or form
+            tags[sentence] = _NONE if form is None else numbers[form]
     return _with_tags(corpus, tags)
 
 
@@ -219,8 +205,8 @@ def note_formless(corpus: ParallelCorpus, told: ParallelCorpus) -> str | None:
     without = sum(not tagged[begin:end].any() for begin, end in pairs)
     if not without:
         return None
-    found = f"{without:,} of {corpus.num_documents:,} documents"
-    return f"note: --formality given: nothing given in {found} has a form of address; the model chooses it there"
+    documents = f"{without:,} of {corpus.num_documents:,} documents"
+    return f"note: --formality given: nothing given in {documents} has a form of address; the model chooses it there"
 
 
 @dataclass(frozen=True)
@@ -256,32 +242,29 @@ def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
     """Return each target sentence's form (S,), or its nearest neighbour's, as a place in `TAGS`; -1: none."""
     rule = AddressRule(language)
     texts: Sequence[str] = corpus.references[0]
-    found = [rule.form(text) for text in texts]
-    forms = np.array([_NONE if form is None else _FORMS.index(form) for form in found], dtype=np.int64)
-    mixed = np.array([form is None and rule.speaks(text) for form, text in zip(found, texts, strict=True)], dtype=bool)
+    named = [rule.form(text) for text in texts]
+    forms = np.array([_NONE if form is None else _FORMS.index(form) for form in named], dtype=np.int64)
+    mixed = np.array([form is None and rule.speaks(text) for form, text in zip(named, texts, strict=True)], dtype=bool)
     known = np.flatnonzero(forms != _NONE)
     if not len(known):
         return forms
-    here = np.arange(len(forms))
+    sentences = np.arange(len(forms))
     document = np.repeat(np.arange(corpus.num_documents), np.diff(corpus.document_offsets))
-    after = np.searchsorted(known, here)
+    after = np.searchsorted(known, sentences)
     before = known[np.maximum(after - 1, 0)]
     after = known[np.minimum(after, len(known) - 1)]
     far = 2 * len(forms)
-    distances = [np.where(document[each] == document, np.abs(each - here), far) for each in (before, after)]
+    distances = [np.where(document[near] == document, np.abs(near - sentences), far) for near in (before, after)]
     nearest = np.where(distances[0] <= distances[1], before, after)
     return np.where(mixed | (np.minimum(*distances) == far), _NONE, forms[nearest])
 
 
 def _with_tags(corpus: ParallelCorpus, tags: np.ndarray) -> ParallelCorpus:
-    """Return the corpus with a token (S,) before each source sentence; -1: none.
-
-    A sentence without words has none, so that its translation is empty as without a form.
-    """
+    """Return the corpus with a token (S,) before each source sentence; -1: none."""
     source = corpus.source
-    told = np.flatnonzero((tags != _NONE) & (source.lengths() > 0))
+    tagged = np.flatnonzero((tags != _NONE) & (source.lengths() > 0))
     words = np.asarray(source.tokens)
-    tokens = np.insert(words, np.asarray(source.offsets)[told], tags[told].astype(words.dtype))
+    tokens = np.insert(words, np.asarray(source.offsets)[tagged], tags[tagged].astype(words.dtype))
     lengths = source.lengths()
-    lengths[told] += 1
+    lengths[tagged] += 1
     return replace(corpus, source=TokenArray(tokens, offsets_of(lengths)))

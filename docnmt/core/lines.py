@@ -49,11 +49,7 @@ class TextLines:
         self._digest = hashlib.sha256()
 
     def __iter__(self) -> Iterator[str]:
-        """Yield each line in order.
-
-        Raises:
-            UserError: the file cannot be read or is not valid UTF-8 text.
-        """
+        """Yield each line in order."""
         rest: list[bytes] = []  # the beginning of a line whose end has not been read
         for block in self.blocks():
             if cut := block.rfind(b"\n") + 1:
@@ -213,11 +209,7 @@ class DocumentBuilder:
         self._counts, self._first = Counter[str](), dict[str, str]()  # of sentences of one side alone, by the side
 
     def row(self, texts: tuple[str, ...], units: tuple[str, ...], where: str, number: int) -> None:
-        """Add a sentence.
-
-        Raises:
-            UserError: it is empty on one side, and that is an error; the message names its place.
-        """
+        """Add a sentence."""
         if not all(texts):
             side = "source" if texts[0] else "target"
             if self._one_sided == "error":

@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import importlib
 import itertools
-import json
 import multiprocessing
 import os
 import signal
@@ -22,11 +21,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors
 
 from docnmt.core.corpus import (
     DROPPED,
@@ -35,7 +32,6 @@ from docnmt.core.corpus import (
     StructureBuilder,
     TextArray,
     TokenArray,
-    check_files,
     file_entry,
     offsets_of,
     read_meta,
@@ -45,25 +41,17 @@ from docnmt.core.corpus import (
     unit_numbers,
     write_meta,
 )
-from docnmt.core.data_options import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
+from docnmt.core.data_options import TranslationPreprocessConfig
 from docnmt.core.lines import Facts, ParallelDocument
 from docnmt.core.read_corpus import Reading, SplitFiles, find_splits, read_split
 from docnmt.core.tables import KINDS
-from docnmt.core.tokenizer import UNK, Preparation, Tokenizer, detokenizer, directed, read_model, train_in_process
+from docnmt.core.tokenizer import UNK, Tokenizer, detokenizer
 from docnmt.core.units import cut_units, document_units
+from docnmt.core.vocabularies import make_tokenizers
 from docnmt.options import to_dict
 from docnmt.runtime.launch import processors
-from docnmt.runtime.progress import Progress, how_many, waiting
-from docnmt.runtime.system import (
-    UsageError,
-    UserError,
-    check_folder,
-    check_tensor,
-    find_checkpoint,
-    is_address,
-    replacing_folder,
-    stored_checksums,
-)
+from docnmt.runtime.progress import Progress, how_many
+from docnmt.runtime.system import UsageError, UserError, check_folder, replacing_folder
 
 #: Sentences that are written or cut into subwords together, in whole documents; no output depends on it.
 CHUNK = 4096
@@ -74,10 +62,6 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
     """Write the data folder of parallel documents; `say` is called with each line of the report.
 
     Everything is checked before the folder appears, and it appears whole or not at all.
-
-    Raises:
-        UserError: a file is missing, damaged or does not fit the others (file and line are named), a sentence is too
-            long under `--long-policy error`, or the folder may not be written.
     """
     destination = Path(config.destdir)
     if useless := config.useless():
@@ -106,7 +90,7 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
             _note(train, filters.finish(train), say)
         tokenizers = make_tokenizers(config, training, say)
         sentences = sum(2 * split.num_sentences for split in splits)
-        with LineEncoder(tokenizers, config.workers or fitting_workers(sentences)) as encoder:
+        with _encoder(tokenizers, config.workers or fitting_workers(sentences)) as encoder:
             for split in splits:
                 _note(split, _cut(split, encoder, tokenizers, config), say)
         if train:
@@ -166,11 +150,7 @@ class _Split:
 
 
 def _read(split: _Split, config: TranslationPreprocessConfig, filters: _Filters | None = None) -> None:
-    """Read all files of a split once; write raw text and structure to its folder.
-
-    Raises:
-        UserError: a file is malformed, the sides do not match, or a target side is required and missing.
-    """
+    """Read all files of a split once; write raw text and structure to its folder."""
     structure, known = StructureBuilder(), False
     with contextlib.ExitStack() as stack:
         bar = stack.enter_context(Progress(sum(map(_size, split.input.paths)), f"reading {split.name}", unit="bytes"))
@@ -278,11 +258,7 @@ class _Filters:
             document.rows = []
 
     def finish(self, train: _Split) -> str:
-        """Write the list `dropped.tsv`; return a note.
-
-        Raises:
-            UserError: nothing is left.
-        """
+        """Write the list `dropped.tsv`; return a note."""
         config, dropped = self._config, self._counts.total()
         if dropped == self._documents:
             raise UserError(f"{train.input.paths[0]}: every document would be left out ({' '.join(config.filters())})")
@@ -364,144 +340,6 @@ def _hashed(lines: Sequence[str]) -> np.ndarray:
     return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64, len(lines))
 
 
-# The vocabularies: trained on the training text, or taken from an existing one.
-
-
-def make_tokenizers(
-    config: TranslationPreprocessConfig, training: Sequence[TextArray], say: Callable[[str], None]
-) -> dict[str, Tokenizer]:
-    """Make the tokenizer of each language; it is one object if both are the same.
-
-    Args:
-        training: the raw training text, source and target; empty without a training split.
-
-    Raises:
-        UserError: the text does not support the size, or the vocabulary to be reused does not exist.
-    """
-    source, target = languages = config.source_lang, config.target_lang
-    if not config.joined_dictionary:
-        return {
-            source: _stored(config.srcdict, source) or _trained(config, training[:1], (source,), say)[0],
-            target: _stored(config.tgtdict, target) or _trained(config, training[1:], (target,), say)[0],
-        }
-    if config.srcdict is not None:
-        return dict(zip(languages, stored_tokenizers(Path(config.srcdict), source, target), strict=True))
-    return dict(zip(languages, _trained(config, training, languages, say), strict=True))
-
-
-def _stored(path: str | None, language: str) -> Tokenizer | None:
-    """Load the vocabulary of `--srcdict` or `--tgtdict`, if it was given."""
-    return None if path is None else stored_tokenizers(Path(path), language)[0]
-
-
-def _trained(
-    config: TranslationPreprocessConfig,
-    texts: Sequence[TextArray],
-    languages: Sequence[str],
-    say: Callable[[str], None],
-) -> list[Tokenizer]:
-    """Train one vocabulary on all texts; return a tokenizer per language, which differ only in text preparation."""
-    total = sum(len(text) for text in texts)
-    used = sum(min(len(text), config.subword_sample) for text in texts)
-    sampled = "" if used == total else f" of {total:,} (--subword-sample)"
-    size = config.vocab_size or DEFAULT_VOCAB_SIZE
-    prepared = [Preparation(punctuation=name if config.normalize_punctuation else "") for name in languages]
-    with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
-        tokenizer = train_in_process(
-            itertools.chain.from_iterable(
-                map(each.cleaned, _sample(text, config.subword_sample))
-                for each, text in zip(prepared, texts, strict=True)
-            ),
-            vocab_size=size,
-            exact=config.vocab_size is not None,
-            model_type=config.subword_model,
-            character_coverage=config.character_coverage,
-            byte_fallback=config.byte_fallback,
-            normalization=config.normalization,
-            user_defined_symbols=config.user_defined_symbols,
-        )
-    if tokenizer.vocab_size < size:
-        say(f"the text supports a vocabulary of {tokenizer.vocab_size:,} subwords only")
-    return [tokenizer.prepared(each) for each in prepared]
-
-
-def _sample(text: TextArray, limit: int) -> Iterator[str]:
-    """Yield at most `limit` lines, spread evenly."""
-    if len(text) <= limit:
-        return iter(text)
-    return (text[int(i)] for i in np.linspace(0, len(text) - 1, limit).astype(np.int64))
-
-
-def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
-    """Load the tokenizer of each language from a data folder, a checkpoint or a --save-dir; equal ones are one object.
-
-    A .model file serves all languages. A joined vocabulary that has the first language serves the others, too. One with
-    tags, of a model of several languages, serves all languages that it has tags for.
-
-    Raises:
-        UserError: there is no vocabulary, it is damaged, or it lacks a language.
-    """
-    where, models = _models(path, languages)
-    if any(Preparation.of(read_model(model)).tags for model in models.values()):
-        return _tagged(where, models, languages)
-    if len(set(models.values())) == 1 and languages[0] in models:
-        models = dict.fromkeys(languages, models[languages[0]])
-    if missing := [language for language in languages if language not in models]:
-        raise UserError(f"{where}: no vocabulary of '{missing[0]}' there; it has {', '.join(models) or 'none'}")
-    try:
-        made = {model: Tokenizer.from_bytes(model) for model in {models[language] for language in languages}}
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from error
-    return [made[models[language]] for language in languages]
-
-
-def _tagged(where: Path, models: dict[str, bytes], languages: tuple[str, ...]) -> list[Tokenizer]:
-    """Load the tokenizers of a model of several languages, with the tags of these two."""
-    if len(languages) != 2 or where.suffix == ".model":
-        raise UserError(
-            f"{where}: a vocabulary with tags for languages has two sides; name its folder or checkpoint, and leave "
-            "--no-joined-dictionary and --tgtdict out"
-        )
-    own = [*models, *models]  # source and target
-    source, target = (Tokenizer.from_bytes(models[language]) for language in (own[0], own[1]))
-    try:
-        return [*directed((source, target), (own[0], own[1]), (languages[0], languages[1]))]
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from error
-
-
-def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, bytes]]:
-    """Return the SentencePiece models by language, and the file that lists them."""
-    try:
-        if (path / META).is_file():
-            meta = read_meta(path)
-            sides = meta.get("tokenizers", {}).items()
-            check_files(path, meta, *(name for _, name in sides))
-            return path / META, {meta[f"{side}_lang"]: (path / name).read_bytes() for side, name in sides}
-        if path.is_dir() or path.suffix == ".safetensors" or is_address(path):
-            file = find_checkpoint(path)
-            return file, _of_checkpoint(file)
-        return path, dict.fromkeys(languages, path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def _of_checkpoint(file: Path) -> dict[str, bytes]:
-    """Load the tokenizers of a translation model; without torch, so only these tensors are read and checked."""
-    try:
-        with safetensors.safe_open(file, framework="numpy") as content:
-            metadata, names = content.metadata() or {}, content.keys()
-            languages = json.loads(metadata["docnmt"])["task_state"]["languages"]
-            checksums = stored_checksums(file, metadata, names)
-            sides = ("tokenizer.source", "tokenizer.target" if "tokenizer.target" in names else "tokenizer.source")
-            models: dict[str, np.ndarray] = {name: content.get_tensor(name) for name in sides}
-        for name, model in models.items():
-            check_tensor(file, name, checksums[name], model.dtype.name, model.shape, np.ascontiguousarray(model))
-        return {language: models[name].tobytes() for language, name in zip(languages, sides, strict=True)}
-    except (safetensors.SafetensorError, LookupError, ValueError, TypeError, RecursionError) as error:
-        raise UserError(f"{file}: is no checkpoint of a translation model: {error}") from error
-
-
 # Second pass: text → subwords → limits (`--long-policy`) → arrays.
 
 
@@ -534,22 +372,16 @@ class _Long:
 
 
 def _cut(
-    split: _Split, encoder: LineEncoder, tokenizers: Mapping[str, Tokenizer], config: TranslationPreprocessConfig
+    split: _Split, encoder: _Encoder, tokenizers: Mapping[str, Tokenizer], config: TranslationPreprocessConfig
 ) -> str | None:
-    """Cut the source and the first reference into subwords, and apply the policy to what is too long; return a note.
-
-    The text is written again only where the policy may change it.
-
-    Raises:
-        UserError: something is too long under the policy `error`, or cannot be split.
-    """
+    """Cut the source and the first reference into subwords, and apply the policy to what is too long; return a note."""
     changing = config.long_policy != "error" and not split.is_test
     sentences, documents = _Long("sentence", config.max_sentence_tokens), _Long("document", config.max_document_tokens)
     old, structure, sides = split.files.structure(), StructureBuilder(), split.sides[:2]
     offsets, texts = old.document_offsets, [split.files.text(side) for side in split.sides]
     borders = _borders(offsets)
     parts = [(int(offsets[first]), int(offsets[last])) for first, last in borders]
-    encoded = encoder.encode({side: text[a:b] for side, text in zip(sides, texts, strict=False)} for a, b in parts)
+    encoded = encoder({side: text[a:b] for side, text in zip(sides, texts, strict=False)} for a, b in parts)
     with contextlib.ExitStack() as stack:
         bar = stack.enter_context(Progress(split.num_sentences, f"cutting {split.name}", unit="lines"))
         types = {f"{side}.tokens": token_dtype(tokenizers[side].vocab_size) for side in sides}
@@ -689,47 +521,38 @@ def fitting_workers(lines: int) -> int:
     return max(1, min(processors(), lines // (CHUNK * _WORTH)))
 
 
-class LineEncoder:
-    """Cuts lines into subwords with `workers` processes; a context manager that ends the processes.
+#: Gives the subwords of each part's lines, by side, in order.
+_Encoder = Callable[[Iterable[Mapping[str, list[str]]]], Iterator[list[TokenArray]]]
 
-    Args:
-        tokenizers: one of each side.
-    """
 
-    def __init__(self, tokenizers: Mapping[str, Tokenizer], workers: int) -> None:
-        self._tokenizers, self._workers = tokenizers, workers
-        self._pool: ProcessPoolExecutor | None = None
-        if workers > 1:
-            models = {side: tokenizer.to_bytes() for side, tokenizer in tokenizers.items()}
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(workers, context, _start_worker, (models,))
+@contextlib.contextmanager
+def _encoder(tokenizers: Mapping[str, Tokenizer], workers: int) -> Iterator[_Encoder]:
+    """Return a context manager whose value cuts lines into subwords; with several workers, in processes of its own."""
+    if workers == 1:
+        yield lambda parts: ([_encode(tokenizers[side], lines) for side, lines in part.items()] for part in parts)
+        return
+    models = {side: tokenizer.to_bytes() for side, tokenizer in tokenizers.items()}
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _start_worker, (models,))
 
-    def __enter__(self) -> LineEncoder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=kind is None, cancel_futures=True)
-
-    def encode(self, parts: Iterable[Mapping[str, list[str]]]) -> Iterator[list[TokenArray]]:
-        """Yield the subwords of each part's lines, by side, in order."""
-        if self._pool is None:
-            for part in parts:
-                yield [_encode(self._tokenizers[side], lines) for side, lines in part.items()]
-            return
+    def encoded(parts: Iterable[Mapping[str, list[str]]]) -> Iterator[list[TokenArray]]:
         waiting: deque[list[Future[TokenArray]]] = deque()
         try:
             for part in parts:
                 with _interrupts_blocked():  # a worker may start here
-                    waiting.append([self._pool.submit(_work, side, lines) for side, lines in part.items()])
-                if len(waiting) > 2 * self._workers:
+                    waiting.append([pool.submit(_work, side, lines) for side, lines in part.items()])
+                if len(waiting) > 2 * workers:
                     yield [future.result() for future in waiting.popleft()]
             for futures in waiting:
                 yield [future.result() for future in futures]
         except BrokenProcessPool as error:
             raise UserError("a worker process died (killed, or out of memory?); try fewer --workers") from error
+
+    try:
+        yield encoded
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 @contextlib.contextmanager
@@ -850,11 +673,7 @@ def describe_split(name: str, counts: Mapping[str, Any]) -> str:
 
 
 def describe_folder(folder: Path) -> str:
-    """Describe a data folder of any task on a page.
-
-    Raises:
-        UserError: the folder is not a data folder or is damaged.
-    """
+    """Describe a data folder of any task on a page."""
     meta = read_meta(Path(folder))
     size = sum(file.stat().st_size for file in Path(folder).iterdir())
     lines = [

@@ -63,21 +63,13 @@ class SplitFiles:
 
 
 def find_splits(prefixes: Sequence[str], reading: Reading) -> SplitFiles:
-    """Find the files of a split of several corpora, in order.
-
-    Raises:
-        UserError: see `find_split`.
-    """
+    """Find the files of a split of several corpora, in order."""
     first, *others = (find_split(prefix, reading) for prefix in prefixes)
     return dataclasses.replace(first, following=tuple(others))
 
 
 def find_split(prefix: str, reading: Reading) -> SplitFiles:
-    """Find the files of a split by their names.
-
-    Raises:
-        UserError: there are none, or files of two layouts.
-    """
+    """Find the files of a split by their names."""
     if kind_of_table(prefix) is not None:
         tables = tuple(Path(name) for name in sorted(glob.glob(prefix))) if "*" in prefix else (Path(prefix),)
         if not tables:
@@ -105,11 +97,7 @@ def find_split(prefix: str, reading: Reading) -> SplitFiles:
 
 
 def side(prefix: str, language: str) -> Path:
-    """Return `PREFIX.en`, or `PREFIX_en.txt` if that exists, which many corpora use; either may be compressed.
-
-    Raises:
-        UserError: both exist.
-    """
+    """Return `PREFIX.en`, or `PREFIX_en.txt` if that exists, which many corpora use; either may be compressed."""
     plain, field = _or_compressed(f"{prefix}.{language}"), _or_compressed(f"{prefix}_{language}.txt")
     if plain.exists() and field.exists():
         raise UserError(f"{plain} and {field}: two forms of one corpus at once; remove or rename one of them")
@@ -123,11 +111,7 @@ def _or_compressed(name: str) -> Path:
 
 
 def _numbered(prefix: str, language: str) -> list[Path]:
-    """Return the files PREFIX.de0, PREFIX.de1, … without a gap.
-
-    Raises:
-        UserError: a number is missing.
-    """
+    """Return the files PREFIX.de0, PREFIX.de1, … without a gap."""
     stem = Path(f"{prefix}.{language}")
     if not stem.parent.is_dir():
         return []
@@ -147,9 +131,6 @@ def read_split(
 ) -> Iterator[Iterator[ParallelDocument]]:
     """Yield the documents of each corpus of a split; `facts` is complete after the last one, and after each corpus
     `facts.levels` tells whether that one's levels are known.
-
-    Raises:
-        UserError: the files are damaged or inconsistent; the message names file and line.
     """
     shapes: list[tuple[int, int]] = []  # of the first sentence: texts and levels
     for part in (files, *files.following):
@@ -298,11 +279,7 @@ _TWO = ": two sources of structure at once:"
 
 
 def check_marks(kinds: set[str], place: str) -> None:
-    """Check the kinds of lines that a text has so far.
-
-    Raises:
-        UserError: there are two marks of documents.
-    """
+    """Check the kinds of lines that a text has so far."""
     if {"", "<d>"} <= kinds:
         raise UserError(f"{place}{_TWO} <d> lines and empty lines; keep one of them to mark documents")
 
@@ -324,10 +301,7 @@ def _line_counts(files: Sequence[TextLines], streams: Sequence[Iterator[str]]) -
 
 
 def _units(row: str, columns: tuple[int, int] | None, place: str) -> tuple[tuple[int, int], tuple[str, ...]]:
-    """Return the numbers of columns of a levels.tsv, which the first row tells, and the labels of a row's units.
-
-    Leading columns of whole numbers are units, outermost first; others are not read.
-    """
+    """Return the numbers of columns of a levels.tsv, which the first row tells, and the labels of a row's units."""
     if is_blank(row):
         raise UserError(f"{place}: empty row, but there is a sentence in this line of the text")
     values = row.split("\t")
@@ -362,11 +336,7 @@ def read_xml(
     one_sided: OneSided = "error",
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[ParallelDocument]:
-    """Yield the documents of a WMT file. References that some documents lack are left out, with a note.
-
-    Raises:
-        UserError: the file is not well-formed, or a reference's segments differ from its source's.
-    """
+    """Yield the documents of a WMT file. References that some documents lack are left out, with a note."""
     content = _content(path)
     try:
         documents = [*ElementTree.fromstring(content).iter("doc")]
@@ -431,12 +401,7 @@ def _references(document: Element, language: str) -> dict[str, Element]:
 
 
 def _common_translators(path: Path, documents: Sequence[Element], facts: Facts, source: str, target: str) -> list[str]:
-    """Return the translators who have translated every document, in the file's order.
-
-    Raises:
-        UserError: a document has no source or one in another language; or there are references, but none covers all
-            documents.
-    """
+    """Return the translators who have translated every document, in the file's order."""
     counts: Counter[str] = Counter()
     foreign = 0
     for document in documents:

@@ -1,4 +1,6 @@
-"""Running text → sentences, by rules for sentence ends."""
+"""Running text → documents of sentences, by rules for sentence ends; translations → the rows of the input.
+lines, a table or a corpus → `RunningText` (documents, and the rows that contain them) → `RunningText.joined`
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,6 @@ from docnmt.core.read_corpus import check_marks, kind_of_line
 from docnmt.core.tables import BREAKS, JsonlTable, TsvTable, choose_columns, is_header, label_of, text_of
 from docnmt.runtime.languages import CJK, base, joined
 from docnmt.runtime.system import UserError
-
-# Reading of documents row by row, and writing of their translations in the same rows.
-
 
 #: The notation of a line break inside a line.
 BREAK = "\\n"
@@ -94,7 +93,7 @@ class _Open:
         """Add a row with the sentences of each of its lines, all in the same units."""
         self._sentences += itertools.chain.from_iterable(lines)
         self._units += [units] * sum(map(len, lines))
-        self._rows.rows.append([len(each) for each in lines])
+        self._rows.rows.append([len(sentences) for sentences in lines])
         self._rows.frames.append(frame)
 
     def close(self, *, units: bool = False) -> RunningText:
@@ -110,9 +109,6 @@ def of_sentences(lines: TextLines, split: Split = lambda line: [line]) -> Iterat
 
     A document ends at an empty line or at `<d>`; marks are written as an empty line between two documents.
     Paragraphs are known from the first document on that has a line `<p>`.
-
-    Raises:
-        UserError: the text is malformed; the message names the line.
     """
     kinds, text, paragraph = set[str](), _Open(), 0
     for number, line in enumerate(lines, 1):
@@ -137,7 +133,7 @@ def of_documents(lines: TextLines, split: Split) -> Iterator[RunningText]:
     r"""Read a document per line, whose own lines are separated by `\n`, two characters, as in the output."""
     for line in lines:
         text = _Open()
-        text.row([split(part) for part in line.split(BREAK)], lambda found: found.replace("\n", BREAK))
+        text.row([split(part) for part in line.split(BREAK)], lambda translation: translation.replace("\n", BREAK))
         yield text.close()
 
 
@@ -148,9 +144,6 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
 
     Args:
         kind: `tsv` or `jsonl`. given: the columns of `--columns`.
-
-    Raises:
-        UserError: a row is damaged, or the source column is unknown.
     """
     languages = (language, "")
     table = JsonlTable(lines) if kind == "jsonl" else TsvTable(lines, lambda cells: is_header(cells, given, languages))
@@ -163,14 +156,14 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
     for row in table.rows([*columns.source, *columns.document]):
         cell, document = row.values[0], tuple(label_of(value, row.place) for value in row.values[1:])
         whole = isinstance(cell, list) and not document
-        texts = [text_of(each, row.place) for each in (cell if isinstance(cell, list) else [cell])]
-        found = [part for each in texts for part in BREAKS.split(each)]
+        texts = [text_of(value, row.place) for value in (cell if isinstance(cell, list) else [cell])]
+        parts = [part for value in texts for part in BREAKS.split(value)]
         if not text.empty and (whole or document != before):
             yield text.close()
             text = _Open()
         frame = _framed_json(row.line, row.place) if kind == "jsonl" else partial(_tsv_row, row.line)
-        text.row([split(line) for line in found], frame)
-        before = document if not whole and (document or not all(map(is_blank, found))) else None
+        text.row([split(line) for line in parts], frame)
+        before = document if not whole and (document or not all(map(is_blank, parts))) else None
         if before is None:
             yield text.close()
             text = _Open()
@@ -179,15 +172,11 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
 
 
 def _framed_json(line: str, place: str) -> Callable[[str], str]:
-    """Return a function that adds the translation to a JSON row.
-
-    Raises:
-        UserError: the row has a translation already.
-    """
+    """Return a function that adds the translation to a JSON row."""
     if HYPOTHESIS in json.loads(line):
         raise UserError(f"{place}: the row has a '{HYPOTHESIS}' already; {_RENAME}")
-    own = line.rstrip().removesuffix("}").rstrip()  # as written: 1.10 stays 1.10
-    return lambda translation: f'{own}, "{HYPOTHESIS}": {json.dumps(translation, ensure_ascii=False)}}}'
+    fields = line.rstrip().removesuffix("}").rstrip()  # as written: 1.10 stays 1.10
+    return lambda translation: f'{fields}, "{HYPOTHESIS}": {json.dumps(translation, ensure_ascii=False)}}}'
 
 
 def _tsv_row(line: str, translation: str) -> str:
@@ -286,9 +275,6 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
     `rules` are our own; `sentencex` is the package, mended by them; `auto` are the rules for English and German and
     sentencex for other languages, if it is installed. On stderr it is said once which one it is.
     Sentences of more than `LONGEST_SENTENCE` characters are cut (`cut_long`), with one warning on stderr.
-
-    Raises:
-        UserError: there is no such splitter, or `sentencex` is requested and not installed.
     """
     if name not in ("auto", "rules", "sentencex"):
         raise UserError(f"splitter: expected auto, rules or sentencex, got {name!r}")
@@ -467,10 +453,7 @@ def _divides(line: str, at: int) -> bool:
 
 
 def _ends(before: str, match: re.Match[str], language: str) -> tuple[bool, bool]:
-    """Return whether a sentence ends at a candidate, and whether this is sure: a splitter may know better.
-
-    `before` is the text before its mark.
-    """
+    """Return whether a sentence ends at a candidate, and whether this is sure: a splitter may know better."""
     marks, closing, note = match[1], match[2], match[3]
     following = _FOLLOWING.match(match.string, match.end())
     if following is None or following[1] in ".!?…":  # `. . .`

@@ -48,9 +48,6 @@ class SubwordSampler:
     Args:
         tokenizer: the source of the pieces.
         alpha: for a unigram model the smoothing, less is more varied; for a BPE model the share of merges left out.
-
-    Raises:
-        UserError: the tokenizer's model is of another kind, or has user-defined symbols.
     """
 
     def __init__(self, tokenizer: Tokenizer, alpha: float) -> None:

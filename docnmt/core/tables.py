@@ -216,9 +216,6 @@ def open_table(
 
     Args:
         has_header: tells whether the first row of a TSV file names the columns; it does by default.
-
-    Raises:
-        UserError: the file cannot be read, or is damaged.
     """
     if kind_of_table(path.name) == ".parquet":
         return ParquetTable(path, progress)
@@ -233,9 +230,6 @@ def text_rows(
 
     Args:
         numbers: columns that may hold whole numbers, too.
-
-    Raises:
-        UserError: a column is missing, or a row is damaged or has no text there; its place is named.
     """
     if table.names and (missing := [name for name in columns if name not in table.names]):
         got = ", ".join(table.names)[:200]
@@ -267,9 +261,6 @@ def read_tables(
 
     Args:
         given: the columns of `--columns`; others are found by the names that known corpora use.
-
-    Raises:
-        UserError: a file is damaged, lacks the columns, or a row has other content; the message names its place.
     """
     builder, changes = DocumentBuilder(paths[0], one_sided, facts), _Changes()
     opened: Texts | None = None  # the name of the open document
@@ -384,11 +375,7 @@ def is_header(cells: Sequence[str], given: Columns, languages: tuple[str, str]) 
 
 
 def choose_columns(table: Table, given: Columns, languages: tuple[str, str], needed: str = "source") -> Columns:
-    """Return the columns of a table: those `given`, and known ones.
-
-    Raises:
-        UserError: the table lacks them, or no column is known to have the role `needed`.
-    """
+    """Return the columns of a table: those `given`, and known ones."""
     if not table.names:
         raise UserError(f"{table.name}: is empty, expected a row a line")
     columns = complete(given, table.names, languages)
@@ -410,22 +397,14 @@ def choose_columns(table: Table, given: Columns, languages: tuple[str, str], nee
 
 
 def label_of(value: object, place: str) -> str:
-    """Return the name of a document or unit.
-
-    Raises:
-        UserError: the value is neither a text nor a number.
-    """
+    """Return the name of a document or unit."""
     if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
         return "" if value is None else str(value)
     raise UserError(f"{place}: expected a name or a number of a document, section or paragraph, got {str(value)[:40]}")
 
 
 def text_of(value: object, place: str) -> str:
-    """Return a cell's text; a missing one is empty.
-
-    Raises:
-        UserError: the value is no text, or none that a file can store.
-    """
+    """Return a cell's text; a missing one is empty."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -457,9 +436,6 @@ def side_lines(path: Path, given: Columns, role: str) -> Iterable[str | Document
 
     A list of texts gives one line each, and a document if the table names none; a table without either has no marks.
     Lines in a cell are joined.
-
-    Raises:
-        UserError: the file is damaged, or lacks the column.
     """
     if kind_of_table(path.name) is None:
         return TextLines(path)

@@ -132,10 +132,10 @@ class Tokenizer:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, OSError) as error:
             raise UserError("this is not a SentencePiece model, or a damaged one") from error
-        found = tuple(self._processor.id_to_piece(i) for i in range(min(len(SPECIAL), self.vocab_size)))
-        if found != SPECIAL:
+        first = tuple(self._processor.id_to_piece(i) for i in range(min(len(SPECIAL), self.vocab_size)))
+        if first != SPECIAL:
             raise UserError(
-                f"the tokenizer's first entries must be {' '.join(SPECIAL)}, these are {' '.join(found)}; "
+                f"the tokenizer's first entries must be {' '.join(SPECIAL)}, these are {' '.join(first)}; "
                 "it was not trained by docnmt-preprocess"
             )
 
@@ -212,11 +212,7 @@ class Tokenizer:
 
     @functools.cached_property
     def tag(self) -> int | None:
-        """The number of the entry that precedes each text, or None.
-
-        Raises:
-            UserError: the vocabulary lacks the entry.
-        """
+        """The number of the entry that precedes each text, or None."""
         name = self.preparation.tags.get(self.preparation.tag)
         if name is None:
             return None
@@ -262,15 +258,15 @@ class Tokenizer:
         bare = clean.lstrip()  # SentencePiece drops leading white space and then miscounts
         if bare != clean and self._processor.encode(bare) != self._processor.encode(clean):
             bare = clean
-        found, begin = [], len(clean) - len(bare)
+        spans, begin = [], len(clean) - len(bare)
         for piece in cut(bare).pieces:
             end = begin + len(piece.surface)
-            found.append((end - len(piece.surface.lstrip()), end))
+            spans.append((end - len(piece.surface.lstrip()), end))
             begin = end
         if clean != text:
             places = _places(clean, text)
-            found = [(places[begin], places[end]) for begin, end in found]
-        return [(0, 0), *found] if found and self.tag is not None else found
+            spans = [(places[begin], places[end]) for begin, end in spans]
+        return [(0, 0), *spans] if spans and self.tag is not None else spans
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """Return each line as it is cut: normalised, with `▁` for spaces and in front."""
@@ -292,15 +288,12 @@ class Tokenizer:
 
 def tag_of(tokenizer: Tokenizer) -> int | None:
     """Return `Tokenizer.tag`, or None for a plug-in's tokenizer without it."""
-    found: int | None = getattr(tokenizer, "tag", None)
-    return found
+    tag: int | None = getattr(tokenizer, "tag", None)
+    return tag
 
 
 def _places(changed: str, text: str) -> list[int]:
-    """Map each place in a changed text, its end included, to the place in the original text.
-
-    What changes is punctuation and white space: the letters, and most often the digits, are the same on both sides.
-    """
+    """Map each place in a changed text, its end included, to the place in the original text."""
     signs: list[list[int]] = [[], []]
     for kept in (str.isalnum, str.isalpha):
         here, there = ([number for number, sign in enumerate(side) if kept(sign)] for side in (changed, text))
@@ -348,8 +341,8 @@ Pair = tuple[Tokenizer, Tokenizer]
 
 def known_languages(tokenizers: Pair, side: str) -> list[str]:
     """Return the languages that tags of the `source` or the `target` can name; none if there is only one."""
-    found = [each.preparation for each in tokenizers if each.preparation.tag_of == side]
-    return next((list(each.tags) for each in found if each.tags), [])
+    preparations = (tokenizer.preparation for tokenizer in tokenizers)
+    return next((list(own.tags) for own in preparations if own.tag_of == side and own.tags), [])
 
 
 class UnknownLanguage(UsageError):
@@ -379,24 +372,19 @@ def directed(tokenizers: Pair, own: tuple[str, str], languages: tuple[str, str])
             there = f"one of {', '.join(known)}" if known else f"'{before}', the only one that this model has"
             raise UnknownLanguage(side, wanted, there)
     named = dict(zip(("source", "target"), languages, strict=True))
-    source, target = (_tagged(each, named) for each in tokenizers)
-    return source, source if tokenizers[0] is tokenizers[1] else target
-
-
-def _tagged(tokenizer: Tokenizer, named: dict[str, str]) -> Tokenizer:
-    own, wanted = tokenizer.preparation, named[tokenizer.preparation.tag_of]
-    return tokenizer.prepared(replace(own, tag=wanted)) if wanted in own.tags else tokenizer
+    tagged = []
+    for tokenizer in tokenizers:
+        preparation = tokenizer.preparation
+        tag = named[preparation.tag_of]
+        tagged.append(tokenizer.prepared(replace(preparation, tag=tag)) if tag in preparation.tags else tokenizer)
+    return tagged[0], tagged[0] if tokenizers[0] is tokenizers[1] else tagged[1]
 
 
 # Training in a process of its own, which can be ended: SentencePiece heeds no signal while it trains.
 
 
 def train_in_process(lines: Iterable[str], **options: object) -> Tokenizer:
-    """Run `Tokenizer.train(lines, **options)` so that SIGTERM and Ctrl-C end it at once.
-
-    Raises:
-        UserError: see there; or the process was killed.
-    """
+    """Run `Tokenizer.train(lines, **options)` so that SIGTERM and Ctrl-C end it at once."""
     context = multiprocessing.get_context("fork")  # it has the lines without a copy
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_train, args=(sender, lines, options), daemon=True)

@@ -1,4 +1,6 @@
-"""The task document_translation: data sets, mixtures, foreign contexts, BLEU in validation."""
+"""The task document_translation: from a data folder or a checkpoint to datasets, and from models to BLEU.
+corpus of a split → changed for an epoch (`TrainingData`) → units → `TranslationDataset` → `Mixture` of several corpora
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +35,7 @@ from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationT
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.translate import translate_corpus
-from docnmt.core.tasks.task import Dataset, ModelClass, TaskState
+from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.core.tokenizer import Tokenizer, directed
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, resolution_units
 from docnmt.runtime import jobs as ranks
@@ -51,7 +53,7 @@ def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
     """Return the sentence (S,) at each place after sentences are exchanged across documents.
 
     Documents keep their lengths in sentences. A sentence keeps about its distance from the beginning of its document:
-    its own one's: first sentences stay first, the others move by a factor below 2, drawn from `seed` alone.
+    first sentences stay first, the others move by a factor below 2, drawn from `seed` alone.
     """
     offsets = np.asarray(document_offsets, dtype=np.int64)
     place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1  # each one's in its document, from 1
@@ -65,11 +67,138 @@ def in_foreign_documents(corpus: ParallelCorpus) -> ParallelCorpus:
     """Reorder the subwords of both sides and the references by `foreign_order`; structure and source text stay."""
     order = foreign_order(corpus.document_offsets)
     target = None if corpus.target is None else corpus.target.take(order)
-    references = [TextArray.from_lines(each[n] for n in order) for each in corpus.references]
+    references = [TextArray.from_lines(text[n] for n in order) for text in corpus.references]
     return replace(corpus, source=corpus.source.take(order), target=target, references=references)
 
 
-# The translation task: languages and vocabulary of a data folder or a checkpoint, and the datasets of its models.
+# Datasets: the units of a split, the changes that training makes to corpora, and a mixture of several.
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationDataset:
+    """The units of one split for one architecture."""
+
+    corpus: ParallelCorpus
+    units: Units
+    plan: ReadingPlan
+    name: str
+    hidden: HiddenWords | None = None
+    dropped: DroppedContexts | None = None
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """The larger of source and target length (U,) of each unit, in subwords."""
+        return unit_sizes(self.corpus, self.units, self.plan)
+
+    def batch(self, units: np.ndarray) -> TranslationBatch:
+        """Return the batch of these units, with words and contexts hidden if the dataset is for training."""
+        batch = collate(self.corpus, self.units, units, self.plan)
+        if self.hidden is not None:
+            batch = replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
+        return batch if self.dropped is None else self.dropped.drop(batch, units)
+
+    def describe(self, units: np.ndarray) -> str:
+        """Describe units as `train: sentences 3-17 (document 2), …`, numbers from 1; five units at most."""
+        rows = [
+            f"sentences {self.units.first[u] + 1}-{self.units.last[u]} (document {self.units.document[u] + 1})"
+            for u in units[:5]
+        ]
+        more = f" and {len(units) - 5} units more" if len(units) > 5 else ""
+        return f"{self.name}: {', '.join(rows)}{more}"
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The changes of a corpus for training in one epoch, a function of `seeds` (the run's, the epoch, its number)."""
+
+    config: DocumentTranslationConfig
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    seeds: tuple[int, int, int]
+
+    languages: tuple[str, str]
+
+    def corpus(self, corpus: ParallelCorpus) -> ParallelCorpus:
+        """Return the corpus with new subwords (`--subword-sampling`) and formality tags (`--formality-share`)."""
+        alpha, share = self.config.subword_sampling, self.config.formality_share
+        if alpha is not None:
+            corpus = resegmented(corpus, self.tokenizers, alpha, self.seeds)
+        return ToldForms(share, self.languages[1], (*self.seeds, 2)).tell(corpus, self.tokenizers[0])
+
+    def units(self, corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> Units:
+        """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
+        these options `units`, the architecture's own."""
+        limit, size = self.config.max_doc_tokens, self.config.unit_sentences
+        costs = None if limit is None else sentence_costs(corpus)
+        if self.config.resolutions:
+            return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
+        if size is None:
+            return units
+        documents = document_units(corpus.document_offsets)
+        if costs is not None and limit is not None:
+            documents = cut_units(documents, costs, limit)
+        return context_units(documents, None if plan.reads_context else 0, size)
+
+    def hidden(self, plan: ReadingPlan) -> HiddenWords:
+        """Return the masking of words: by `--source-mask`, and by the plan."""
+        kept = getattr(self.tokenizers[0], "marks", ())  # a plug-in's tokenizer may lack them
+        return HiddenWords(self.config.source_mask, plan.masked_context, self.seeds, plan.source_breaks, kept)
+
+    def dropped(self, plan: ReadingPlan) -> DroppedContexts:
+        """Return the removal of contexts by the plan; its draws are independent of masking."""
+        return DroppedContexts(plan.dropped_context, (*self.seeds, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Units of several datasets as one dataset.
+
+    Attributes:
+        part, unit: (U,) int64, each unit's dataset and its number there.
+    """
+
+    parts: Sequence[TranslationDataset]
+    part: np.ndarray
+    unit: np.ndarray
+
+    @classmethod
+    def draw(cls, parts: Sequence[TranslationDataset], weights: Sequence[float], *, seed: int, epoch: int) -> Mixture:
+        """Draw the units of an epoch: every unit of a dataset ⌊weight⌋ times, and further units, drawn without
+        repetition from (seed, epoch) alone, up to weight · U in all, rounded, and at least one."""
+        chosen = []
+        for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
+            count = len(part.sizes)
+            whole, rest = divmod(max(1, round(weight * count)), count) if count else (0, 0)
+            more = np.random.default_rng([seed, epoch, number]).permutation(count)[:rest]
+            chosen.append(np.concatenate([np.tile(np.arange(count), whole), np.sort(more)]))
+        part_of = np.repeat(np.arange(len(parts)), [len(units) for units in chosen])
+        return cls(parts, part_of, np.concatenate(chosen).astype(np.int64))
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """The larger of source and target length (U,) of each unit, in subwords."""
+        sizes = np.zeros(len(self.unit), dtype=np.int64)
+        for number, part in enumerate(self.parts):
+            of_part = self.part == number
+            sizes[of_part] = part.sizes[self.unit[of_part]]
+        return sizes
+
+    def batch(self, units: np.ndarray) -> TranslationBatch:
+        """Return one batch of units of all datasets, ordered by dataset."""
+        return join_batches([part.batch(chosen) for part, chosen in self._by_part(units)])
+
+    def describe(self, units: np.ndarray) -> str:
+        """Describe the corpora, documents and sentences of these units."""
+        return "; ".join(part.describe(chosen) for part, chosen in self._by_part(units))
+
+    def _by_part(self, units: np.ndarray) -> list[tuple[TranslationDataset, np.ndarray]]:
+        return [
+            (part, self.unit[units[self.part[units] == number]])
+            for number, part in enumerate(self.parts)
+            if (self.part[units] == number).any()
+        ]
+
+
+# The task.
 
 
 class DocumentTranslation:
@@ -135,10 +264,10 @@ class DocumentTranslation:
         }
         if self.known_levels:
             json["levels"] = self.known_levels
-        tensors = {"tokenizer.source": _bytes(self.source_tokenizer)}
+        tensors = {"tokenizer.source": _tensor(self.source_tokenizer)}
         if self.target_tokenizer is not self.source_tokenizer:
             json["target_vocabulary"] = self.target_tokenizer.vocabulary()
-            tensors["tokenizer.target"] = _bytes(self.target_tokenizer)
+            tensors["tokenizer.target"] = _tensor(self.target_tokenizer)
         return TaskState(json, tensors)
 
     @property
@@ -227,142 +356,61 @@ class DocumentTranslation:
         Training sees them at every one of `--resolutions`, with the folders of `--mix-data`; words to mask and
         subwords, too, are drawn from (seed, epoch).
         """
+        plan = model.reading
+        if not training:
+            return self._dataset(self.corpus(split), plan, split)
+        tokenizers, parts = (self.source_tokenizer, self.target_tokenizer), []
+        for number, folder in enumerate([self.data_dir, *(Path(folder) for folder, _ in self.config.mixed)]):
+            changes = TrainingData(self.config, tokenizers, (seed, epoch, number), self.languages)
+            corpus = changes.corpus(self.corpus(split, folder))
+            units = planned_units(plan, corpus, limit=self.max_doc_tokens)
+            units = learned_units(changes.units(corpus, units, plan).counting_all(), corpus)
+            name = f"{folder} {split}" if number else split
+            parts.append(TranslationDataset(corpus, units, plan, name, changes.hidden(plan), changes.dropped(plan)))
+        if len(parts) == 1:
+            return parts[0]
+        return Mixture.draw(parts, [1.0, *(weight for _, weight in self.config.mixed)], seed=seed, epoch=epoch)
 
-        return split_dataset(self, split, model.reading, seed=seed, epoch=epoch, training=training)
+    def _dataset(
+        self, corpus: ParallelCorpus, plan: ReadingPlan, name: str, window: int | None = None
+    ) -> TranslationDataset:
+        units = planned_units(plan, corpus, limit=self.max_doc_tokens, window=window)
+        return TranslationDataset(corpus, learned_units(units, corpus), plan, name)
 
     def other_contexts(self, split: str, model: AnyTranslationModel) -> dict[str, TranslationDataset]:
         """Return a split in other contexts: `foreign` documents, if there are several, and `none`, a window of 0."""
-
-        return other_contexts(self, split, model.reading)
+        if not (plan := model.reading).reads_context:
+            return {}
+        corpus = self.corpus(split)
+        contexts = {"none": self._dataset(corpus, plan, f"{split}, no context", window=0)}
+        if corpus.num_documents > 1:
+            contexts["foreign"] = self._dataset(in_foreign_documents(corpus), plan, f"{split}, foreign context")
+        return contexts
 
     def evaluate(self, model: AnyTranslationModel, split: str, options: Mapping[str, int]) -> dict[str, float]:
         """Compute BLEU of a split, by the code that `docnmt-generate` runs."""
-
         return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config, max_tokens=options["max_tokens"])}
 
     def samples(self, model: AnyTranslationModel, split: str) -> dict[str, str]:
         """Translate the first sentences of a split."""
-
         return {"translations": sample_translations(model, self, self.corpus(split))}
 
 
 def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
-    """Load both sides' tokenizers of a data folder; they are the same object if the dictionary is joined.
-
-    Raises:
-        UserError: a tokenizer is missing or damaged.
-    """
+    """Load both sides' tokenizers of a data folder; they are the same object if the dictionary is joined."""
     names = meta["tokenizers"]
     check_files(data_dir, meta, *names.values())
-    made = {name: _tokenizer(data_dir / name) for name in names.values()}
-    return made[names["source"]], made[names["target"]]
+    tokenizers = {}
+    for path in {data_dir / name for name in names.values()}:
+        try:
+            tokenizers[path.name] = Tokenizer.from_bytes(read_limited(path))
+        except UserError as error:
+            raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}; preprocess again") from error
+    return tokenizers[names["source"]], tokenizers[names["target"]]
 
 
-def _tokenizer(path: Path) -> Tokenizer:
-    try:
-        return Tokenizer.from_bytes(read_limited(path))
-    except UserError as error:
-        raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}; preprocess again") from error
-
-
-def _bytes(tokenizer: Tokenizer) -> torch.Tensor:
+def _tensor(tokenizer: Tokenizer) -> torch.Tensor:
     return torch.from_numpy(np.frombuffer(tokenizer.to_bytes(), dtype=np.uint8).copy())
-
-
-# A mixture of several training corpora in one dataset, each with its weight.
-
-
-class CorpusShare(Dataset, Protocol):
-    """A dataset of one corpus whose batches can be joined."""
-
-    def batch(self, units: np.ndarray) -> TranslationBatch:
-        """Return the batch of these units."""
-
-
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """Units of several datasets as one dataset.
-
-    Attributes:
-        part, unit: (U,) int64, each unit's dataset and its number there.
-    """
-
-    parts: Sequence[CorpusShare]
-    part: np.ndarray
-    unit: np.ndarray
-
-    @classmethod
-    def draw(cls, parts: Sequence[CorpusShare], weights: Sequence[float], *, seed: int, epoch: int) -> Mixture:
-        """Draw the units of an epoch: every unit of a dataset ⌊weight⌋ times, and further units, drawn without
-        repetition from (seed, epoch) alone, up to weight · U in all, rounded, and at least one."""
-        chosen = []
-        for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
-            count = len(part.sizes)
-            whole, rest = divmod(max(1, round(weight * count)), count) if count else (0, 0)
-            more = np.random.default_rng([seed, epoch, number]).permutation(count)[:rest]
-            chosen.append(np.concatenate([np.tile(np.arange(count), whole), np.sort(more)]))
-        part_of = np.repeat(np.arange(len(parts)), [len(units) for units in chosen])
-        return cls(parts, part_of, np.concatenate(chosen).astype(np.int64))
-
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """The larger of source and target length (U,) of each unit, in subwords."""
-        sizes = np.zeros(len(self.unit), dtype=np.int64)
-        for number, part in enumerate(self.parts):
-            here = self.part == number
-            sizes[here] = part.sizes[self.unit[here]]
-        return sizes
-
-    def batch(self, units: np.ndarray) -> TranslationBatch:
-        """Return one batch of units of all datasets, ordered by dataset."""
-        return join_batches([part.batch(chosen) for part, chosen in self._by_part(units)])
-
-    def describe(self, units: np.ndarray) -> str:
-        """Describe the corpora, documents and sentences of these units."""
-        return "; ".join(part.describe(chosen) for part, chosen in self._by_part(units))
-
-    def _by_part(self, units: np.ndarray) -> list[tuple[CorpusShare, np.ndarray]]:
-        return [
-            (part, self.unit[units[self.part[units] == number]])
-            for number, part in enumerate(self.parts)
-            if (self.part[units] == number).any()
-        ]
-
-
-# The datasets of the translation task: the units of a split, and the changes that training makes to corpora.
-
-
-@dataclass(frozen=True, eq=False)
-class TranslationDataset:
-    """The units of one split for one architecture."""
-
-    corpus: ParallelCorpus
-    units: Units
-    plan: ReadingPlan
-    name: str
-    hidden: HiddenWords | None = None
-    dropped: DroppedContexts | None = None
-
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """The larger of source and target length (U,) of each unit, in subwords."""
-        return unit_sizes(self.corpus, self.units, self.plan)
-
-    def batch(self, units: np.ndarray) -> TranslationBatch:
-        """Return the batch of these units, with words and contexts hidden if the dataset is for training."""
-        batch = collate(self.corpus, self.units, units, self.plan)
-        if self.hidden is not None:
-            batch = replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
-        return batch if self.dropped is None else self.dropped.drop(batch, units)
-
-    def describe(self, units: np.ndarray) -> str:
-        """Describe units as `train: sentences 3-17 (document 2), …`, numbers from 1; five units at most."""
-        rows = [
-            f"sentences {self.units.first[u] + 1}-{self.units.last[u]} (document {self.units.document[u] + 1})"
-            for u in units[:5]
-        ]
-        more = f" and {len(units) - 5} units more" if len(units) > 5 else ""
-        return f"{self.name}: {', '.join(rows)}{more}"
 
 
 def check_training(
@@ -372,13 +420,7 @@ def check_training(
     languages: tuple[str, str],
     data_dir: Path,
 ) -> None:
-    """Check that a model and data folders allow what the configuration demands of training.
-
-    Raises:
-        UserError: `--resolutions` or `--max-doc-tokens` for a model that has its own units, a folder of `--mix-data`
-            that does not fit, `--subword-sampling` of text that was cut off, or `--formality-share` without tags in
-            the vocabulary or a rule for the language.
-    """
+    """Check that a model and data folders allow what the configuration demands of training."""
     cut = config.max_doc_tokens if config.unit_sentences is None else None
     given = {"--resolutions": config.resolutions, "--max-doc-tokens": cut}
     if not plan.whole_documents and (useless := [flag for flag, value in given.items() if value]):
@@ -406,12 +448,7 @@ def check_training(
 
 
 def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
-    """Check that a folder can be used in training beside the task's own.
-
-    Raises:
-        UserError: the folder is no translation folder, lacks a training split, has other languages or another
-            vocabulary.
-    """
+    """Check that a folder can be used in training beside the task's own."""
     meta = read_meta(folder)
     if meta["task"] != "document_translation" or "train" not in meta["splits"]:
         raise UserError(f"--mix-data {folder}: holds no training split for translation; preprocess with --trainpref")
@@ -425,90 +462,6 @@ def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], languages
         )
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """The changes of a corpus for training in one epoch, a function of `seeds` (the run's, the epoch, its number)."""
-
-    config: DocumentTranslationConfig
-    tokenizers: tuple[Tokenizer, Tokenizer]
-    seeds: tuple[int, int, int]
-
-    languages: tuple[str, str]
-
-    def corpus(self, corpus: ParallelCorpus) -> ParallelCorpus:
-        """Return the corpus with new subwords (`--subword-sampling`) and formality tags (`--formality-share`)."""
-        alpha, share = self.config.subword_sampling, self.config.formality_share
-        if alpha is not None:
-            corpus = resegmented(corpus, self.tokenizers, alpha, self.seeds)
-        return ToldForms(share, self.languages[1], (*self.seeds, 2)).tell(corpus, self.tokenizers[0])
-
-    def units(self, corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> Units:
-        """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
-        these options `units`, the architecture's own."""
-        limit, size = self.config.max_doc_tokens, self.config.unit_sentences
-        costs = None if limit is None else sentence_costs(corpus)
-        if self.config.resolutions:
-            return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
-        if size is None:
-            return units
-        documents = document_units(corpus.document_offsets)
-        if costs is not None and limit is not None:
-            documents = cut_units(documents, costs, limit)
-        return context_units(documents, None if plan.reads_context else 0, size)
-
-    def hidden(self, plan: ReadingPlan) -> HiddenWords:
-        """Return the masking of words: by `--source-mask`, and by the plan."""
-        kept = getattr(self.tokenizers[0], "marks", ())  # a plug-in's tokenizer may lack them
-        return HiddenWords(self.config.source_mask, plan.masked_context, self.seeds, plan.source_breaks, kept)
-
-    def dropped(self, plan: ReadingPlan) -> DroppedContexts:
-        """Return the removal of contexts by the plan; its draws are independent of masking."""
-        return DroppedContexts(plan.dropped_context, (*self.seeds, 1))
-
-
-# The datasets of the translation task's splits: for training, for validation, in other contexts.
-
-
-def split_dataset(
-    task: DocumentTranslation, split: str, plan: ReadingPlan, *, seed: int, epoch: int, training: bool
-) -> TranslationDataset | Mixture:
-    """Return the dataset of a split (see `DocumentTranslation.dataset`)."""
-    if not training:
-        return _dataset(task, task.corpus(split), plan, split)
-    parts = []
-    folders = [task.data_dir, *(Path(folder) for folder, _ in task.config.mixed)]
-    for number, folder in enumerate(folders):
-        tokenizers = (task.source_tokenizer, task.target_tokenizer)
-        made = TrainingData(task.config, tokenizers, (seed, epoch, number), task.languages)
-        name = f"{folder} {split}" if number else split
-        parts.append(_dataset(task, made.corpus(task.corpus(split, folder)), plan, name, made))
-    if len(parts) == 1:
-        return parts[0]
-    return Mixture.draw(parts, [1.0, *(weight for _, weight in task.config.mixed)], seed=seed, epoch=epoch)
-
-
-def other_contexts(task: DocumentTranslation, split: str, plan: ReadingPlan) -> dict[str, TranslationDataset]:
-    """Return the datasets of a split in other contexts (see `DocumentTranslation.other_contexts`)."""
-    if not plan.reads_context:
-        return {}
-    corpus = task.corpus(split)
-    alone = learned_units(planned_units(plan, corpus, limit=task.max_doc_tokens, window=0), corpus)
-    found = {"none": TranslationDataset(corpus, alone, plan, f"{split}, no context")}
-    if corpus.num_documents > 1:
-        found["foreign"] = _dataset(task, in_foreign_documents(corpus), plan, f"{split}, foreign context")
-    return found
-
-
-def _dataset(
-    task: DocumentTranslation, corpus: ParallelCorpus, plan: ReadingPlan, name: str, made: TrainingData | None = None
-) -> TranslationDataset:
-    units = planned_units(plan, corpus, limit=task.max_doc_tokens)
-    if made is None:
-        return TranslationDataset(corpus, learned_units(units, corpus), plan, name)
-    units = learned_units(made.units(corpus, units, plan).counting_all(), corpus)
-    return TranslationDataset(corpus, units, plan, name, made.hidden(plan), made.dropped(plan))
-
-
 # BLEU and sample translations of a model during training, by the code that `docnmt-generate` runs.
 
 
@@ -520,13 +473,9 @@ def corpus_bleu(
     *,
     max_tokens: int = 8000,
 ) -> float:
-    """Compute s-BLEU of beam search (`eval_bleu_beam`) on all sentences with references.
-
-    Raises:
-        UserError: the corpus has no reference.
-    """
-    kept = scored_sentences(corpus.references)
-    if not kept:
+    """Compute s-BLEU of beam search (`eval_bleu_beam`) on all sentences with references."""
+    scored = scored_sentences(corpus.references)
+    if not scored:
         raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")
     search = BeamSearchConfig(beam=config.eval_bleu_beam)
     was_training = model.training
@@ -538,9 +487,9 @@ def corpus_bleu(
             results = list(translate_corpus([model], task, corpus, options, search, progress=bar.update))
     finally:
         model.train(was_training)
-    texts = [results[i].text for i in kept]
-    references = [[reference[i] for i in kept] for reference in corpus.references]
-    offsets = np.searchsorted(kept, corpus.document_offsets)
+    texts = [results[i].text for i in scored]
+    references = [[reference[i] for i in scored] for reference in corpus.references]
+    offsets = np.searchsorted(scored, corpus.document_offsets)
     return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
 
 

@@ -1,4 +1,6 @@
-"""What is translated together: `ReadingPlan`, and the units that it makes of a corpus."""
+"""What is translated together: `ReadingPlan`, and the units that it makes of a corpus.
+Training, search and scoring know a model's units by its plan alone, so that no architecture is a special case.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,15 @@ from typing import Literal, get_args
 
 import numpy as np
 
-# Reading plans: how much text a translation model reads and writes at once. No torch and no NumPy here.
-
-
-#: The origin of position indices: their parent unit (the default); the document's start; that for words, and the parent
-#: unit for others; or, for the word index of joined sentences, the start of the whole sequence.
+#: Where position indices begin. unit: at the beginning of the unit around them. document: at the document's. mixed:
+#: words at the document's, others as unit. sequence: as unit, but words of joined sentences at the
+#: beginning of the whole sequence.
 PositionCount = Literal["unit", "document", "mixed", "sequence"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingPlan:
-    """The division of a model's documents into units. Training, search and scoring know a model's units by it alone.
+    """The division of a model's documents into units.
 
     Attributes:
         written: number of sentences that a unit translates; None: the whole document.
@@ -114,11 +114,6 @@ class ReadingPlan:
         written = min(self.written, window + 1) if self.earlier else window + 1
         overlap = self.written - (self.stride or self.written)
         return replace(self, written=written, earlier=window + 1 - written, stride=max(1, written - overlap))
-
-
-# Units: the text that a model reads and writes at once, as ranges of a corpus's sentences.
-#
-# Training, search and scoring know only units, so that no architecture is a special case.
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ class TreeIndex:
         ends = np.cumsum(level_size, 0)
         offsets = np.concatenate([[0], np.cumsum(ends[-1])]).astype(np.int64)
         (moved,) = to_device([offsets], sentences.offsets.device)
-        nodes = Spans.known(moved, offsets)
+        nodes = Spans(moved, copied=offsets)
         return cls(sentences.offsets, nodes, level_size, offsets[:-1] + ends - level_size)
 
     @property

@@ -138,11 +138,7 @@ def same_language(one: str, other: str) -> bool:
 
 
 def check_language(said: str | None, language: str, *, file: str, what: str) -> None:
-    """Refuse a file in another language or script than the model's; one that names no language is accepted.
-
-    Raises:
-        UserError: the languages or their scripts differ.
-    """
+    """Refuse a file in another language or script than the model's; one that names no language is accepted."""
     if not said or same_language(said, language):
         return
     problem = f"{file}: its {what} is '{said}', and the model's is '{language}'"

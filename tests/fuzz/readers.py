@@ -25,7 +25,7 @@ from docnmt.cli.train import parse
 from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.lines import Facts
-from docnmt.core.preprocess import describe_folder, stored_tokenizers
+from docnmt.core.preprocess import describe_folder
 from docnmt.core.read_corpus import Reading, SplitFiles, read_split
 from docnmt.core.scoring.discourse import read_contrastive, read_questions, with_contexts
 from docnmt.core.tokenizer import Tokenizer
@@ -33,6 +33,7 @@ from docnmt.core.training.checkpoint import checksums_of, load_checkpoint, load_
 from docnmt.core.training.dry_run import describe_checkpoint
 from docnmt.core.training.trainer import Journal
 from docnmt.core.translation_task import DocumentTranslation
+from docnmt.core.vocabularies import stored_tokenizers
 from docnmt.other_tasks.classification.data import read_labelled, read_texts
 from docnmt.other_tasks.sentence_vectors.data import read_pairs
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS, read_task

@@ -20,9 +20,9 @@ from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.preprocess import stored_tokenizers
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header, save_checkpoint
 from docnmt.core.translation_task import DocumentTranslation
+from docnmt.core.vocabularies import stored_tokenizers
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.use import Nli
 from docnmt.runtime.system import UserError, skipped

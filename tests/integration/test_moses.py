@@ -17,8 +17,8 @@ from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
 from docnmt.cli.translate import main as translate
 from docnmt.core.corpus import ParallelCorpus, read_meta
-from docnmt.core.preprocess import stored_tokenizers
 from docnmt.core.tokenizer import Tokenizer
+from docnmt.core.vocabularies import stored_tokenizers
 
 CURLY = {"en": "He said : “It’s so”, and went …", "de": "Er sagte: „So ist es“, und ging …"}
 

@@ -134,9 +134,7 @@ def filled_batch(arrays: list[Tensor], shape: Shape) -> FilledBatch:
 def _text(arrays: list[Tensor], documents: Tensor, rows: int, shape: Shape) -> PackedText:
     tokens, offsets, positions = arrays
     layout = BoundedLayout(offsets, documents, rows, shape.longest, shape.longest_document, shape.most)
-    text = PackedText(tokens, layout, positions)
-    text.__dict__["highest"] = (shape.reach,) * positions.shape[1]
-    return text
+    return PackedText(tokens, layout, positions, bound=(shape.reach,) * positions.shape[1])
 
 
 #: Shapes that are kept, those used last. All graphs share the memory of what they compute on the way. It is theirs, so

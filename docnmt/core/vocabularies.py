@@ -1,0 +1,149 @@
+"""The vocabularies of a data folder: trained on its text, or taken from a data folder, a model or a .model file."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import safetensors
+
+from docnmt.core.corpus import META, TextArray, check_files, read_meta
+from docnmt.core.data_options import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
+from docnmt.core.tokenizer import Preparation, Tokenizer, directed, read_model, train_in_process
+from docnmt.runtime.progress import waiting
+from docnmt.runtime.system import UsageError, UserError, check_tensor, find_checkpoint, is_address, stored_checksums
+
+
+def make_tokenizers(
+    config: TranslationPreprocessConfig, training: Sequence[TextArray], say: Callable[[str], None]
+) -> dict[str, Tokenizer]:
+    """Make the tokenizer of each language; it is one object if both are the same.
+
+    Args:
+        training: the raw training text, source and target; empty without a training split.
+    """
+    source, target = languages = config.source_lang, config.target_lang
+    if not config.joined_dictionary:
+        return {
+            source: _stored(config.srcdict, source) or _trained(config, training[:1], (source,), say)[0],
+            target: _stored(config.tgtdict, target) or _trained(config, training[1:], (target,), say)[0],
+        }
+    if config.srcdict is not None:
+        return dict(zip(languages, stored_tokenizers(Path(config.srcdict), source, target), strict=True))
+    return dict(zip(languages, _trained(config, training, languages, say), strict=True))
+
+
+def _stored(path: str | None, language: str) -> Tokenizer | None:
+    """Load the vocabulary of `--srcdict` or `--tgtdict`, if it was given."""
+    return None if path is None else stored_tokenizers(Path(path), language)[0]
+
+
+def _trained(
+    config: TranslationPreprocessConfig,
+    texts: Sequence[TextArray],
+    languages: Sequence[str],
+    say: Callable[[str], None],
+) -> list[Tokenizer]:
+    """Train one vocabulary on all texts; return a tokenizer per language, which differ only in text preparation."""
+    total = sum(len(text) for text in texts)
+    used = sum(min(len(text), config.subword_sample) for text in texts)
+    sampled = "" if used == total else f" of {total:,} (--subword-sample)"
+    size = config.vocab_size or DEFAULT_VOCAB_SIZE
+    prepared = [Preparation(punctuation=name if config.normalize_punctuation else "") for name in languages]
+    with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
+        tokenizer = train_in_process(
+            itertools.chain.from_iterable(
+                map(each.cleaned, _sample(text, config.subword_sample))
+                for each, text in zip(prepared, texts, strict=True)
+            ),
+            vocab_size=size,
+            exact=config.vocab_size is not None,
+            model_type=config.subword_model,
+            character_coverage=config.character_coverage,
+            byte_fallback=config.byte_fallback,
+            normalization=config.normalization,
+            user_defined_symbols=config.user_defined_symbols,
+        )
+    if tokenizer.vocab_size < size:
+        say(f"the text supports a vocabulary of {tokenizer.vocab_size:,} subwords only")
+    return [tokenizer.prepared(each) for each in prepared]
+
+
+def _sample(text: TextArray, limit: int) -> Iterator[str]:
+    """Yield at most `limit` lines, spread evenly."""
+    if len(text) <= limit:
+        return iter(text)
+    return (text[int(i)] for i in np.linspace(0, len(text) - 1, limit).astype(np.int64))
+
+
+def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
+    """Load the tokenizer of each language from a data folder, a checkpoint or a --save-dir; equal ones are one object.
+
+    A .model file serves all languages. A joined vocabulary that has the first language serves the others, too. One with
+    tags, of a model of several languages, serves all languages that it has tags for.
+
+    Raises:
+        UserError: there is no vocabulary, it is damaged, or it lacks a language.
+    """
+    where, models = _models(path, languages)
+    if any(Preparation.of(read_model(model)).tags for model in models.values()):
+        return _tagged(where, models, languages)
+    if len(set(models.values())) == 1 and languages[0] in models:
+        models = dict.fromkeys(languages, models[languages[0]])
+    if missing := [language for language in languages if language not in models]:
+        raise UserError(f"{where}: no vocabulary of '{missing[0]}' there; it has {', '.join(models) or 'none'}")
+    try:
+        made = {model: Tokenizer.from_bytes(model) for model in {models[language] for language in languages}}
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
+    return [made[models[language]] for language in languages]
+
+
+def _tagged(where: Path, models: dict[str, bytes], languages: tuple[str, ...]) -> list[Tokenizer]:
+    """Load the tokenizers of a model of several languages, with the tags of these two."""
+    if len(languages) != 2 or where.suffix == ".model":
+        raise UserError(
+            f"{where}: a vocabulary with tags for languages has two sides; name its folder or checkpoint, and leave "
+            "--no-joined-dictionary and --tgtdict out"
+        )
+    own = [*models, *models]  # source and target
+    source, target = (Tokenizer.from_bytes(models[language]) for language in (own[0], own[1]))
+    try:
+        return [*directed((source, target), (own[0], own[1]), (languages[0], languages[1]))]
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, bytes]]:
+    """Return the SentencePiece models by language, and the file that lists them."""
+    try:
+        if (path / META).is_file():
+            meta = read_meta(path)
+            sides = meta.get("tokenizers", {}).items()
+            check_files(path, meta, *(name for _, name in sides))
+            return path / META, {meta[f"{side}_lang"]: (path / name).read_bytes() for side, name in sides}
+        if path.is_dir() or path.suffix == ".safetensors" or is_address(path):
+            file = find_checkpoint(path)
+            return file, _of_checkpoint(file)
+        return path, dict.fromkeys(languages, path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _of_checkpoint(file: Path) -> dict[str, bytes]:
+    """Load the tokenizers of a translation model; without torch, so only these tensors are read and checked."""
+    try:
+        with safetensors.safe_open(file, framework="numpy") as content:
+            metadata, names = content.metadata() or {}, content.keys()
+            languages = json.loads(metadata["docnmt"])["task_state"]["languages"]
+            checksums = stored_checksums(file, metadata, names)
+            sides = ("tokenizer.source", "tokenizer.target" if "tokenizer.target" in names else "tokenizer.source")
+            models: dict[str, np.ndarray] = {name: content.get_tensor(name) for name in sides}
+        for name, model in models.items():
+            check_tensor(file, name, checksums[name], model.dtype.name, model.shape, np.ascontiguousarray(model))
+        return {language: models[name].tobytes() for language, name in zip(languages, sides, strict=True)}
+    except (safetensors.SafetensorError, LookupError, ValueError, TypeError, RecursionError) as error:
+        raise UserError(f"{file}: is no checkpoint of a translation model: {error}") from error
