@@ -73,15 +73,6 @@ class RowLists:
         places = real[:, None].expand(-1, heads, -1).flatten().nonzero()[:, 0]
         return cls(rows.flatten().index_select(0, places), offsets, places, words.shape[1])
 
-    @classmethod
-    def of_equal(cls, words: Tensor, heads: int, width: int) -> RowLists:
-        """All heads of row r read the words `words[r]`: `of_table` of rows that all have n words (R, n)."""
-        queries, length = words.shape[0] * heads, words.shape[1]
-        rows = words[:, None] * heads + torch.arange(heads, device=words.device)[:, None]  # (R, h, n)
-        offsets = torch.arange(0, queries * length + 1, length, device=words.device)
-        places = torch.arange(queries * width, device=words.device).view(queries, width)[:, :length]
-        return cls(rows.flatten(), offsets, places.flatten(), width)
-
     def padded(self, values: Tensor) -> Tensor:
         """A value for each entry (n,) → (Q, width), with -inf behind each list."""
         filled = values.new_full((self.offsets.shape[0] - 1, self.width), -torch.inf)
@@ -443,7 +434,6 @@ class TokenTable:
     capacity: int = 0
     moved: Tensor | None = None
     first: Tensor | None = None
-    _equal: int | None = None  # the length of all rows, where it is one
     _lists: dict[int, RowLists] = field(default_factory=dict)
 
     @classmethod
@@ -455,10 +445,7 @@ class TokenTable:
     def grow(self, lengths: Tensor) -> None:
         """Give each row's next token a place; `lengths` (R,) is how many tokens the rows have had so far."""
         rows, self.moved, self._lists = len(lengths), None, {}
-        known = lengths.tolist()
-        width = round_up(max(known) + 1) if rows else 0
-        self._equal = known[0] + 1 if rows and min(known) == max(known) else None
-        self.places = _as_wide(self.places, width)
+        self.places = _as_wide(self.places, round_up(int(lengths.max()) + 1) if rows else 0)
         if self.size + rows > self.capacity:
             self._give_up_places(lengths)
         new = torch.arange(self.size, self.size + rows, device=lengths.device)
@@ -486,15 +473,11 @@ class TokenTable:
 
     def since(self, first: Tensor) -> TokenTable:
         """The same table, but row r reads only its tokens from number `first[r]` on, first (R,)."""
-        return replace(self, first=first, _equal=None, _lists={})
+        return replace(self, first=first, _lists={})
 
     def lists(self, heads: int) -> RowLists:
         """What the heads of each row read of a table (capacity · h, d): the row's tokens, in order."""
-        if heads in self._lists:
-            return self._lists[heads]
-        if self._equal is not None:
-            self._lists[heads] = RowLists.of_equal(self.places[:, : self._equal], heads, self.places.shape[1])
-        else:
+        if heads not in self._lists:
             column = torch.arange(self.places.shape[1], device=self.places.device)
             real = column < self.lengths[:, None]
             if self.first is not None:
