@@ -187,10 +187,10 @@ def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = Fa
     seen: set[str] = set()
     left = 0
     for section in sections:
-        own = section.settings
-        marked = [s for s in own if s.required or s.option.positional or s.option.basic]
-        shown = marked if basic and any(setting.option.basic for setting in own) else own
-        left += len(own) - len(shown)
+        every = section.settings
+        marked = [s for s in every if s.required or s.option.positional or s.option.basic]
+        shown = marked if basic and any(setting.option.basic for setting in every) else every
+        left += len(every) - len(shown)
         group = parser.add_argument_group(section.name)
         for setting in sorted(shown, key=lambda setting: not setting.required):
             if setting.name not in seen and (described or not setting.option.positional):

@@ -337,9 +337,9 @@ def inspect(given: Given, config: dict[str, Any]) -> None:
 def _verify(path: Path) -> None:
     """Print the finding for each file; if one is damaged, the error names it, and for a checkpoint the tensor."""
     damaged = []
-    for file, found, good in _verified(path):
-        print(printable(f"{file}: {found}"), flush=True)
-        damaged += [] if good else [f"{file}: {found}"]
+    for file, state, good in _verified(path):
+        print(printable(f"{file}: {state}"), flush=True)
+        damaged += [] if good else [f"{file}: {state}"]
     if damaged:
         more = f" (and {len(damaged) - 1} files more)" if len(damaged) > 1 else ""
         raise UserError(f"{damaged[0]}{more}")

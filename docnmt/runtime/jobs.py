@@ -117,32 +117,34 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
         Elsewhere: another rank has failed, and reports it.
     """
     global _job
-    place = launch.job_process()
-    if place.world == 1 or _job is not None:
+    process = launch.job_process()
+    if process.world == 1 or _job is not None:
         yield
         return
-    os.environ.update(MASTER_ADDR=place.address, MASTER_PORT=str(place.port))
-    os.environ.update(RANK=str(place.rank), WORLD_SIZE=str(place.world), LOCAL_RANK=str(place.local_rank))
+    os.environ.update(MASTER_ADDR=process.address, MASTER_PORT=str(process.port))
+    os.environ.update(RANK=str(process.rank), WORLD_SIZE=str(process.world), LOCAL_RANK=str(process.local_rank))
     if torch.cuda.is_available():
-        torch.cuda.set_device(place.local_rank)
+        torch.cuda.set_device(process.local_rank)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     limit = timeout()
     try:
         store, _, _ = next(rendezvous("env://"))
-        distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world, timeout=limit)
+        distributed.init_process_group(backend, store=store, rank=process.rank, world_size=process.world, timeout=limit)
     except (RuntimeError, ValueError) as error:
-        where = f"{place.address}:{place.port}"
-        raise UserError(f"rank {place.rank} of {place.world}: could not meet the others at {where}: {error}") from error
+        where = f"{process.address}:{process.port}"
+        raise UserError(
+            f"rank {process.rank} of {process.world}: could not meet the others at {where}: {error}"
+        ) from error
     job = _job = RankState(PrefixStore("docnmt", store), afterwards)
     launch.set_connected()
-    if place.rank:
+    if process.rank:
         launch.mute()
     try:
-        job.store.set(f"name/{place.rank}", f"{socket.gethostname()}, process {os.getpid()}")
+        job.store.set(f"name/{process.rank}", f"{socket.gethostname()}, process {os.getpid()}")
         exchange(None)
         yield
-        job.store.set(f"done/{place.rank}", "")
-        if place.rank == 0:  # it may hold the store; the others need not wait for what it does alone
+        job.store.set(f"done/{process.rank}", "")
+        if process.rank == 0:  # it may hold the store; the others need not wait for what it does alone
             _together(lambda: _wait_for_all(job, time.monotonic() + limit.total_seconds()))
     except (Exception, Terminated, KeyboardInterrupt) as error:
         reason = _reason(job, error)
@@ -178,11 +180,11 @@ def _together(operation: Callable[[], T]) -> T:
 def _lost(job: RankState) -> BaseException | None:
     """Call the roll: return an error that names who does not answer, or `Elsewhere` if a rank has said why all end."""
     try:
-        job.store.set(f"here/{rank()}", "")
+        job.store.set(f"present/{rank()}", "")
         time.sleep(_PATIENCE)
         if job.store.add("reported", 0):
             return Elsewhere(1)
-        silent = [n for n in range(world()) if not job.store.check([f"here/{n}"])]
+        silent = [n for n in range(world()) if not job.store.check([f"present/{n}"])]
         names = [f"rank {n} ({job.store.get(f'name/{n}').decode()})" for n in silent]
     except RuntimeError:
         return UserError(f"the process that held this job together is gone; {job.afterwards}")

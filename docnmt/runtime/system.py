@@ -61,7 +61,7 @@ class HungUp(Terminated):
 
 def printable(text: str) -> str:
     """Return a text for a terminal: control characters (escape sequences, reversed writing) are written as `\\x1b`."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROL.sub(lambda character: ascii(character[0])[1:-1], text)
 
 
 def shortened(text: str, most: int = 4000) -> str:
@@ -163,18 +163,18 @@ def fetched(path: str | Path) -> Path:
     Raises:
         UserError: the address is malformed, the package is missing, or the model is not available.
     """
-    found = _ADDRESS.fullmatch(str(path))
-    if found is None:
+    address = _ADDRESS.fullmatch(str(path))
+    if address is None:
         raise UserError(f"{path}: expected hf://ORGANISATION/NAME, or hf://ORGANISATION/NAME@REVISION")
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise UserError(f"{path}: needs huggingface_hub; pip install 'docnmt[convert]'") from error
     try:
-        return Path(snapshot_download(found[1], revision=found[2], allow_patterns=list(_FILES)))
+        return Path(snapshot_download(address[1], revision=address[2], allow_patterns=list(_FILES)))
     except (OSError, ValueError) as error:
         why = str(error).strip().partition("\n")[0]
-        raise UserError(f"hf://{found[1]}: cannot be had from the Hugging Face hub: {why}") from error
+        raise UserError(f"hf://{address[1]}: cannot be had from the Hugging Face hub: {why}") from error
 
 
 def address_of(path: str) -> str:
@@ -321,6 +321,8 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         shutil.rmtree(aside, ignore_errors=True)
         fsync_path(path.parent)
     except OSError as error:
+        if aside.is_dir() and not path.exists():
+            os.replace(aside, path)
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
