@@ -85,17 +85,17 @@ class ReportConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        found = []
+        problems = []
         if self.address is not None:
             try:
                 language_pair(self.address)
             except UserError as error:
-                found.append(f"--address: {error}")
+                problems.append(f"--address: {error}")
         if (self.comet_stride or 1) > (self.comet_window or 1):
-            found.append(
+            problems.append(
                 f"--comet-stride {self.comet_stride} leaves out sentences between windows; give --comet-window"
             )
-        return found
+        return problems
 
 
 @dataclass(frozen=True)

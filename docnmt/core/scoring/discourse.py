@@ -297,12 +297,12 @@ def _read_rows(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]
 
 def _column_names(header: Sequence[str]) -> dict[str, str]:
     """Map the present columns of `_COLUMNS` to their names in this header."""
-    found = {name: name for name in _COLUMNS if name in header}
+    names = {name: name for name in _COLUMNS if name in header}
     for language in [name[4:] for name in header if name.startswith("ctx_")]:
         for side in ("src", "tgt"):
             if f"{side}_{language}" in header:
-                found |= {f"{side}_context": f"ctx_{language}", side: f"{side}_{language}"}
-    return found
+                names |= {f"{side}_context": f"ctx_{language}", side: f"{side}_{language}"}
+    return names
 
 
 def _group_of_rows(
@@ -371,11 +371,11 @@ def _subtitles(entry: _ContraProEntry, documents: Path) -> tuple[tuple[str, ...]
     """Return the sentences before this entry's in its document, `FOLDER/NAME.de` and `.en`; entries count from 1."""
     if entry.document_id is None or not entry.segment_id:
         raise UserError(f"{documents}: an entry has no 'document id' and 'segment id', so its context is unknown")
-    found = next(documents.glob(f"*/{glob.escape(entry.document_id)}"), None)
-    if found is None:
+    document = next(documents.glob(f"*/{glob.escape(entry.document_id)}"), None)
+    if document is None:
         raise UserError(f"{documents}: no document '{entry.document_id}' in any of its folders")
     before = entry.segment_id - 1
-    source, target = (tuple(islice(TextLines(found.with_suffix(side)), before)) for side in (".en", ".de"))
+    source, target = (tuple(islice(TextLines(document.with_suffix(side)), before)) for side in (".en", ".de"))
     return source, target
 
 
@@ -572,7 +572,7 @@ def in_contexts(questions: Sequence[Question], kind: str, *, seed: int) -> list[
     """
     groups = [ContrastiveGroup((question.example,), 0, question.labels) for question in questions]
     changed = with_contexts(groups, kind, seed=seed)
-    return [replace(each, example=group.variants[0]) for each, group in zip(questions, changed, strict=True)]
+    return [replace(question, example=group.variants[0]) for question, group in zip(questions, changed, strict=True)]
 
 
 def read_answers(path: Path, number: int, language: str | None) -> list[str]:

@@ -277,13 +277,11 @@ class Evaluation:
 
     def of_part(self, sentences: np.ndarray, documents: np.ndarray | None = None) -> dict[str, float]:
         """Return the scores of sentences (n,); d-BLEU only if `documents` are given, which must consist of them."""
-        found = {}
-        for name, counts in self.counts.items():
-            if documents is not None:
-                found[name] = self.score(name, counts[documents].sum(axis=0))
-            elif name in self.sentence_counts:
-                found[name] = self.score(name, self.sentence_counts[name][sentences].sum(axis=0))
-        return found
+        if documents is not None:
+            parts = {name: counts[documents] for name, counts in self.counts.items()}
+        else:
+            parts = {name: counts[sentences] for name, counts in self.sentence_counts.items()}
+        return {name: self.score(name, counts.sum(axis=0)) for name, counts in parts.items()}
 
     def including(self, name: str, metric: Score, counts: np.ndarray) -> Evaluation:
         """Return the evaluation with one more metric, of which every sentence has `counts` (S, K)."""

@@ -209,7 +209,7 @@ def with_partners(
         raise UserError(f"{layout.path}: no sentence has a reference, expected one a line")
     if len(kept) == len(layout.sentences):
         return kept, layout, references, systems
-    references, systems = ([[each[i] for i in kept] for each in texts] for texts in (references, systems))
+    references, systems = ([[lines[i] for i in kept] for lines in texts] for texts in (references, systems))
     return kept, layout.only(kept), references, systems
 
 
@@ -397,10 +397,9 @@ def read_documents(path: Path, columns: Columns = _ANY, *, number: int | None = 
     texts = [(name, " ".join(lines)) for name, lines in documents]
     if may_be_empty:
         return texts[0 if texts[0][1] else 1 :]
-    found = [each for each in texts if each[1]]
     if len(lines) == number and "" not in lines:
         return [(None, line.replace(BREAK, " ")) for line in lines]
-    return found
+    return [(name, text) for name, text in texts if text]
 
 
 def divide(text: str, reference: Sequence[str], align: _Align) -> list[str]:
@@ -411,10 +410,10 @@ def divide(text: str, reference: Sequence[str], align: _Align) -> list[str]:
     tokens, known = list(_TOKEN.finditer(text)), [sentence for sentence in reference if sentence]
     if not tokens or not known:
         return [text, *[""] * (len(reference) - 1)]
-    found = align(f"{_BEGIN} " + "\n".join(map(_tokenised, known)), f"{_BEGIN} {_tokenised(text)}").split("\n")
-    if len(found) != len(known):
-        raise RuntimeError(f"mweralign gave {len(found)} lines for {len(known)} sentences")
-    ends = [_clean_cut(end - 1, tokens) for end in accumulate(len(line.split()) for line in found)]
+    lines = align(f"{_BEGIN} " + "\n".join(map(_tokenised, known)), f"{_BEGIN} {_tokenised(text)}").split("\n")
+    if len(lines) != len(known):
+        raise RuntimeError(f"mweralign gave {len(lines)} lines for {len(known)} sentences")
+    ends = [_clean_cut(end - 1, tokens) for end in accumulate(len(line.split()) for line in lines)]
     places = [0, *(tokens[end].start() if end < len(tokens) else len(text) for end in ends)]
     pieces = iter([text[begin:end].strip() for begin, end in pairwise(places)])
     return [next(pieces) if sentence else "" for sentence in reference]

@@ -1,6 +1,6 @@
 """Forced scoring: log-probabilities of existing translations, in one pass over both sides, without search.
 
-The scores come from the same forward pass as the training loss, so target context is read as in training.
+corpus with targets → units (`forced_batches`) → the forward pass of training → (n+1,) a sentence (`token_log_probs`)
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def token_log_probs(
     """
     assert corpus.target is not None
     offsets = offsets_of(corpus.target.lengths() + 1)
-    found = np.full((len(models), int(offsets[-1])), np.nan)
-    for scores, model in zip(found, models, strict=True):
+    by_model = np.full((len(models), int(offsets[-1])), np.nan)
+    for scores, model in zip(by_model, models, strict=True):
         batches = forced_batches(
             model, task, corpus, max_tokens=max_tokens, context_window=context_window, last_only=last_only
         )
@@ -61,9 +61,9 @@ def token_log_probs(
             numbers = ranges(units.kept, units.last)
             scores[ranges(offsets[numbers], offsets[numbers + 1])] = log_probs
     if tag_of(task.target_tokenizer) is not None:  # certain, as in search
-        found[:, offsets[:-1][corpus.target.lengths() > 0]] = 0.0
+        by_model[:, offsets[:-1][corpus.target.lengths() > 0]] = 0.0
     with np.errstate(invalid="ignore"):  # NaN stays NaN
-        log_probs = np.logaddexp.reduce(found, axis=0) - math.log(len(models))
+        log_probs = np.logaddexp.reduce(by_model, axis=0) - math.log(len(models))
     return np.split(log_probs, offsets[1:-1]) if len(offsets) > 1 else []
 
 
@@ -124,7 +124,7 @@ def forced_scores(
         last = [log_probs[n - 1] for n in corpus.document_offsets[1:].tolist()]
         if progress is not None:
             progress(len(last))
-        return [sentence_score(each, task, lenpen) for each in last]
+        return [sentence_score(of_sentence, task, lenpen) for of_sentence in last]
 
     shares = ranks.shared_out([len(portion) for portion in portions], scored)
     return [score for share in shares for score in share]

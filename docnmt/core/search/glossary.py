@@ -78,7 +78,7 @@ class Glossary:
                 return glossary
             raise UserError(f"glossary: expected a mapping, a Glossary or a file, got {type(glossary).__name__}")
         for term, target in glossary.items():
-            if not all(isinstance(each, str) and each.strip() for each in (term, target)):
+            if not all(isinstance(text, str) and text.strip() for text in (term, target)):
                 raise UserError(f"glossary: expected text for a source and a target term, got {term!r}: {target!r}")
         return cls({" ".join(term.split()): " ".join(target.split()) for term, target in glossary.items()})
 
@@ -269,13 +269,13 @@ class TermRows:
         rows, tokens, scores, sums = table
         for n, terms in self._constrained():
             candidates = self._candidates(n, terms, table, log_probs, totals)
-            complete = [each for each in candidates if each.token == EOS or not each.progress.left]
-            ends = [each for each in complete[: self.width] if each.token == EOS]
+            complete = [one for one in candidates if one.token == EOS or not one.progress.left]
+            ends = [one for one in complete[: self.width] if one.token == EOS]
             chosen = [*ends, *self._living(candidates)][: rows.shape[1]]
             rows[n], tokens[n], sums[n] = n * self.width, UNK, -torch.inf  # what is not filled is dead
-            rows[n, : len(chosen)] = torch.tensor([each.row for each in chosen], dtype=rows.dtype)
-            tokens[n, : len(chosen)] = torch.tensor([each.token for each in chosen], dtype=tokens.dtype)
-            sums[n, : len(chosen)] = torch.tensor([each.total for each in chosen], dtype=sums.dtype)
+            rows[n, : len(chosen)] = torch.tensor([one.row for one in chosen], dtype=rows.dtype)
+            tokens[n, : len(chosen)] = torch.tensor([one.token for one in chosen], dtype=tokens.dtype)
+            sums[n, : len(chosen)] = torch.tensor([one.total for one in chosen], dtype=sums.dtype)
             scores[n] = log_probs[rows[n], tokens[n]]
 
     def advance(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
@@ -346,8 +346,10 @@ class TermFinder:
 
     def of(self, sentences: Iterable[str], fixed: Sequence[Sequence[tuple[int, int]]] | None = None) -> Terms:
         """Return the terms of a corpus with these source sentences, none inside of the `fixed` parts of each."""
-        found = ((n, self._glossary.found(text, fixed[n] if fixed else ())) for n, text in enumerate(sentences))
-        wanted = {n: tuple(self._tokens[target] for target in targets) for n, targets in found if targets}
+        wanted = {}
+        for number, text in enumerate(sentences):
+            if targets := self._glossary.found(text, fixed[number] if fixed else ()):
+                wanted[number] = tuple(self._tokens[target] for target in targets)
         return Terms(wanted, self._joins)
 
 

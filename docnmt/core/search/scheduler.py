@@ -1,5 +1,7 @@
 """From corpora to steps of decoding: who is encoded, who enters when, one step for all rows.
-admit → model step → choose (`generators`) → reorder, until every document is translated.
+
+corpus → `Job` → `Encoding`, a slot for each text → `Scheduler.step`: admit, step of the models, choose, reorder
+           └── texts that waited ←── `Job.finish` ←── ended slots ──┘
 """
 
 from __future__ import annotations
@@ -61,9 +63,11 @@ class Ensemble:
         Models are those that read their own text or, with `given`, those that read given text. `sentences` has the
         sentence's number in each model's memory.
         """
-        reads = [model.reading.given_text if given else model.reading.own_text for model in self.models]
-        parts = zip(self.models, memories, sentences, reads, strict=True)
-        return [model.remember(memory, n, tokens) if each else None for model, memory, n, each in parts]
+        remembered: list[object] = []
+        for model, memory, sentence in zip(self.models, memories, sentences, strict=True):
+            reads = model.reading.given_text if given else model.reading.own_text
+            remembered.append(model.remember(memory, sentence, tokens) if reads else None)
+        return remembered
 
     def begin(
         self,
@@ -90,7 +94,7 @@ class Ensemble:
         logits = [model.step(tokens, state) for model, state in zip(self.models, states, strict=True)]
         if len(logits) == 1:
             return logits[0]
-        log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])
+        log_probs = torch.stack([torch.log_softmax(of_model.float(), dim=-1) for of_model in logits])
         return torch.logsumexp(log_probs, dim=0)
 
 

@@ -55,17 +55,16 @@ class TranslationMemory:
         if not len(keys):  # no sentence of the memory has a translation
             return []
         wanted = np.unique(_runs(TokenArray(tokens, np.array([0, len(tokens)])))[0])
-        place = np.searchsorted(keys, wanted)
-        place = place[(place < len(keys)) & (keys[np.minimum(place, len(keys) - 1)] == wanted)]
-        sizes = begins[place + 1] - begins[place]
-        place = place[sizes <= max(_FREQUENT * len(self.corpus.source), 10)]
-        if not len(place):
+        shared = np.searchsorted(keys, wanted)
+        shared = shared[(shared < len(keys)) & (keys[np.minimum(shared, len(keys) - 1)] == wanted)]
+        sizes = begins[shared + 1] - begins[shared]
+        shared = shared[sizes <= max(_FREQUENT * len(self.corpus.source), 10)]
+        if not len(shared):
             return []
-        entries = np.concatenate([np.arange(begins[p], begins[p + 1]) for p in place])
-        found, where = np.unique(sentences[entries], return_inverse=True)
-        scores = np.bincount(where, weights[entries])
-        best = np.lexsort((found, -scores))[: self.count]
-        return [int(n) for n in found[best]]
+        entries = np.concatenate([np.arange(begins[run], begins[run + 1]) for run in shared])
+        sharing, where = np.unique(sentences[entries], return_inverse=True)
+        best = np.lexsort((sharing, -np.bincount(where, weights[entries])))[: self.count]
+        return [int(sentence) for sentence in sharing[best]]
 
 
 def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,17 +109,17 @@ def with_memory(
         raise UserError("--memory-context foreign: there is only one document; give several, --input-format corpus")
     numbers: list[int] = []
     tokens: list[np.ndarray] = []
-    told: list[str | None] = []
+    known: list[str | None] = []
     lengths = []
-    for place, (begin, end) in enumerate(documents):
-        asked = range(*documents[(place + memory.foreign) % len(documents)])
+    for document, (begin, end) in enumerate(documents):
+        asked = range(*documents[(document + memory.foreign) % len(documents)])
         ranked = [memory.similar(corpus.source[n]) for n in asked]
-        found = dict.fromkeys(each[rank] for rank in range(memory.count) for each in ranked if rank < len(each))
-        before = list(found)[::-1]
+        best_first = (similar[rank] for rank in range(memory.count) for similar in ranked if rank < len(similar))
+        before = list(dict.fromkeys(best_first))[::-1]
         numbers += [-1] * len(before) + list(range(begin, end))
         tokens += [memory.corpus.source[n] for n in before] + [corpus.source[n] for n in range(begin, end)]
-        told += [translations[n] for n in before]
-        told += [None] * (end - begin) if given is None else given[begin:end]
+        known += [translations[n] for n in before]
+        known += [None] * (end - begin) if given is None else given[begin:end]
         lengths.append(len(before) + end - begin)
     rows = np.array(numbers, dtype=np.int64)
     longer = replace(
@@ -134,4 +133,4 @@ def with_memory(
         source_text=TextArray.from_lines([]),
         references=[],
     )
-    return longer, told, rows
+    return longer, known, rows
