@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -130,10 +130,6 @@ def score_address(
     Args:
         sources, hypotheses, reference: S sentences each.
         document_offsets: (D+1,) sentence index where each document begins.
-
-    Raises:
-        ValueError: unequal numbers of sentences.
-        UserError: a language has no rule.
     """
     if not len(sources) == len(hypotheses) == len(reference):
         raise ValueError(f"{len(sources)} sources, {len(hypotheses)} hypotheses and {len(reference)} references differ")
@@ -258,12 +254,10 @@ def lexical_consistency(
 
     Args:
         lexicon: from `learn_lexicon`; the same for all systems that are compared.
-
-    Raises:
-        ValueError: unequal numbers of sentences.
     """
     _check(sources, targets)
     words = [list(dict.fromkeys(_words(sentence))) for sentence in sources]
+    stems = [_stems(sentence) for sentence in targets]
     frequent = Counter(chain.from_iterable(words))
     limit = max(3, len(sources) // 10)
     agreeing = pairs = 0
@@ -277,18 +271,14 @@ def lexical_consistency(
             if len(sentences) < 2 or len(word) < 4 or frequent[word] > limit:
                 continue
             terms.add(word)
-            translations = [_translation(word, targets[sentence], lexicon) for sentence in sentences]
+            translations = [_translation(word, stems[sentence], lexicon) for sentence in sentences]
             agreeing += sum(n * (n - 1) // 2 for stem, n in Counter(translations).items() if stem)
             pairs += len(sentences) * (len(sentences) - 1) // 2
     return Consistency(agreeing, pairs, len(terms))
 
 
 def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations: int = 5) -> _Lexicon:
-    """Estimate p(target stem | source word) by expectation maximisation of IBM model 1, with an empty source word.
-
-    Raises:
-        ValueError: unequal numbers of sentences.
-    """
+    """Estimate p(target stem | source word) by expectation maximisation of IBM model 1, with an empty source word."""
     _check(sources, targets)
     left: dict[str, int] = {"": 0}  # words with their numbers, in the order of their first occurrence
     right: dict[str, int] = {}
@@ -318,15 +308,15 @@ def _check(sources: Sequence[str], targets: Sequence[str]) -> None:
         raise ValueError(f"{len(sources)} source sentences, but {len(targets)} target sentences")
 
 
-def _translation(word: str, target: str, lexicon: _Lexicon) -> str:
-    """Return the stem in `target` that most probably translates `word`, more than the empty word; or ""."""
+def _translation(word: str, stems: Sequence[str], lexicon: _Lexicon) -> str:
+    """Return the stem that most probably translates `word`, more than the empty word; or ""."""
     row, empty = lexicon.get(word, {}), lexicon.get("", {})
-    candidates = {t: row[t] for t in _stems(target) if row.get(t, 0.0) > empty.get(t, 0.0)}
-    return max(candidates, key=lambda t: (candidates[t], t), default="")
+    candidates = {stem: row[stem] for stem in stems if row.get(stem, 0.0) > empty.get(stem, 0.0)}
+    return max(candidates, key=lambda stem: (candidates[stem], stem), default="")
 
 
-def _stems(sentence: str) -> Iterator[str]:
-    return (word[:_STEM] for word in _words(sentence))
+def _stems(sentence: str) -> list[str]:
+    return [word[:_STEM] for word in _words(sentence)]
 
 
 def _words(sentence: str) -> list[str]:

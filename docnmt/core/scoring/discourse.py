@@ -153,9 +153,6 @@ def contrastive_report(
 
     Args:
         score: returns the log-probabilities of the examples' last target sentences, in order.
-
-    Raises:
-        ValueError: there is no group, or the number of scores differs from that of examples.
     """
     if not groups:
         raise ValueError("there is no contrastive group to judge")
@@ -174,10 +171,6 @@ def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = 
         kind: `true` (unchanged), `shuffled` (the group's own context sentences in another order), `foreign`
             (the context of a group with another source sentence), `none`. A group whose context has no two different
             sentences is not changed by `shuffled`.
-
-    Raises:
-        ValueError: `kind` is none of these.
-        UserError: there is no foreign context, or no context has two different sentences to shuffle.
     """
     rng = random.Random(seed)
     if kind == "true":
@@ -252,9 +245,6 @@ def read_contrastive(path: Path, *, documents: Path | None = None) -> list[Contr
 
     Args:
         documents: for ContraPro's JSON, the folder of OpenSubtitles documents that its `setup_opensubs.sh` makes.
-
-    Raises:
-        UserError: the file is unreadable or in none of the formats above; the message names the line or entry.
     """
     groups = _read_contrastive_json(path, documents) if path.suffix == ".json" else _read_contrastive_tsv(path)
     if not groups:
@@ -279,12 +269,7 @@ def _read_contrastive_tsv(path: Path) -> list[ContrastiveGroup]:
 
 
 def _read_rows(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
-    """Read the columns of a table, and the place and texts of each row; empty lines are left out.
-
-    Raises:
-        UserError: invalid UTF-8 text, two columns of one name, a row with another number of columns, or a value of
-            `correct` other than 0 and 1.
-    """
+    """Read the columns of a table, and the place and texts of each row; empty lines are left out."""
     table = open_table(path)
     if taken := [name for name in _RESULTS if name in table.names]:
         raise UserError(f"{path}:1: rename the column '{taken[0]}', which is the name of what is found")
@@ -512,9 +497,6 @@ def read_questions(path: Path, *, documents: Path | None = None) -> list[Questio
 
     Args:
         documents: for ContraPro's JSON, the folder of OpenSubtitles documents that its `setup_opensubs.sh` makes.
-
-    Raises:
-        UserError: the file is unreadable or in none of the formats above; the message names the line or entry.
     """
     questions = _read_generative_json(path, documents) if path.suffix == ".json" else _read_generative_tsv(path)
     if not questions:
@@ -565,11 +547,7 @@ def _read_generative_json(path: Path, documents: Path | None) -> list[Question]:
 
 
 def in_contexts(questions: Sequence[Question], kind: str, *, seed: int) -> list[Question]:
-    """Return the same questions in other contexts (see `docnmt.core.scoring.discourse.with_contexts`).
-
-    Raises:
-        UserError: see there.
-    """
+    """Return the same questions in other contexts (see `docnmt.core.scoring.discourse.with_contexts`)."""
     groups = [ContrastiveGroup((question.example,), 0, question.labels) for question in questions]
     changed = with_contexts(groups, kind, seed=seed)
     return [replace(question, example=group.variants[0]) for question, group in zip(questions, changed, strict=True)]
@@ -581,9 +559,6 @@ def read_answers(path: Path, number: int, language: str | None) -> list[str]:
     Args:
         language: if given, each line begins with the context's translation, and the answer is its last sentence by
             ctxpro's rules for this language.
-
-    Raises:
-        UserError: another number of lines, or the package with ctxpro's rules is missing or does not know the language.
     """
     lines = list(TextLines(path))
     if len(lines) != number:

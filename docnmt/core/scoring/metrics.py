@@ -121,11 +121,7 @@ def bleu_tokenizer(language: str) -> str:
 
 
 def require_comet() -> ModuleType:
-    """Import the package.
-
-    Raises:
-        UserError: it is not installed.
-    """
+    """Import the package."""
     try:
         return importlib.import_module("comet")
     except ImportError as error:
@@ -154,11 +150,7 @@ class Comet:
         reference: Sequence[str],
         document_offsets: Sequence[int] | np.ndarray,
     ) -> list[np.ndarray]:
-        """Return for each system, (S, 2): the sum of every sentence's shares of scores, and the sum of its shares.
-
-        Raises:
-            UserError: the package is not installed, or the model is not available or needs a reference.
-        """
+        """Return for each system, (S, 2): the sum of every sentence's shares of scores, and the sum of its shares."""
         comet = require_comet()
         try:
             path = self.model if self.model.endswith(".ckpt") else comet.download_model(self.model)
@@ -333,10 +325,6 @@ def evaluate_systems(
         document_offsets: (D+1,) sentence index where each document begins; the last entry is S.
         tokenize: sacreBLEU's tokenizer for BLEU.
         metrics: names of registered metrics.
-
-    Raises:
-        ValueError: there is no sentence or no reference, or their numbers of sentences differ.
-        UserError: sacreBLEU lacks the tokenizer, or its package is missing.
     """
     offsets = np.asarray(document_offsets, dtype=np.int64)
     if not references:
@@ -461,10 +449,6 @@ def paired_bootstrap(
 
     Of a system with several seeds the mean score is compared: each sample draws documents, the same for all seeds, and
     has the difference of the means. So the interval is about other documents, not about other seeds.
-
-    Raises:
-        ValueError: the systems were not evaluated on the same documents and metrics.
-        UserError: there is only one document.
     """
     systems, others = ([side] if isinstance(side, Evaluation) else list(side) for side in (system, other))
     first = systems[0]

@@ -142,11 +142,7 @@ class PartScores:
         }
 
     def draw(self, path: Path) -> None:
-        """Draw a picture with a panel per metric and a line per system.
-
-        Raises:
-            UserError: matplotlib is not installed or cannot write this kind of file.
-        """
+        """Draw a picture with a panel per metric and a line per system."""
         form = picture_form("--plot", path)
         from matplotlib.figure import Figure
 
@@ -264,11 +260,7 @@ def problems_of_seeds(systems: int, wanted: ReportConfig) -> list[str]:
 
 
 def check_wanted(wanted: ReportConfig) -> None:
-    """Check before long work that `report_on` will have what it needs.
-
-    Raises:
-        UserError: COMET or matplotlib is not installed, or --plot names no picture format.
-    """
+    """Check before long work that `report_on` will have what it needs."""
     if wanted.comet_model is not None:
         require_comet()
     if wanted.plot is not None:
@@ -301,9 +293,6 @@ def report_on(
         consistency: lexical consistency, which needs the source, as COMET does.
         samples, seed: of the bootstrap, if there is another system.
         doubt: see `TranslationReport`.
-
-    Raises:
-        UserError: see `check_wanted`; or COMET's model is not available, or no sentence has a reference.
     """
     numbers, scored, references, texts = with_partners(layout, references, [*seeds, *others, *foreign])
     offsets, sources = scored.document_offsets, scored.sentences
@@ -382,12 +371,7 @@ _MOST_NOTES = 5
 
 
 def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationReport:
-    """Read the files and score.
-
-    Raises:
-        UsageError: an option needs another one.
-        UserError: a file cannot be read or is not a translation of the others, line by line.
-    """
+    """Read the files and score."""
     given = {} if wanted.paired or wanted.foreign else {"--samples": config.samples, "--seed": config.seed}
     problems = [
         f"{name} has no effect without --paired or --foreign" for name, value in given.items() if value is not None

@@ -29,9 +29,6 @@ def _places_by_name(
 ) -> list[int]:
     """Return for each document of `wanted_path` its place in `path`, by the names that both give; if they have no name
     in common, in the order of the file.
-
-    Raises:
-        UserError: a file lacks documents of the other, or has two of one name in another order.
     """
     if list(names) == list(wanted) or None in names or None in wanted or not set(names) & set(wanted):
         return list(range(len(names)))
@@ -116,9 +113,6 @@ class LineLayout:
         or without lines for marks), or has one empty line between the documents. Or it has as many sentences, with
         the same documents (two empty lines for one, empty lines at the end) or with no break at all. Rows that are
         empty in this table may be missing there.
-
-        Raises:
-            UserError: it has another number of sentences, or other documents.
         """
         other = read_layout(path, columns, role, may_be_empty=True)
         if other.names and None not in other.names:
@@ -166,11 +160,7 @@ class LineLayout:
 
 
 def read_layout(path: Path, columns: Columns = _ANY, role: str = "target", *, may_be_empty: bool = False) -> LineLayout:
-    """Read the sentences and documents of a text file, or of a table's column `role`; `may_be_empty` permits no text.
-
-    Raises:
-        UserError: the file cannot be read, is not valid UTF-8 text, or has no sentence.
-    """
+    """Read the sentences and documents of a text, or of a table's column `role`; `may_be_empty` permits no text."""
     rows: list[str] = []
     lines: list[bool] = []
     names: list[str | None] = []
@@ -199,11 +189,7 @@ def read_layout(path: Path, columns: Columns = _ANY, role: str = "target", *, ma
 def with_partners(
     layout: LineLayout, references: Sequence[Sequence[str]], systems: Sequence[Sequence[str]]
 ) -> tuple[list[int], LineLayout, Sequence[Sequence[str]], Sequence[Sequence[str]]]:
-    """Leave out sentences that the layout's own file or a reference lacks; return the numbers of the others, too.
-
-    Raises:
-        UserError: nothing is left.
-    """
+    """Leave out sentences that the layout's own file or a reference lacks; return the numbers of the others, too."""
     kept = scored_sentences([layout.sentences, *references])
     if not kept:
         raise UserError(f"{layout.path}: no sentence has a reference, expected one a line")
@@ -347,9 +333,6 @@ def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns:
     Args:
         layout: the documents of the reference. reference: its sentences.
         columns: of a table, whose rows are the lines.
-
-    Raises:
-        UserError: mweralign is not installed, or the file has another number of documents.
     """
     align = mweralign()
     spans = list(pairwise(layout.document_offsets))
@@ -377,9 +360,6 @@ def read_documents(path: Path, columns: Columns = _ANY, *, number: int | None = 
     Empty lines, one or more, separate documents. Or each document begins with a line `<d>`, or is named by a table:
     then empty lines mean nothing, and a document may be empty. Without an empty line, if there are `number` lines, the
     expected number of documents, then each is one, as `docnmt-translate --input-format lines` writes.
-
-    Raises:
-        UserError: the file cannot be read or is not valid UTF-8 text.
     """
     items = list(side_lines(path, columns, "hypothesis"))
     lines = [line.strip() for line in items if isinstance(line, str)]
@@ -442,11 +422,7 @@ def _begins(token: str) -> bool:
 
 
 def mweralign() -> _Align:
-    """Return the package's function, with its output suppressed.
-
-    Raises:
-        UserError: the package is not installed.
-    """
+    """Return the package's function, with its output suppressed."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -57,11 +57,7 @@ class BeamSearch(Generator):
         return super().leave(slots)
 
     def advance(self, logits: Tensor) -> Advance:
-        """Choose one token for every hypothesis from the model's logits (R, V).
-
-        Raises:
-            ValueError: the model's scores are NaN.
-        """
+        """Choose one token for every hypothesis from the model's logits (R, V)."""
         allowed, totals = self.allowed(logits), self.totals
         if self._terms:
             self._terms.forbid(allowed, self.room)
@@ -137,9 +133,6 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
 
     Returns:
         Row, token, log-probability and sum of each continuation, (R // width, k).
-
-    Raises:
-        ValueError: a score is NaN.
     """
     groups, vocabulary = len(totals) // width, log_probs.shape[1]
     whole = vocabulary // _RUN * _RUN
@@ -263,11 +256,7 @@ class Sampling(Generator):
         self._streams += [np.random.default_rng([self.config.seed, number]) for number in numbers]
 
     def advance(self, logits: Tensor) -> Advance:
-        """Draw one token for every row.
-
-        Raises:
-            ValueError: the model's scores are NaN.
-        """
+        """Draw one token for every row."""
         log_probs = self.allowed(logits)
         if bool(log_probs.isnan().any()):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")

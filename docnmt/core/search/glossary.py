@@ -354,11 +354,7 @@ class TermFinder:
 
 
 def opened_glossary(options: GenerationConfig) -> Glossary | None:
-    """Read the glossary that `--glossary` names, or return None. A pipe can be read only once.
-
-    Raises:
-        UserError: the file is not a valid glossary.
-    """
+    """Read the glossary that `--glossary` names, or return None. A pipe can be read only once."""
     return None if options.glossary is None else Glossary.read(Path(options.glossary))
 
 
@@ -368,11 +364,7 @@ def takes_terms(options: GenerationConfig) -> bool:
 
 
 def asked_terms(options: GenerationConfig, tokenizer: Tokenizer, glossary: Glossary | None = None) -> TermFinder | None:
-    """Return the term finder for `glossary`, or else for the file of `--glossary`; None without either.
-
-    Raises:
-        UserError: the file is wrong, the vocabulary cannot write a term, or the generator does not support terms.
-    """
+    """Return the term finder for `glossary`, or else for the file of `--glossary`; None without either."""
     glossary = opened_glossary(options) if glossary is None else glossary
     if glossary is None:
         return None

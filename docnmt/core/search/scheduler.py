@@ -107,9 +107,6 @@ def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: 
     Args:
         given: for each sentence its translation or None; None instead of a list gives no translation at all.
         sentences: the number of sentences of the corpus.
-
-    Raises:
-        ValueError: `given` has another length.
     """
     if given is None:
         return {}
@@ -198,11 +195,7 @@ class Job:
         self.kept: dict[tuple[int, int], Encoding] | None = None
 
     def _texts(self) -> np.ndarray:
-        """Return the texts (W, 2) that the models write together: the first sentence of each, and the first one kept.
-
-        Raises:
-            UserError: the models' texts differ.
-        """
+        """Return the texts (W, 2) that the models write together: the first sentence of each, and the first kept."""
         texts, *others = (
             searched_texts(plan, units, self.corpus.num_sentences)
             for plan, units in zip(self.plans, self.units, strict=True)

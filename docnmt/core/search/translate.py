@@ -42,9 +42,6 @@ LONG_TEXT = 4_000
 def check_memory(job: Job) -> None:
     """Refuse a document, before anything is translated, whose translation must run out of memory; warn on stderr of a
     text so long that its quadratic time matters.
-
-    Raises:
-        UserError: naming the document, the least memory it needs, and the memory available.
     """
     if not job.corpus.num_sentences:
         return

@@ -99,9 +99,6 @@ def with_memory(
 
     Returns:
         The longer corpus, its given translations, and for each of its sentences the number in `corpus`, or -1.
-
-    Raises:
-        UserError: `foreign` with only one document.
     """
     translations = memory.corpus.references[0]
     documents = list(pairwise(corpus.document_offsets.tolist()))
