@@ -101,8 +101,8 @@ class LineLayout:
     def written(self, sentences: Sequence[str]) -> str:
         """Return a text with one line for each line of this file, from sentences that translate its own."""
         rest = iter(sentences)
-        places = self._between() if self.names else [row != "" for row in self.rows]
-        return "".join(f"{next(rest) if place else ''}\n" for place in places)
+        is_sentence = self._between() if self.names else [row != "" for row in self.rows]
+        return "".join(f"{next(rest) if sentence else ''}\n" for sentence in is_sentence)
 
     def align(self, path: Path, columns: Columns = _ANY, role: str = "hypothesis") -> list[str]:
         """Return the sentences of another file, one for each of this one's; an empty one is a missing translation.
@@ -121,17 +121,19 @@ class LineLayout:
             offsets = tuple(accumulate((len(spans[number]) for number in order), initial=0))
             rows = tuple(row for number in order for row in spans[number])
             other = replace(other, rows=rows, document_offsets=offsets)
-        for places in [] if other.names else self._places():
-            if len(other.rows) == len(places) and not any(
-                row for place, row in zip(places, other.rows, strict=True) if not place
-            ):
-                return [row for place, row in zip(places, other.rows, strict=True) if place]
+        ways: list[Sequence[bool]] = [self.lines, self._between()]  # which lines are sentences, if this is line by line
+        if not self.names:
+            ways.insert(0, [row != "" for row in self.rows])
+        for is_sentence in [] if other.names else ways:
+            pairs = list(zip(is_sentence, other.rows, strict=False))
+            if len(other.rows) == len(is_sentence) and not any(row for sentence, row in pairs if not sentence):
+                return [row for sentence, row in pairs if sentence]
         one_document = len(other.document_offsets) <= 2
         if len(other.sentences) == len(self.sentences):
             if one_document or other.document_offsets == self.document_offsets:
                 return other.sentences
-            pairs = zip(other.document_offsets, self.document_offsets, strict=False)
-            where = next(min(pair) for pair in pairs if pair[0] != pair[1])
+            offset_pairs = zip(other.document_offsets, self.document_offsets, strict=False)
+            where = next(min(pair) for pair in offset_pairs if pair[0] != pair[1])
             raise UserError(f"{path}: its documents are not those of {self.path}; they part after sentence {where}")
         texts = [number for number, sentence in enumerate(self.sentences) if sentence]
         if len(texts) < len(self.sentences):  # rows that are empty here may have no line there
@@ -143,13 +145,6 @@ class LineLayout:
             f"{len(self.sentences):,} in {len(self.rows):,}; there must be one line for each of its lines"
             f"{hint if len(other.rows) == len(self.rows) else ''}"
         )
-
-    def _places(self) -> Iterator[Sequence[bool]]:
-        """Yield the possible positions of sentences in files that translate this one line by line."""
-        if not self.names:
-            yield [row != "" for row in self.rows]
-        yield self.lines
-        yield self._between()
 
     def _between(self) -> list[bool]:
         """Return for each line of a text with one empty line between documents whether it is a sentence."""
@@ -411,14 +406,12 @@ def _clean_cut(end: int, tokens: Sequence[re.Match[str]]) -> int:
 
     while attached() and tokens[end - 1][0] in _OPENING:
         end -= 1
-    while attached() and not (_begins(tokens[end][0]) and _IS_CJK.search(tokens[end - 1][0] + tokens[end][0])):
+    while attached():
+        last, token = tokens[end - 1][0], tokens[end][0]
+        if (token[0].isalnum() or token in _OPENING) and _IS_CJK.search(last + token):  # a sentence can begin here
+            break
         end += 1
     return end
-
-
-def _begins(token: str) -> bool:
-    """Return True if a sentence can begin with the token."""
-    return token[0].isalnum() or token in _OPENING
 
 
 def mweralign() -> _Align:
@@ -434,21 +427,14 @@ def mweralign() -> _Align:
         root.setLevel(level)
 
     def align(reference: str, text: str) -> str:
-        with _without_stderr():
+        sys.stderr.flush()
+        stderr = os.dup(2)  # C++ writes there, too
+        try:
+            with open(os.devnull, "wb") as nothing:
+                os.dup2(nothing.fileno(), 2)
             return str(align_texts(reference, text))
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
     return align
-
-
-@contextlib.contextmanager
-def _without_stderr() -> Iterator[None]:
-    """Suppress all output on the process's stderr, that of C++ included."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with open(os.devnull, "wb") as nothing:
-            os.dup2(nothing.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
