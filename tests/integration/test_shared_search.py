@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
+import weakref
 from typing import Any
 
 import pytest
 import small_system
 import torch
 
+from docnmt.core.search import scheduler
 from docnmt.core.search.config import (
     BeamSearchConfig,
     GenerationConfig,
@@ -211,3 +214,27 @@ def test_the_model_never_sees_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     served([small_system.model("transformer_tiny")], [asked], options, search)
     assert len(asked.found) == asked.job.corpus.num_sentences - 1  # one is given
     assert min(seen) >= INVARIANT_ROWS
+
+
+@pytest.mark.parametrize("cancel", [-1, 0])
+def test_encodings_are_freed_with_their_last_text(monkeypatch: pytest.MonkeyPatch, cancel: int) -> None:
+    """Without the garbage collector: they hold whole documents."""
+    encode, alive = scheduler.encode, []
+
+    def noting(pieces: Any) -> Any:
+        encodings = encode(pieces)
+        alive.extend(weakref.ref(encoding) for encoding in encodings)
+        return encodings
+
+    monkeypatch.setattr(scheduler, "encode", noting)
+    models = [small_system.model("cond_transformer_tiny", target_context="conditional")]
+    options, search = GenerationConfig(max_tokens=30, batch_size=4), BeamSearchConfig(beam=2, **SHORT)
+    asked = [Asked(models, options, search, texts) for texts in [small_system.text(4, 6, seed=77), *REQUESTS[:3]]]
+    gc.collect()
+    gc.disable()
+    try:
+        served(models, asked, options, search, cancel=cancel)
+        assert len(alive) > 4
+        assert not any(encoding() for encoding in alive)
+    finally:
+        gc.enable()

@@ -394,6 +394,11 @@ class Encoding:
         ready = (slot for slot in self.ready if slot.number not in self.waiting)
         self.ready = sorted(ready, key=lambda slot: (-following[slot.number], slot.number))
 
+    def release(self) -> None:
+        """Let go of the job and its slots, which refer to this encoding: memories are freed at once."""
+        self.ready, self.waiting = [], {}
+        del self.job
+
     def places_of(self, slot: Slot) -> list[Tensor]:
         """Return, for each model, the number () in its memory of the sentence from which a text is written."""
         text = np.searchsorted(self.texts[:, 1], slot.number)
@@ -507,12 +512,14 @@ class Scheduler:
     def __init__(self, ensemble: Ensemble, options: GenerationConfig, search: SearchConfig) -> None:
         self._ensemble, self._options, self._config = ensemble, options, search
         self._device = next(ensemble.models[0].parameters()).device
+        self._encodings: set[Encoding] = set()  # those with texts that have not ended
         self.reset()
 
     def reset(self) -> None:
         """Drop all jobs, encodings and rows, after an error."""
         self.jobs: dict[Job, int] = {}
-        self._encodings: set[Encoding] = set()  # those with texts that have not ended
+        while self._encodings:
+            self._encodings.pop().release()
         self._steps = self._encoded = 0  # steps since the last encoding, and subwords encoded so far
         self._generator: Generator = GENERATORS.get(self._options.generator)(self._config, self._device)
         self._states: list[RowState] = []  # of each model; row r belongs to the same hypothesis in each
@@ -554,19 +561,18 @@ class Scheduler:
         entering = self._entering()
         if not entering and not self.slots:
             return
-        ended = self._advance(entering)
-        for slot, hypotheses in ended:
-            job = slot.encoding.job
+        ended = [(slot.encoding.job, slot, hypotheses) for slot, hypotheses in self._advance(entering)]
+        for job, slot, hypotheses in ended:
             if not hypotheses and job in self.jobs:
                 print("a search ended without </s>; its text is given up", file=sys.stderr)
                 self.remove(job)
             elif job in self.jobs:
                 job.finish(slot, hypotheses)
         live = self._live()
-        for job in {slot.encoding.job for slot, _ in ended} & self.jobs.keys():
+        for job in {job for job, _, _ in ended} & self.jobs.keys():
             if not (job.left and (live[job] or job.ready or job.waiting)):
                 del self.jobs[job]
-        self._forget({slot.encoding for slot, _ in ended if not slot.encoding.left})
+        self._forget({slot.encoding for _, slot, _ in ended if not slot.encoding.left})
 
     def _live(self) -> Counter[Job]:
         """Count the texts of each job that are being decoded."""
@@ -574,6 +580,7 @@ class Scheduler:
 
     def _forget(self, gone: set[Encoding]) -> None:
         """Drop encodings, and their rows that are still decoded: copies, or those of a cancelled request."""
+        gone &= self._encodings  # those of a job that was removed in this step are gone already
         if not gone:
             return
         self._encodings -= gone
@@ -582,6 +589,8 @@ class Scheduler:
             self._reorder(self._generator.leave(places))
         if not self._generator.slots:
             self._states = []  # they hold the encoding of whole documents
+        for encoding in gone:
+            encoding.release()
 
     def _reorder(self, rows: Tensor) -> None:
         for state in self._states:
@@ -637,9 +646,11 @@ class Scheduler:
         if chosen:
             self._steps = 0
             for encoding in encode(chosen):
-                if encoding.left:  # it does not consist of given sentences alone, that later ones read
+                if encoding.left:
                     self._encodings.add(encoding)
                     encoding.job.ready.extend(encoding.ready)
+                else:  # it consists of given sentences alone, that later ones read
+                    encoding.release()
 
     def _rows_wait(self) -> bool:
         """Rows are free, and no document that is encoded has a sentence for them: each of a model that reads its own
