@@ -125,7 +125,7 @@ def test_sizes(start: Start) -> None:
     assert client.post("/translate", json={"text": "a dog"}).status_code == 200
     answer = client.post("/translate/file?name=a.txt", content=b"a\n" * 11)
     assert refused(answer) == (413, "too_long")
-    assert "11 segments" in answer.json()["error"]["message"]
+    assert "11 texts" in answer.json()["error"]["message"]
 
 
 def test_a_sentence_has_its_limit(start: Start) -> None:
@@ -145,6 +145,13 @@ def test_what_has_no_words_has_its_limit_too(start: Start, monkeypatch: pytest.M
         assert answer.json()["error"]["message"].startswith("1,001 documents and sentences")
 
 
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/v1/chat/completions"])
+def test_lists_are_counted_before_they_are_made(start: Start, path: str) -> None:
+    """1.9 million empty ones were made at once, while /health waited."""
+    content = b'{"documents": ' + b"[" * 400_001  # else it would be no JSON
+    assert start().post(path, content=content, headers={"content-type": "application/json"}).status_code == 413
+
+
 def test_packed_files_may_not_grow_beyond_a_body(start: Start) -> None:
     client, out = start(max_body=2000), io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as package:
@@ -155,7 +162,7 @@ def test_packed_files_may_not_grow_beyond_a_body(start: Start) -> None:
     assert len(out.getvalue()) < 2000
     answer = client.post("/translate/file?name=a.docx", content=out.getvalue())
     assert refused(answer) == (413, "too_long")
-    assert "3,999 characters of text" in answer.json()["error"]["message"]
+    assert "characters of text or more; expected at most 2,000" in answer.json()["error"]["message"]
 
 
 def test_time(start: Start) -> None:

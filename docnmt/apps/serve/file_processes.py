@@ -69,8 +69,8 @@ class FileTask(msgspec.Struct, tag=True):
     """A document to read, and the answers to what its translation has asked so far.
 
     Attributes:
-        rules: the value of `--splitter`; "": lines are not split. subwords: the largest number of segments, sentences
-            and words. characters: the largest number of them. protect: the value of `--protect`.
+        rules: the value of `--splitter`; "": lines are not split. subwords: the largest number of words; each text
+            and sentence has one and its end. characters: the largest number of them. protect: the value of `--protect`.
     """
 
     source: FileSource | FragmentsSource

@@ -565,7 +565,7 @@ def prompted(content: str) -> tuple[str | None, str | None, str]:
 
     Tools write a prompt such as `Translate from English to German, keep line breaks:` before the text.
     """
-    if _BEGIN.match(content):
+    if _BEGIN.match(content, 0, HEAD):
         for end in _ENDS:
             found = end.search(content, 0, HEAD)
             text = content[found.end() :] if found else ""

@@ -272,6 +272,8 @@ class JsonResponse(Response):
 FORM = "application/x-www-form-urlencoded"
 #: The largest number of fields in a form; a list has one field per entry.
 MOST_FIELDS = 100_000
+#: The largest number of lists and objects in JSON, which are made at once while nothing else runs.
+MOST_LISTS = 400_000
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
@@ -329,6 +331,16 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def check_lists(body: bytes, most: int = 0) -> None:
+    """Count the lists and objects of a body in JSON, before all of them are made at once.
+
+    Raises:
+        Refused: they are more than `MOST_LISTS`, and four for each of `most` subwords.
+    """
+    if (count := body.count(b"[") + body.count(b"{")) > (allowed := max(MOST_LISTS, 4 * most)):
+        raise too_many("lists and objects", count, allowed)
+
+
 def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any]:
     """Return the fields of a body in JSON or of a form, by name; in a form, only the fields in `lists` are lists.
 
@@ -336,6 +348,7 @@ def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any
         Refused: the media type `kind` is another one, the body is malformed, or a form repeats a single value.
     """
     if kind == "application/json":
+        check_lists(body)
         try:
             found: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -12,7 +12,7 @@ import msgspec
 from docnmt.apps.commands.models import LoadedModels, between
 from docnmt.apps.commands.translate import StdinText, read_document
 from docnmt.apps.explain.attention import Explanation
-from docnmt.apps.serve.http import Refused, too_many
+from docnmt.apps.serve.http import Refused, check_lists, too_many
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.formality import Form, Formality
@@ -248,6 +248,7 @@ def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
         Refused: the body is no JSON or has another form, is too long, has a forbidden character, or names a language or
             form of address that the models do not support.
     """
+    check_lists(body, most)
     try:
         wanted = msgspec.json.decode(body, type=TranslateRequest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
