@@ -75,13 +75,14 @@ INPUTS: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "/translate, 1.9 M empty documents": ("/translate", lambda: b'{"documents":[' + b"[]," * 1_900_000 + b"[]]}", JSON),
     "/translate, `A. ` × 2.6 M": ("/translate", lambda: said(text="A. " * 2_600_000), JSON),
     "LibreTranslate, 2.6 M texts": (
-        "/translate", lambda: b'{"source":"%b","target":"%b","q":[' + b'"",' * 2_600_000 + b'""]}', JSON),
-    "DeepL, 2.6 M texts": ("/v2/translate", lambda: b'{"target_lang":"%b","text":[' + b'"",' * 2_600_000 + b'""]}', JSON),
-    "DeepL, a form of 1.3 M texts": ("/v2/translate", lambda: b"target_lang=de" + b"&text=" * 1_300_000, FORM),
+        "/translate", lambda: b'{"source":"SOURCE","target":"TARGET","q":[' + b'"",' * 2_600_000 + b'""]}', JSON),
+    "DeepL, 2.6 M texts": (
+        "/v2/translate", lambda: b'{"target_lang":"TARGET","text":[' + b'"",' * 2_600_000 + b'""]}', JSON),
+    "DeepL, a form of 1.3 M texts": ("/v2/translate", lambda: b"target_lang=TARGET" + b"&text=" * 1_300_000, FORM),
     "DeepL, 1.9 M elements of XML": (
-        "/v2/translate", lambda: said(target_lang="%b", tag_handling="xml", text="<a/>" * 1_900_000), JSON),
+        "/v2/translate", lambda: said(target_lang="TARGET", tag_handling="xml", text="<a/>" * 1_900_000), JSON),
     "DeepL, 60,000 open marks of HTML": (
-        "/v2/translate", lambda: said(target_lang="%b", tag_handling="html", text="<b>x" * 60_000), JSON),
+        "/v2/translate", lambda: said(target_lang="TARGET", tag_handling="html", text="<b>x" * 60_000), JSON),
     "XML, 2 M empty elements": ("a.xml", lambda: b"<resources>" + b"<a/>" * 1_950_000 + b"</resources>", ""),
     "DOCX, 200,000 paragraphs": ("a.docx", lambda: docx("<w:p><w:r><w:t>a</w:t></w:r></w:p>" * 200_000), ""),
     "DOCX, 200,000 empty paragraphs": ("a.docx", lambda: docx("<w:p/>" * 200_000), ""),
@@ -176,10 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, (path, made, kind) in INPUTS.items():
         if given.only and not name.startswith(tuple(given.only)):
             continue
-        body = made().replace(b'"source":"%b"', b'"source":"%b"' % pair["source"].encode())
-        body = body.replace(b"%b", pair["target"].encode()).replace(
-            b"target_lang=de", b"target_lang=" + pair["target"].encode()
-        )
+        body = made().replace(b"SOURCE", pair["source"].encode()).replace(b"TARGET", pair["target"].encode())
         health = Health(server.port)
         asking = threading.Thread(target=health.run)
         asking.start()
