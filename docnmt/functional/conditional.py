@@ -247,8 +247,8 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
     if backend != "auto":
         return backend
     sentences = np.maximum(key_layout.document_sentences.lengths, 1)
-    each = DISPATCH_QUERY + DISPATCH_WORD * keys / sentences
-    dispatching = (queries * np.minimum(t, sentences) * each).sum()
+    cost = DISPATCH_QUERY + DISPATCH_WORD * keys / sentences  # of a query and a sentence that it keeps
+    dispatching = (queries * np.minimum(t, sentences) * cost).sum()
     most = max(PADDED_WORDS * queries.sum(), PADDED_FEW, min(dispatching, PADDED_MOST))
     return "dense" if pairs <= most else "dispatch"
 

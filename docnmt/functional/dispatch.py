@@ -37,7 +37,7 @@ TILE = 128
 #: Words to which the sentences of a batch of tiles are padded: at most a quarter of it is padding.
 TILE_LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *2 ** np.arange(8, 63)])
 #: Queries of the largest tile of a batch, to which all are padded, over those of its smallest one, at most.
-TILE_SPREAD = 4
+TILE_SPREAD = 16
 #: Word scores computed at a time: 0.5 MB in float32, which stay in a CPU's cache.
 TILE_BATCH = 1 << 17
 #: Assignments planned at a time; their partial results take 16 MB at width 64.

@@ -32,7 +32,7 @@ SPAN_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Bucket:
+class _Bucket:
     """Spans padded to one length, with the mask of keys that their queries may not see."""
 
     spans: int
@@ -43,7 +43,7 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class BucketPlan:
+class _BucketPlan:
     """Index arrays between packed rows (token, head) and padded rows (span, head, place), bucket by bucket.
 
     Padding repeats the last row of its own span, so that no other span can enter; it is masked as key and
@@ -51,7 +51,7 @@ class BucketPlan:
     """
 
     heads: int
-    buckets: list[Bucket]
+    buckets: list[_Bucket]
     q_rows: Tensor  # which packed row each padded row shows
     k_rows: Tensor
     output_rows: Tensor  # 1 + the padded row of each packed one; 0 for queries without keys
@@ -71,12 +71,12 @@ class BucketPlan:
         return rows.index_select(0, self.output_rows).view(-1, self.heads, v.shape[-1])
 
 
-def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
+def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _BucketPlan:
     """Return the plan of a pair of spans; it is cached with `q_spans`, so that all layers of a model share it."""
     return q_spans.derive((bucket_plan, k_spans, heads, causal), lambda: _make_plan(q_spans, k_spans, heads, causal))
 
 
-def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
+def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _BucketPlan:
     q_lengths, k_lengths = q_spans.lengths, k_spans.lengths
     long = q_lengths * k_lengths > SPAN_LONG
     q_padded = np.where(long, q_lengths, _padded_length(q_lengths))
@@ -108,10 +108,10 @@ def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Buck
     arrived = iter(to_device(arrays, q_spans.offsets.device))
     rows = next(arrived), next(arrived), next(arrived)
     buckets = [
-        Bucket(n, q_length, k_length, None if mask is None else next(arrived), is_long)
+        _Bucket(n, q_length, k_length, None if mask is None else next(arrived), is_long)
         for (n, q_length, k_length, is_long), mask in zip(shapes, masks, strict=True)
     ]
-    return BucketPlan(heads, buckets, *rows)
+    return _BucketPlan(heads, buckets, *rows)
 
 
 def _padded_length(lengths: np.ndarray) -> np.ndarray:
@@ -359,8 +359,8 @@ def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: 
     if keys.dtype in (torch.float16, torch.bfloat16):
         return source2token(query.float(), keys.float(), values.float(), sentence_offsets).to(values.dtype)
     scores = torch.einsum("thd,hd->th", keys, query) / math.sqrt(query.shape[-1])
-    weights = spans_softmax(scores, spans)
-    return sum_over_spans(weights.unsqueeze(-1) * values, spans)
+    weights = _spans_softmax(scores, spans)
+    return _sum_over_spans(weights.unsqueeze(-1) * values, spans)
 
 
 def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
@@ -380,7 +380,7 @@ def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
     _check_words(spans)
     tokens, heads = scores.shape
     precise = torch.promote_types(words.dtype, torch.float32)
-    weights = spans_softmax(scores.to(precise), spans).T.reshape(-1)  # (h·T,)
+    weights = _spans_softmax(scores.to(precise), spans).T.reshape(-1)  # (h·T,)
     token = torch.arange(tokens, device=words.device)
     begin = spans.offsets[:-1] + torch.arange(heads, device=words.device)[:, None] * tokens  # (h, S)
     means = F.embedding_bag(
@@ -389,17 +389,17 @@ def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
     return means.view(heads, len(spans), words.shape[1]).to(words.dtype)
 
 
-def spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
+def _spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
     """Return the softmax of scores (T, ...) over the tokens of each span, (T, ...)."""
     span = spans.span_of_token
     index = span.view(-1, *(1,) * (scores.dim() - 1)).expand_as(scores)
     top = scores.new_full((len(spans), *scores.shape[1:]), -torch.inf)
     top = top.scatter_reduce_(0, index, scores.detach(), "amax")
     exponentials = (scores - top.index_select(0, span)).exp()
-    return exponentials / sum_over_spans(exponentials, spans).index_select(0, span)
+    return exponentials / _sum_over_spans(exponentials, spans).index_select(0, span)
 
 
-def sum_over_spans(values: Tensor, spans: Spans) -> Tensor:
+def _sum_over_spans(values: Tensor, spans: Spans) -> Tensor:
     """Return the sum of values (T, ...) over each span, (number of spans, ...)."""
     return values.new_zeros((len(spans), *values.shape[1:])).index_add(0, spans.span_of_token, values)
 

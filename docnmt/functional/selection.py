@@ -114,7 +114,7 @@ class Keys:
         return self.cumulative.index_select(0, self.tree.leaves)
 
 
-def check_t(t: int, name: str = "t") -> None:
+def _check_t(t: int, name: str = "t") -> None:
     """Raise ValueError where fewer than one score would stay."""
     if t < 1:
         raise ValueError(f"{name}: must be at least 1, got {t}")
@@ -142,7 +142,7 @@ class SelectionPolicy:
     by_blocks: bool = False
 
     def __post_init__(self) -> None:
-        check_t(self.top_t, "top_t")
+        _check_t(self.top_t, "top_t")
         for name, known in (("visible", ("document", "earlier")), ("select_on", ("cumulative", "node"))):
             if getattr(self, name) not in known:
                 raise ValueError(f'{name}: expected "{known[0]}" or "{known[1]}", got {getattr(self, name)!r}')
@@ -171,10 +171,6 @@ class Selection:
         """Return a selection of at most t sentences that keeps nothing yet, for queries (Tq, h, d_k)."""
         shape = queries.shape[1], len(queries), t
         return cls(torch.zeros(shape, dtype=torch.int64, device=queries.device), queries.new_full(shape, -torch.inf))
-
-    def of(self, heads: slice) -> Selection:
-        """Return the selection of these heads."""
-        return Selection(self.sentences[heads], self.relevance[heads])
 
 
 def subtract_largest(kept: Tensor) -> Tensor:
@@ -211,7 +207,7 @@ def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
     Raises:
         ValueError: t is below 1, or the mask is not a bool tensor that fits the scores.
     """
-    check_t(t)
+    _check_t(t)
     if mask is not None:
         broadcast = zip(mask.shape[::-1], scores.shape[::-1], strict=False)
         if mask.dtype != torch.bool or mask.dim() > scores.dim() or any(m not in (1, n) for m, n in broadcast):

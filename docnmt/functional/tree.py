@@ -171,11 +171,6 @@ class TreeIndex:
         """N, the nodes of all trees."""
         return self.node_spans.num_tokens
 
-    @property
-    def num_levels(self) -> int:
-        """L, the levels of the highest tree."""
-        return len(self.level_size)
-
     @cached_property
     def levels(self) -> tuple[Tensor, ...]:
         """The nodes of each level of all documents, leaves first; level 0 is the sentences in order."""
@@ -194,7 +189,7 @@ class TreeIndex:
     @cached_property
     def place(self) -> Tensor:
         """(N,) int64, the index of each node in `levels` of its level."""
-        return self._tensor(self._host_place)
+        return on_device(self._host_place, self.document_offsets.device)
 
     @cached_property
     def _host_place(self) -> np.ndarray:
@@ -206,12 +201,12 @@ class TreeIndex:
     @cached_property
     def children(self) -> Tensor:
         """(N, 2) int64, left and right child; -1 where there is none."""
-        return self._tensor(self._host_children)
+        return on_device(self._host_children, self.document_offsets.device)
 
     @cached_property
     def _host_children(self) -> np.ndarray:
         children = np.full((self.num_nodes, 2), -1)
-        for level in range(1, self.num_levels):
+        for level in range(1, len(self.level_size)):
             size, below = self.level_size[level], self.level_size[level - 1]
             place = _count_up(size)
             nodes, left = np.repeat(self.level_start[level], size) + place, 2 * place
@@ -227,7 +222,7 @@ class TreeIndex:
         for side in self._host_children.T:
             has = np.flatnonzero(side >= 0)
             parents[side[has]] = has
-        return self._tensor(parents)
+        return on_device(parents, self.document_offsets.device)
 
     @cached_property
     def merges(self) -> tuple[tuple[Tensor, Tensor, Tensor], ...]:
@@ -254,9 +249,6 @@ class TreeIndex:
             end = np.minimum(begin + (1 << level), np.repeat(first[1:], size))
             filled[np.repeat(self.level_start[level], size) + place] = tokens[end] > tokens[begin]
         return filled
-
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        return on_device(array, self.document_offsets.device)
 
 
 def on_device(array: np.ndarray, device: torch.device) -> Tensor:

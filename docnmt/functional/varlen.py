@@ -27,7 +27,7 @@ SEQUENCES = 65535
 
 
 @dataclass(frozen=True, eq=False)
-class VarlenPlan:
+class _VarlenPlan:
     """The rows that the sequences read: A = h·Tq·t assignments, and R rows of keys, some after the last sequence."""
 
     order: Tensor  # (A,) the assignments, numbered in (h, Tq, t), by (head, sentence), those without one at the end
@@ -44,7 +44,7 @@ def heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
     return min(heads, SEQUENCES // (1 + sentences + queries * t // FLASH_TILE))
 
 
-def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
+def plan_varlen(selection: Selection, sentences: Spans) -> _VarlenPlan:
     """The plan of a selection among the sentences of `sentences`, spans of the key words."""
     kept = selection.sentences
     heads, queries, t = kept.shape
@@ -71,7 +71,7 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
     of_head = tile_group.index_select(0, of_row).clamp(max=groups - 1) // len(sentences)
     asked = order // t  # (A,) numbered in (h, Tq)
     asking = asked // queries
-    return VarlenPlan(
+    return _VarlenPlan(
         order=order,
         place=place.view(kept.shape),
         query=asked % queries * heads + asking,
@@ -102,10 +102,11 @@ def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: 
     step = heads_at_once(heads, asked, t, len(spans))
     outputs = []
     for first in range(0, heads, step):
-        of = slice(first, first + step)
-        some = near.of(of)
-        inputs = (x[:, of] for x in (queries.words, keys.words, keys.values, queries.sentences, sentence_k))
-        outputs.append(_Varlen.apply(*inputs, some, plan_varlen(some, spans), calls))  # type: ignore[no-untyped-call]
+        part = slice(first, first + step)
+        selected = Selection(near.sentences[part], near.relevance[part])
+        inputs = (x[:, part] for x in (queries.words, keys.words, keys.values, queries.sentences, sentence_k))
+        plan = plan_varlen(selected, spans)
+        outputs.append(_Varlen.apply(*inputs, selected, plan, calls))  # type: ignore[no-untyped-call]
     return torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0]
 
 
@@ -120,7 +121,7 @@ class _Varlen(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
-        selection: Selection, plan: VarlenPlan, calls: Calls,
+        selection: Selection, plan: _VarlenPlan, calls: Calls,
     ) -> Tensor:  # fmt: skip
         rows = (_rows(q, plan.query), _rows(k, plan.key), _rows(v, plan.key))
         read = calls.forward(*rows, plan.sequences, False)
@@ -156,7 +157,7 @@ class _Varlen(torch.autograd.Function):
 
 
 def _relevance_gradient(
-    grad: Tensor, out: Tensor, partial: Tensor, merge: Tensor, selection: Selection, plan: VarlenPlan
+    grad: Tensor, out: Tensor, partial: Tensor, merge: Tensor, selection: Selection, plan: _VarlenPlan
 ) -> Tensor:
     """Return the gradient of the relevances, (h, Tq, t).
 
@@ -171,7 +172,7 @@ def _relevance_gradient(
 
 
 def _sentence_gradients(
-    of_relevance: Tensor, sentence_q: Tensor, sentence_k: Tensor, selection: Selection, plan: VarlenPlan
+    of_relevance: Tensor, sentence_q: Tensor, sentence_k: Tensor, selection: Selection, plan: _VarlenPlan
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of sentence_q and sentence_k, from that of the kept relevances (h, Tq, t)."""
     of_relevance = (of_relevance / math.sqrt(sentence_q.shape[-1])).to(sentence_q.dtype)
@@ -190,7 +191,7 @@ def _sentence_gradients(
     return of_query.view_as(sentence_q), of_sentence
 
 
-def _weighted(rows: Tensor, plan: VarlenPlan, weights: Tensor, kind: torch.dtype) -> Tensor:
+def _weighted(rows: Tensor, plan: _VarlenPlan, weights: Tensor, kind: torch.dtype) -> Tensor:
     """Sum the rows of assignments (A, 1, d) over t with weights (h, Tq, t); return (Tq, h, d) of type `kind`."""
     total = torch.zeros(*weights.shape[1::-1], rows.shape[-1], dtype=weights.dtype, device=rows.device)
     for i in range(weights.shape[-1]):  # one after the other: all together would be t times the output
@@ -198,15 +199,15 @@ def _weighted(rows: Tensor, plan: VarlenPlan, weights: Tensor, kind: torch.dtype
     return total.to(kind)
 
 
-def _sum_over_tiles(rows: Tensor, plan: VarlenPlan, keys: Tensor) -> Tensor:
+def _sum_over_tiles(rows: Tensor, plan: _VarlenPlan, keys: Tensor) -> Tensor:
     """Sum the rows (R, 1, d) of each key; return (Tk, h, d). Several sequences may have read one sentence."""
     total = in_float32(torch.zeros_like(keys, memory_format=torch.contiguous_format))
-    found = rows.squeeze(1).masked_fill(plan.unread, 0).to(total.dtype)
-    total.view(-1, keys.shape[-1]).index_add_(0, plan.key, found)
+    read = rows.squeeze(1).masked_fill(plan.unread, 0).to(total.dtype)
+    total.view(-1, keys.shape[-1]).index_add_(0, plan.key, read)
     return total
 
 
-def _kept(rows: Tensor, plan: VarlenPlan, nothing: Tensor, i: int) -> Tensor:
+def _kept(rows: Tensor, plan: _VarlenPlan, nothing: Tensor, i: int) -> Tensor:
     """Return the row, out of (A, 1, d), of each query's i-th kept sentence, (Tq, h, d); 0 if there is none."""
     place = plan.place[..., i].T
     return rows.index_select(0, place.flatten()).view(*place.shape, -1).masked_fill(_of_query(nothing, i), 0)
