@@ -31,18 +31,30 @@ from docnmt.modules.layers import (
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
 
 
-class _SelfAttention(Sublayer[None, CacheT]):
-    """The projections of attention inside each span.
+class _Heads(Sublayer[RememberedT, CacheT]):
+    """Attention by h heads.
 
     Args:
         d_model: width of the row. d_head: width of a head; heads × d_head need not be d_model.
-        causal: a token sees itself and the tokens before it.
     """
 
-    def __init__(self, d_model: int, heads: int, d_head: int, causal: bool) -> None:
+    output: nn.Linear
+
+    def __init__(self, d_model: int, heads: int, d_head: int) -> None:
         check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
-        self.heads, self.d_head, self.causal = heads, d_head, causal
+        self.heads, self.d_head = heads, d_head
+
+    def _join(self, mixed: Tensor) -> Tensor:
+        """(T, h, d_h) → (T, d)."""
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
+
+class _SelfAttention(_Heads[None, CacheT]):
+    """Attention inside each span; `causal`: a token sees itself and the tokens before it."""
+
+    causal: bool
 
     def _add_projections(self, d_model: int) -> None:
         self.qkv = nn.Linear(d_model, 3 * self.heads * self.d_head)
@@ -51,11 +63,6 @@ class _SelfAttention(Sublayer[None, CacheT]):
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = self.qkv(x).view(x.shape[0], 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
         return q, k, v
-
-    def _join(self, mixed: Tensor) -> Tensor:
-        """(T, h, d_h) → (T, d)."""
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d) → (T, d), inside each span of `reads.layout.sentences`."""
@@ -66,13 +73,8 @@ class _SelfAttention(Sublayer[None, CacheT]):
         """Attention inside each of these spans: x (T, d) → (T, d)."""
 
 
-class _CrossAttention(Sublayer[RememberedT, CacheT]):
-    """The projections of attention of each target sentence to the source sentence of the same number."""
-
-    def __init__(self, d_model: int, heads: int, d_head: int) -> None:
-        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
-        super().__init__()
-        self.heads, self.d_head = heads, d_head
+class _CrossAttention(_Heads[RememberedT, CacheT]):
+    """Attention of each target sentence to the source sentence of the same number."""
 
     def _add_projections(self, d_model: int) -> None:
         heads, d_head = self.heads, self.d_head
@@ -89,11 +91,6 @@ class _CrossAttention(Sublayer[RememberedT, CacheT]):
         """Encoder states (Tk, d) → keys and values (Tk, h, d_h)."""
         k, v = self.key_value(source).view(len(source), 2, self.heads, self.d_head).unbind(1)
         return k, v
-
-    def _join(self, mixed: Tensor) -> Tensor:
-        """(T, h, d_h) → (T, d)."""
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (Tq, d) → (Tq, d); sentence i reads source sentence i."""
@@ -155,9 +152,9 @@ class SelfAttention(_SelfAttention[KeyValueCache]):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
-        super().__init__(d_model, heads, d_head, causal)
+        super().__init__(d_model, heads, d_head)
         self._add_projections(d_model)
-        self.position = position
+        self.causal, self.position = causal, position
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
         """Attention inside each of these spans: x (T, d) → (T, d)."""
@@ -274,9 +271,9 @@ class LinearSelfAttention(_SelfAttention[LinearCache]):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
-        super().__init__(d_model, heads, d_head, causal)
-        self.position = _relative(position)
-        self._add_projections(d_model)
+        super().__init__(d_model, heads, d_head)
+        self.causal, self.position = causal, _relative(position)
+        self._add_projections(d_model)  # behind the position's, which is the first of the parameters
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
         """Attention inside each of these spans: x (T, d) → (T, d)."""
