@@ -160,6 +160,12 @@ class GenerateConfig:
         basic=True,
         between=(0, 1),
     )
+    prefix: str | None = option(
+        None,
+        "words with which translations begin: a line for each sentence of the split, empty where there are none",
+        metavar="FILE",
+        basic=True,
+    )
     explain: str | None = option(
         None,
         "also write what the models read for each translation, and what would change without the sentences that "
@@ -246,6 +252,14 @@ class TranslateConfig:
         None,
         "translations that there are already: a line for each line of stdin, empty where there is none. They are "
         "written as they are, and models that read earlier translations read them",
+        metavar="FILE",
+        basic=True,
+        needs=[_STDIN, _LINES],
+    )
+    prefix: str | None = option(
+        None,
+        "words with which translations begin: a line for each line of stdin, empty where there are none; of a line of "
+        "several sentences the first translation begins with them",
         metavar="FILE",
         basic=True,
         needs=[_STDIN, _LINES],

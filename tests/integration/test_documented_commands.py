@@ -85,6 +85,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).symlink_to(ROOT / name)
     (folder / "document.txt").write_text("The letter. A lamp.\n\nThe window.\n", encoding="utf-8")
     (folder / "some.de").write_text("LETTER THE. LAMP A.\n\n\n", encoding="utf-8")
+    (folder / "begins.de").write_text("LETTER\n\n\n", encoding="utf-8")
     (folder / "terms.tsv").write_text("lamp\tLAMP\n", encoding="utf-8")
     with inside(folder):
         for command in COMMANDS:

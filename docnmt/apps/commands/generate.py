@@ -32,6 +32,7 @@ from docnmt.apps.commands.output import (
 from docnmt.apps.commands.translating import Given, Translating
 from docnmt.apps.options import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus, TextArray
+from docnmt.core.lines import TextLines
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.scoring.report import TranslationReport, check_wanted, problems_of_seeds, report_on
@@ -42,7 +43,7 @@ from docnmt.core.search.translate import Translation
 from docnmt.options import to_dict
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.progress import how_many
-from docnmt.runtime.system import UsageError, check_folder, check_new, replacing_folder, write_json
+from docnmt.runtime.system import UsageError, UserError, check_folder, check_new, replacing_folder, write_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +124,10 @@ def generate(
     loaded = translating.loaded
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
+    prefixes = None if config.prefix is None else _prefixes(corpus, Path(config.prefix))
     if config.gen_first is not None:
         corpus = corpus.first_documents(config.gen_first)
+        prefixes = prefixes and prefixes[: corpus.num_sentences]
     given = _given(corpus, config)
     if options.formality == "given" and given is None:
         raise UsageError("--formality given: no translations are given; give --prefix-references SHARE, too")
@@ -133,7 +136,7 @@ def generate(
     references = [rest.texts(each) for each in corpus.references]
     scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0
     score = _scoring(loaded, rest, config, wanted, references if scored else [])
-    aligned, speed = _translate(translating, corpus, given, config, None if config.quiet else out)
+    aligned, speed = _translate(translating, corpus, given, prefixes, config, None if config.quiet else out)
     results = [result for result, _ in aligned]
     bounds = pairwise(rest.document_offsets.tolist())
     documents = [[result.nbest[0] for result in results[begin:end]] for begin, end in bounds]
@@ -163,7 +166,7 @@ def _content(
     loaded: LoadedModels, config: GenerateConfig, report: TranslationReport | None, speed: Speed, parts: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the content of scores.json: scores, the part of the split, speed, and the settings, including `parts`."""
-    of = {"prefix_references": config.prefix_references, "gen_first": config.gen_first}
+    of = {"prefix_references": config.prefix_references, "prefix": config.prefix, "gen_first": config.gen_first}
     settings = {"models": [str(path) for path in loaded.paths], "data": config.data, "split": config.gen_subset}
     return {
         **({} if report is None else report.to_dict()),
@@ -185,6 +188,20 @@ def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] |
     if whole := int((np.diff(Rest.of(corpus, given).document_offsets) == 0).sum()):
         print(f"note: {whole:,} of {corpus.num_documents:,} documents are given whole, not translated", file=sys.stderr)
     return given
+
+
+def _prefixes(corpus: ParallelCorpus, path: Path) -> list[str | None]:
+    """Read `--prefix`: a line a sentence, or the split's lines, an empty one between documents."""
+    texts: list[str | None] = [line.strip() or None for line in TextLines(path)]
+    breaks = [int(end) + number for number, end in enumerate(corpus.document_offsets[1:-1])]
+    if len(texts) == corpus.num_sentences + len(breaks) and not any(texts[place] for place in breaks):
+        texts = [text for place, text in enumerate(texts) if place not in set(breaks)]
+    if len(texts) != corpus.num_sentences:
+        raise UserError(
+            f"--prefix {path}: {len(texts):,} lines; expected one for each of the {corpus.num_sentences:,} sentences, "
+            "empty where a translation may begin as it likes"
+        )
+    return texts
 
 
 def _scoring(
@@ -239,14 +256,20 @@ def _scoring(
 
 
 def _translate(
-    translating: Translating, corpus: ParallelCorpus, given: Given, config: GenerateConfig, out: TextIO | None
+    translating: Translating,
+    corpus: ParallelCorpus,
+    given: Given,
+    prefixes: Given,
+    config: GenerateConfig,
+    out: TextIO | None,
 ) -> tuple[list[Aligned], Speed]:
     """Translate and print; return all translations, and the speed."""
     aligned: list[Aligned] = []
     limited = Limited()
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
-        results = limited.counted(translating.results(corpus, given, progress=progress), lambda number: f"H-{number}")
+        searched = translating.results(corpus, given, prefixes=prefixes, progress=progress)
+        results = limited.counted(searched, lambda number: f"H-{number}")
         wanted = config.print_alignment and not ranks.rank()  # the others print nothing
         for result, pairs in with_alignments(translating.aligned, corpus, results, wanted=wanted):
             aligned.append((result, pairs))

@@ -9,7 +9,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -152,13 +152,15 @@ class StdinText:
 
     Attributes:
         form: reassembles the translations of its sentences.
-        given: for each sentence its translation, or None. printed: the output for it, if it is given.
+        given: for each sentence its translation, or None. printed: the output for it, if it is given. prefixes: the
+            words with which each translation begins; None in place of the list if there are none.
     """
 
     corpus: ParallelCorpus
     form: RunningText
     given: Sequence[str | None]
     printed: Sequence[str | None]
+    prefixes: Sequence[str | None] | None = None
 
     def written(self, results: Iterator[SentenceResult]) -> Iterator[str]:
         """Yield the output for each sentence; `results` are those of the searched sentences."""
@@ -166,16 +168,16 @@ class StdinText:
             yield next(results).text if text is None else text
 
 
-def beside(content: bytes, path: Path, *, marks: bool) -> list[str]:
-    """Read the lines of `--given`; with `marks`, both texts have `<d>` and `<p>` lines, as corpora do."""
+def beside(content: bytes, path: Path, *, marks: bool, option: str = "--given") -> list[str]:
+    """Read the lines of `--given` or `--prefix`; with `marks`, both texts have `<d>` and `<p>` lines, as corpora do."""
     lines, given = list(_lines(content)), list(TextLines(path))
     if len(given) != len(lines):
         raise UserError(
-            f"--given {path}: {len(given):,} lines, and {STDIN} has {len(lines):,}; expected one for each, empty where "
-            "there is no translation yet"
+            f"{option} {path}: {len(given):,} lines, and {STDIN} has {len(lines):,}; expected one for each line, empty "
+            "where there is none"
         )
     for number, (line, translation) in enumerate(zip(lines, given, strict=True), 1):
-        where = f"--given {path}:{number}: '{translation[:40]}'"
+        where = f"{option} {path}:{number}: '{translation[:40]}'"
         if is_blank(line) and not is_blank(translation):
             raise UserError(f"{where} translates an empty line of {STDIN}")
         kind, own = (kind_of_line(each) for each in (line, translation))
@@ -191,11 +193,12 @@ def _lines(content: bytes, name: str = STDIN) -> TextLines:
 
 def read_document(
     content: bytes, given: Sequence[str] | None, rules: str, task: TranslationTask, *, name: str = STDIN,
-    whole: bool = False,
+    whole: bool = False, prefixes: Sequence[str] | None = None,
 ) -> StdinText:  # fmt: skip
     """Read one document, its lines split into sentences; with `whole`, each line is one.
 
     A line with a given translation is split if both have equally many sentences, else it is read as one sentence.
+    A line's prefix is that of its first sentence.
     """
     sentences: list[str] = []
     texts: list[str | None] = []
@@ -219,27 +222,39 @@ def read_document(
         sentences += pieces
         counts.append(len(pieces))
     corpus = ParallelCorpus.from_lines([sentences], task.source_tokenizer)
-    return StdinText(corpus, RunningText.of(counts), texts, printed)
+    begins = None if prefixes is None else _of_first_sentences(prefixes, counts)
+    return StdinText(corpus, RunningText.of(counts), texts, printed, begins)
 
 
-def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTask) -> StdinText:
+def _of_first_sentences(prefixes: Iterable[str], counts: Iterable[int]) -> list[str | None]:
+    """Return a prefix for each sentence, of lines with so many: that of the line for the first."""
+    pairs = zip(prefixes, counts, strict=True)
+    return [prefix if n == 0 and not is_blank(prefix) else None for prefix, count in pairs for n in range(count)]
+
+
+def read_corpus(
+    content: bytes, given: Sequence[str] | None, task: TranslationTask, prefixes: Sequence[str] | None = None
+) -> StdinText:
     """Read the plain form of a corpus: one sentence per line, empty lines between documents."""
-    texts: list[str] = []
-    if given is not None:
-        kinds = [kind_of_line(line) for line in _lines(content)]
-        texts = [translation for kind, translation in zip(kinds, given, strict=True) if kind == "text"]
-    cut, waiting, translations = whole_lines(), iter(texts), list[str | None]()
+    kinds = [kind_of_line(line) for line in _lines(content)]
+    texts, begins = (
+        [text for kind, text in zip(kinds, lines or [""] * len(kinds), strict=True) if kind == "text"]
+        for lines in (given, prefixes)
+    )
+    cut, waiting, translations, counts = whole_lines(), iter(texts), list[str | None](), list[int]()
 
     def split(line: str) -> list[str]:
         """Return a line with a translation as one sentence, and cut others if they are too long."""
         translation = next(waiting, "")
         pieces = cut(line) if is_blank(translation) else [line]
         translations.extend([None if is_blank(translation) else translation] * len(pieces))
+        counts.append(len(pieces))
         return pieces
 
     form = RunningText.together(of_sentences(_lines(content), split))
     corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
-    return StdinText(corpus, form, translations, translations)
+    begins_of_all = None if prefixes is None else _of_first_sentences(begins, counts)
+    return StdinText(corpus, form, translations, translations, begins_of_all)
 
 
 # The command `docnmt-translate FILE…`: translate documents into documents of the same kind.
@@ -434,14 +449,17 @@ def translate_stream(
         loaded.note_unread("--given", options.formality)
     with stream_progress(out) as progress:
         stream = _Stream(translating, config, out, progress)
-        if config.input_format == "text" or config.given is not None:
+        if config.input_format == "text" or config.given is not None or config.prefix is not None:
             content = _content(source)
             running = config.input_format == "text"
-            given = None if config.given is None else beside(content, Path(config.given), marks=not running)
+            given, prefixes = (
+                None if path is None else beside(content, Path(path), marks=not running, option=option)
+                for option, path in (("--given", config.given), ("--prefix", config.prefix))
+            )
             if running:
-                text = read_document(content, given, config.splitter, loaded.task)
+                text = read_document(content, given, config.splitter, loaded.task, prefixes=prefixes)
             else:
-                text = read_corpus(content, given, loaded.task)
+                text = read_corpus(content, given, loaded.task, prefixes)
             stream.translate(text, ends=True)
         else:
             _translate_arriving(source, config, stream)
@@ -475,7 +493,8 @@ class _Stream:
     def translate(self, text: StdinText, *, ends: bool, share: float | None = None) -> None:
         """Translate and write a part."""
         translating, config, progress = self.translating, self._config, self._progress
-        protected = ProtectedText(text.corpus, text.given, translating.loaded.task, on=config.protect)
+        task, on = translating.loaded.task, config.protect
+        protected = ProtectedText(text.corpus, text.given, task, prefixes=text.prefixes, on=on)
         self.unknown.add(protected.changing())
         for sentence in text.corpus.source_text:
             if sign := separator(sentence):

@@ -72,6 +72,7 @@ class Translating:
         corpus: ParallelCorpus,
         given: Given = None,
         *,
+        prefixes: Given = None,
         fixed: Fixed = None,
         before: int = 0,
         progress: Callable[[int], object] | None = None,
@@ -87,6 +88,7 @@ class Translating:
             self.options,
             self.search,
             given=given,
+            prefixes=prefixes,
             memory=self.memory,
             context_window=self.window,
             glossary=self.glossary,
@@ -192,15 +194,18 @@ class ProtectedText:
     between them, with all other translations of its document given. A sentence of nothing else stays as it is.
 
     Args:
-        given: for each sentence its translation, or None. on: False: nothing is protected.
+        given: for each sentence its translation, or None. prefixes: for each the words with which its translation
+            begins, or None. on: False: nothing is protected.
 
     Attributes:
         given: the same, with the sentences that stay as they are. fixed: what is protected of each sentence.
         whole: the numbers of the sentences that stay as they are.
     """
 
-    def __init__(self, corpus: ParallelCorpus, given: Given, task: TranslationTask, *, on: bool = True) -> None:
-        self._corpus, self._task = corpus, task
+    def __init__(
+        self, corpus: ParallelCorpus, given: Given, task: TranslationTask, *, prefixes: Given = None, on: bool = True
+    ) -> None:
+        self._corpus, self._task, self._prefixes = corpus, task, prefixes
         self._known = [None] * corpus.num_sentences if given is None else list(given)
         self.given: Given = given
         self.fixed: list[list[tuple[int, int]]] | None = None
@@ -236,8 +241,11 @@ class ProtectedText:
         """Return whether all that is protected of a sentence is in its translation."""
         return number not in self._parts or accept(self._parts[number], translation.text)
 
-    def again(self, lost: Sequence[int], found: Mapping[int, Translation]) -> tuple[ParallelCorpus, list[str | None]]:
-        """Return the documents of sentences that lost something, with these in pieces and all others given.
+    def again(
+        self, lost: Sequence[int], found: Mapping[int, Translation]
+    ) -> tuple[ParallelCorpus, list[str | None], list[str | None]]:
+        """Return the documents of sentences that lost something, with these in pieces and all others given, and the
+        prefixes of the pieces.
 
         Args:
             found: the translations of all sentences of these documents that were not given.
@@ -245,6 +253,7 @@ class ProtectedText:
         offsets, known = self._corpus.document_offsets.tolist(), self._known
         documents: list[list[str]] = []
         given: list[str | None] = []
+        prefixes: list[str | None] = []
         numbers: list[int] = []
         wanted = frozenset(lost)
         for document in sorted({bisect_right(offsets, number) - 1 for number in lost}):
@@ -254,9 +263,10 @@ class ProtectedText:
                 text = found[number].text if known[number] is None and number not in wanted else known[number]
                 documents[-1] += pieces
                 given += [text] * len(pieces)
+                prefixes += [self._prefixes[number] if self._prefixes else None, *[None] * (len(pieces) - 1)]
                 numbers += [number] * len(pieces)
         corpus = ParallelCorpus.from_lines(documents, self._task.source_tokenizer)
-        return replace(corpus, levels=self._corpus.levels[numbers]), given
+        return replace(corpus, levels=self._corpus.levels[numbers]), given, prefixes
 
     def joined(self, number: int, pieces: Iterator[Translation]) -> Translation:
         """Return the translation of a sentence from those of its pieces; its score is their mean."""
@@ -283,7 +293,7 @@ class ProtectedText:
         From the first that lost something on they wait for the end, when this is searched again in pieces.
         """
         search = partial(translating.results, before=before)
-        searched = search(corpus, self.given, fixed=self.fixed, progress=progress)
+        searched = search(corpus, self.given, prefixes=self._prefixes, fixed=self.fixed, progress=progress)
         waiting: dict[int, Translation] = {}
         ready: dict[int, Translation] = {}
         lost: list[int] = []
@@ -301,8 +311,8 @@ class ProtectedText:
         if next(searched, None) is not None:
             raise ValueError("more translations than sentences")
         if lost:
-            again, given = self.again(lost, ready)
-            pieces = (result.nbest[0] for result in search(translating.told(again, given), given))
+            again, given, prefixes = self.again(lost, ready)
+            pieces = (result.nbest[0] for result in search(translating.told(again, given), given, prefixes=prefixes))
             mended = {number: self.joined(number, pieces) for number in lost}
             for number, best in waiting.items():
                 yield SentenceResult(number, (mended.get(number, best),))

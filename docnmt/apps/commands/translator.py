@@ -205,6 +205,14 @@ class WithContext:
         nothing = given is None and not any(known)
         return cls(asked, InMemory(tuple(documents), asked.several), None if nothing else known)
 
+    def prefixes(self, prefix: object) -> list[str | None] | None:
+        """Check `prefix`, in the shape of `asked`, and return it for each sentence of `whole` that has text."""
+        if prefix is None:
+            return None
+        own = iter(self.asked.partners(prefix, "prefix"))
+        every = [next(own) if own_sentence else None for own_sentence in self.is_own()]
+        return [every[n] for n in self.whole.kept]
+
     def is_own(self) -> list[bool]:
         """Return, for each sentence of `whole`, whether it is of the documents and not of their contexts."""
         pairs = zip(self.asked.sizes, self.whole.sizes, strict=True)
@@ -350,6 +358,7 @@ class Translator:
         beam: int = 5,
         explain: bool = False,
         given: Sequence[str | None] | None = None,
+        prefix: Sequence[str | None] | None = None,
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         formality: Formality | None = None,
@@ -369,6 +378,7 @@ class Translator:
         beam: int = 5,
         explain: bool = False,
         given: Sequence[Sequence[str | None]] | None = None,
+        prefix: Sequence[Sequence[str | None]] | None = None,
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         formality: Formality | None = None,
@@ -387,6 +397,7 @@ class Translator:
         beam: int = 5,
         explain: bool = False,
         given: Sequence[Any] | None = None,
+        prefix: Sequence[Any] | None = None,
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         formality: Formality | None = None,
@@ -410,6 +421,8 @@ class Translator:
                 (`Translation.reads`, `Translation.explanation`).
             given: in the shape of `documents`, for each sentence its translation, or None if there is none yet.
                 They are returned as they are, with a score of 0, and models that read translations read them.
+            prefix: in the shape of `documents`, for each sentence the words with which its translation begins, or None.
+                They are certain and count nowhere in the score.
             memory: a data folder, whose similar sentences are read before each document (docnmt-translate `--memory`).
             glossary: target terms for source terms: a mapping, or a file (docnmt-translate `--glossary`).
             formality: the form of address of every sentence, `formal` or `informal`; or `given`: that of the last given
@@ -452,7 +465,8 @@ class Translator:
                 for n, text in zip(asked.kept, of_corpus or [None] * len(asked.kept), strict=True)
             ]
         told = translating.told(corpus, of_corpus)
-        results = ProtectedText(corpus, of_corpus, models.task, on=protect).results(translating, told)
+        protected = ProtectedText(corpus, of_corpus, models.task, prefixes=texts.prefixes(prefix), on=protect)
+        results = protected.results(translating, told)
         tokenizer = models.task.target_tokenizer
         translations = [EMPTY] * len(asked.sentences)
         for place, n in enumerate(asked.kept):

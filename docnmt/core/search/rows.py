@@ -38,28 +38,36 @@ class Hypothesis:
     token_scores: tuple[float, ...]
     limited: bool = False
 
-    def sentences(self, lenpen: float, tag: int = -1) -> list[Hypothesis]:
+    def sentences(self, lenpen: float, tag: int = -1, prefixes: Mapping[int, Prefix] | None = None) -> list[Hypothesis]:
         """Split the hypothesis of a joined unit into one per sentence; each ends in its `<brk>`, the last in `</s>`.
 
         Args:
-            tag: as in `Slot`. It is certain, and no token of the mean that a sentence's score is.
+            tag, prefixes: as in `Slot`. They are certain, and no tokens of the mean that a sentence's score is.
         """
         ends = [place + 1 for place, token in enumerate(self.tokens) if token == BRK]
         if not ends and (tag < 0 or self.tokens[0] != tag):
             return [self]
+        certain = {place: len(prefix.tokens) for place, prefix in (prefixes or {}).items()}
         cuts = zip([0, *ends], [*ends, len(self.tokens)], strict=True)
         return [
             Hypothesis(
                 self.tokens[a:b],
-                sum(self.token_scores[a:b]) / (b - a - (self.tokens[a] == tag)) ** lenpen,
+                sum(self.token_scores[a:b]) / (b - a - (self.tokens[a] == tag) - certain.get(place, 0)) ** lenpen,
                 self.token_scores[a:b],
             )
-            for a, b in cuts
+            for place, (a, b) in enumerate(cuts)
         ]
 
     def text(self, tokenizer: Tokenizer) -> str:
         """Return the detokenised text without `</s>` and surrounding spaces."""
         return tokenizer.decode(self.tokens[:-1]).strip()
+
+
+class Prefix(NamedTuple):
+    """The tokens with which a sentence begins, and the tokens that would go on with its last word, if that is whole."""
+
+    tokens: tuple[int, ...]
+    joining: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,7 @@ class Slot:
         before: number of the unit's sentences before those that are kept.
         wanted: False for a copy whose result is not used (see `Scheduler`).
         given: tokens, with the end, of the sentences that are not searched, by their place in the unit, in order.
+        prefixes: of sentences whose translation is to begin with some words, by their place in the unit.
         terms: target terms that its sentences must have, if a glossary demands any.
         encoding: what it is written from; for the scheduler.
         stream: the number of its random stream, for sampling; None: `number`.
@@ -84,6 +93,7 @@ class Slot:
     before: int = 0
     wanted: bool = True
     given: Mapping[int, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    prefixes: Mapping[int, Prefix] = field(default_factory=dict, hash=False, compare=False)
     terms: Terms | None = field(default=None, hash=False)
     encoding: Any = field(default=None, compare=False, repr=False)
     stream: int | None = None
@@ -91,13 +101,20 @@ class Slot:
 
     @cached_property
     def given_tokens(self) -> int:
-        """The number of tokens that are given."""
-        return sum(map(len, self.given.values()))
+        """The number of tokens that are given, those of prefixes included."""
+        prefixes = sum(len(prefix.tokens) for prefix in self.prefixes.values())
+        return sum(map(len, self.given.values())) + prefixes
 
     @cached_property
     def longest(self) -> int:
         """The most tokens that the search can choose."""
-        return sum(limit for place, limit in enumerate(self.limits) if place not in self.given)
+        given = sum(limit for place, limit in enumerate(self.limits) if place in self.given)
+        return sum(self.limits) - given - sum(len(prefix.tokens) for prefix in self.prefixes.values())
+
+    def begin(self, place: int) -> tuple[int, ...]:
+        """Return the tokens that a sentence begins with."""
+        prefix = self.prefixes[place].tokens if place in self.prefixes else ()
+        return prefix if self.tag < 0 else (self.tag, *prefix)
 
 
 class Row(NamedTuple):
@@ -225,7 +242,8 @@ class Generator(ABC):
 
         `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens but always at the
         sentence's limit; `<s>` and `<mask>` are never written. In a given sentence only the next token may
-        follow, with probability 1; likewise for the tag that a sentence begins with. Repeated tokens are scored as
+        follow, with probability 1; likewise for the tag and the prefix that a sentence begins with, and no token goes
+        on with a prefix's last word. Repeated tokens are scored as
         `--repetition-penalty` and `--no-repeat-ngram-size` demand.
         """
         log_probs = torch.log_softmax(logits.float(), dim=-1)
@@ -237,7 +255,7 @@ class Generator(ABC):
         for n, slot in enumerate(self.slots):
             first, length = n * self.width, self.rows[n * self.width].length  # a slot's rows are equally long
             free = max(self._config.min_len, slot.tag >= 0) <= length < slot.limits[0] - 1
-            if breaks or slot.given or not free:
+            if breaks or slot.given or slot.prefixes or not free:
                 bound += range(first, first + self.width)
         if bound:
             self._bind(log_probs, bound)
@@ -276,6 +294,7 @@ class Generator(ABC):
         refused: list[int] = []  # places in rows × vocabulary
         ends: list[int] = []
         certain: list[int] = []
+        joining: list[tuple[int, Tensor]] = []  # rows that have ended a prefix, and what would go on with its last word
         for row in rows:
             slot, place, written = self._place(row)
             end, other = (EOS, BRK) if place == len(slot.limits) - 1 else (BRK, EOS)
@@ -284,15 +303,20 @@ class Generator(ABC):
                 certain.append(row * size + given[min(written, len(given) - 1)])
             elif written + 1 >= slot.limits[place]:
                 ends.append(row * size + end)
-            elif written == 0 and slot.tag >= 0:
-                certain.append(row * size + slot.tag)
+            elif written < len(begin := slot.begin(place)):
+                certain.append(row * size + begin[written])
             else:
+                after = slot.prefixes[place].joining if place in slot.prefixes else None
+                if written == len(begin) and after is not None:
+                    joining.append((row, after))
                 refused.append(row * size + other)
                 if written < self._config.min_len:
                     refused.append(row * size + end)
         never, must, sure = map(self._there, (refused, ends, certain))
         scores = log_probs.view(-1)
         scores.index_fill_(0, never, -torch.inf)
+        for row, tokens in joining:
+            log_probs[row].index_fill_(0, tokens, -torch.inf)
         of_ends = scores.index_select(0, must)
         log_probs.index_fill_(0, torch.cat([must, sure]) // size, -torch.inf)
         scores.index_copy_(0, must, of_ends).index_fill_(0, sure, 0.0)

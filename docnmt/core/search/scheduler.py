@@ -34,10 +34,11 @@ from docnmt.core.models.encoder_decoder import AnyTranslationModel, RowState, Tr
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.generators import ranking
 from docnmt.core.search.glossary import Terms
-from docnmt.core.search.rows import Generator, Hypothesis, Slot
+from docnmt.core.search.rows import Generator, Hypothesis, Prefix, Slot
 from docnmt.core.tokenizer import BRK, EOS, Tokenizer, tag_of
 from docnmt.registry import GENERATORS
 from docnmt.runtime.device import INVARIANT_ROWS
+from docnmt.runtime.languages import unspaced
 from docnmt.runtime.system import UserError
 
 # Ensembles: several models write one text together, by the average of their probabilities.
@@ -116,6 +117,22 @@ def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: 
     return dict(zip(texts, tokenizer.encode(list(texts.values())), strict=True))
 
 
+def prefixes_of(texts: Sequence[str | None] | None, tokenizer: Tokenizer, device: torch.device) -> dict[int, Prefix]:
+    """Return the prefixes of translations by sentence number; None and blank texts are none.
+
+    A prefix of a script with spaces that ends in a letter or digit ends in a whole word, with which no token goes on.
+    """
+    wanted = {number: text.strip() for number, text in enumerate(texts or ()) if text is not None and text.strip()}
+    if not wanted:
+        return {}
+    begin = 0 if tag_of(tokenizer) is None else 1  # the slot has the tag
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    joining = torch.tensor([n for n, piece in enumerate(pieces) if piece[:1].isalnum()], device=device)
+    whole = {number for number, text in wanted.items() if text[-1].isalnum() and not unspaced(text[-1])}
+    encoded = zip(wanted, tokenizer.encode(list(wanted.values())), strict=True)
+    return {n: Prefix(tuple(tokens[begin:]), joining if n in whole else None) for n, tokens in encoded}
+
+
 def first_of_documents(references: Sequence[str], document_offsets: Sequence[int], share: float) -> list[str | None]:
     """Return the first floor(share * n) references of each document of n sentences; None for others and empty ones."""
     given: list[str | None] = [None] * len(references)
@@ -137,6 +154,7 @@ class Job:
 
     Args:
         given: the tokens of the sentences whose translations are given.
+        prefixes: with what translations of searched sentences begin.
         window: the most sentences of the document that are read before and after a sentence.
         terms: terms that translations must contain.
         streams: (S,) the random stream of the text that begins with each sentence; None: the sentence's number.
@@ -163,6 +181,7 @@ class Job:
         search: SearchConfig,
         *,
         given: Mapping[int, Sequence[int]],
+        prefixes: Mapping[int, Prefix] | None = None,
         window: int | None = None,
         terms: Terms | None = None,
         streams: np.ndarray | None = None,
@@ -172,6 +191,7 @@ class Job:
     ) -> None:
         self.corpus, self.options, self.search, self.given, self.terms = corpus, options, search, given, terms
         self.streams, self.tag = streams, tag_of(task.target_tokenizer)
+        self.prefixes = {n: prefix for n, prefix in (prefixes or {}).items() if n not in given}
         self._ranked = ranking(search, task.target_tokenizer)
         self._progress, self._deliver = progress, deliver
         self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)
@@ -256,7 +276,7 @@ class Job:
 
     def finish(self, slot: Slot, hypotheses: list[Hypothesis]) -> None:
         """Deliver the kept, searched sentences of an ended text; the text that waited for it is ready next."""
-        of_sentences = [hypothesis.sentences(self.search.lenpen, slot.tag) for hypothesis in hypotheses]
+        of_sentences = [hypothesis.sentences(self.search.lenpen, slot.tag, slot.prefixes) for hypothesis in hypotheses]
         done: dict[int, list[Hypothesis]] = {}
         for number, place in enumerate(range(slot.before, len(slot.limits)), slot.number):
             if number not in self.given:
@@ -360,9 +380,14 @@ class Encoding:
             terms = None if job.terms is None else job.terms.of(sentences, job.given)
             wanted = {} if terms is None else terms.wanted
             limits = (
-                job.search.limit(int(job.lengths[sentence])) + sum(map(len, wanted.get(place, ())))
+                job.search.limit(int(job.lengths[sentence]))
+                + sum(map(len, wanted.get(place, ())))
+                + (len(job.prefixes[sentence].tokens) if sentence in job.prefixes else 0)
                 for place, sentence in enumerate(sentences)
             )
+            prefixes = {
+                place: job.prefixes[sentence] for place, sentence in enumerate(sentences) if sentence in job.prefixes
+            }
             given = {
                 place: (*job.given[sentence], EOS if sentence == sentences[-1] else BRK)
                 for place, sentence in enumerate(sentences)
@@ -374,6 +399,7 @@ class Encoding:
                     tuple(limits),
                     before=number - sentences[0],
                     given=given,
+                    prefixes=prefixes,
                     terms=terms,
                     stream=None if job.streams is None else int(job.streams[number]),
                     tag=-1 if job.tag is None else job.tag,

@@ -21,7 +21,7 @@ from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationT
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.glossary import Glossary, TermFinder, asked_terms
 from docnmt.core.search.rows import Hypothesis
-from docnmt.core.search.scheduler import Job, Scheduler, given_tokens
+from docnmt.core.search.scheduler import Job, Scheduler, given_tokens, prefixes_of
 from docnmt.core.search.translation_memory import TranslationMemory, streams_of, with_memory
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.modules.attention import CrossAttention, SelfAttention
@@ -179,6 +179,7 @@ def translate_corpus(
     search: SearchConfig | None = None,
     *,
     given: Sequence[str | None] | None = None,
+    prefixes: Sequence[str | None] | None = None,
     memory: TranslationMemory | None = None,
     context_window: int | None = None,
     glossary: Glossary | None = None,
@@ -196,6 +197,8 @@ def translate_corpus(
         search: the generator's own options; None takes their defaults.
         given: for each sentence its translation or None. Later sentences are written as if the
             models had written the given ones.
+        prefixes: for each sentence the words with which its translation begins, or None. They are certain, like given
+            translations, and count nowhere.
         memory: sentences of other documents that are put before each document, with their translations as given.
         context_window: the most sentences of the document that are read before and after a sentence.
         glossary: terms that the translations of searched sentences must keep to; None: that of `options`.
@@ -211,8 +214,8 @@ def translate_corpus(
     found: dict[int, list[Hypothesis]] = {}
     job, own_numbers = job_of(
         models, task, corpus, options, search, finder=asked_terms(options, task.target_tokenizer, glossary),
-        given=given, fixed=fixed, memory=memory, window=context_window, before=before, progress=progress,
-        deliver=found.__setitem__,
+        given=given, prefixes=prefixes, fixed=fixed, memory=memory, window=context_window, before=before,
+        progress=progress, deliver=found.__setitem__,
     )  # fmt: skip
 
     def results(ranges: Sequence[tuple[int, int]]) -> Iterator[SentenceResult]:
@@ -241,6 +244,7 @@ def translate_corpus(
 def job_of(
     models: Sequence[AnyTranslationModel], task: TranslationTask, corpus: ParallelCorpus, options: GenerationConfig,
     search: SearchConfig, *, finder: TermFinder | None, given: Sequence[str | None] | None,
+    prefixes: Sequence[str | None] | None = None,
     fixed: Sequence[Sequence[tuple[int, int]]] | None = None, memory: TranslationMemory | None, window: int | None,
     before: int = 0, progress: Callable[[int], object] | None = None,
     deliver: Callable[[int, list[Hypothesis]], object],
@@ -263,8 +267,10 @@ def job_of(
         corpus, given, own_numbers = with_memory(corpus, given, memory)
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
+    own = prefixes_of(prefixes, task.target_tokenizer, next(models[0].parameters()).device)
+    begins = {n: own[number] for n, number in enumerate(own_numbers.tolist()) if number in own}
     job = Job(
-        models, task, corpus, options, search, given=tokens, window=window,
+        models, task, corpus, options, search, given=tokens, prefixes=begins, window=window,
         terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
         streams=before + streams_of(own_numbers), asked=own_numbers >= 0, progress=progress, deliver=deliver,
     )  # fmt: skip
