@@ -145,6 +145,12 @@ def test_what_has_no_words_has_its_limit_too(start: Start, monkeypatch: pytest.M
         assert answer.json()["error"]["message"].startswith("1,001 documents and sentences")
 
 
+def test_a_text_of_too_many_tags_is_refused(start: Start) -> None:
+    body = {"text": "<b>x" * 60_000, "target_lang": "de", "tag_handling": "html"}
+    answer = start().post("/v2/translate", json=body)
+    assert (answer.status_code, "40,000 marks" in answer.text) == (413, True)
+
+
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/v1/chat/completions"])
 def test_lists_are_counted_before_they_are_made(start: Start, path: str) -> None:
     """1.9 million empty ones were made at once, while /health waited."""

@@ -15,6 +15,7 @@ from docnmt.apps.documents import segments as inline
 from docnmt.apps.documents.fragments import HtmlFragment, XmlFragment
 from docnmt.apps.documents.html import tokens
 from docnmt.apps.documents.kinds import read
+from docnmt.apps.documents.sentences import fixed_spans
 from docnmt.runtime.system import UserError
 
 N = 100_000  # bytes of a file: reading, translating or writing each took from 10 seconds to hours
@@ -191,6 +192,10 @@ def test_words_and_characters_of_one_text_are_counted_while_it_is_read() -> None
             text = f'["{content}"]' if kind == "json" else content
             with inline.allowed(allowance), pytest.raises(inline.TooMuch):
                 read(text.encode(), kind, name="x", source_lang="en", target_lang="de")
+
+
+def test_a_row_of_braces_is_looked_through_once() -> None:
+    assert fixed_spans("{" * 9 + " a }}} {{ b }}") == [(4, 15), (16, 23)]
 
 
 REFUSED: list[tuple[str, str | bytes, str]] = [

@@ -100,7 +100,6 @@ INPUTS: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "TXT, 900,000 dots": ("a.txt", lambda: b"." * 900_000, ""),
     "TXT, 400,000 lines": ("a.txt", lambda: b"a\n" * 400_000, ""),
     "TXT, `A. ` × 2.6 M": ("a.txt", lambda: b"A. " * 2_600_000, ""),
-    "Markdown, `**a！**b` × 3,000": ("a.md", lambda: "**a！**b".encode() * 3000, ""),
     "Markdown, ` {#a}` × 40,000": ("a.md", lambda: b"# a" + b" {#a}" * 40_000, ""),
     "Markdown, 100,000 paragraphs": ("a.md", lambda: b"a\n\n" * 100_000, ""),
 }  # fmt: skip
@@ -139,7 +138,7 @@ def post(port: int, path: str, body: bytes, kind: str) -> int | str:
 
 def ended(options: list[str], grace: int) -> tuple[list[str], bool]:
     """SIGTERM while a file is read that never ends: a row, and whether it was in time and nothing is left."""
-    server = Server([*options, "--grace", str(grace)])
+    server = Server([*options, "--max-request-tokens", "10000000", "--grace", str(grace)])
     server.start()
     got: list[int | str] = []
     reading = threading.Thread(target=lambda: got.append(post(server.port, "/translate/file?name=a.pot", SLOW, "")))
@@ -150,13 +149,21 @@ def ended(options: list[str], grace: int) -> tuple[list[str], bool]:
     took = time.monotonic() - begun
     reading.join()
     time.sleep(0.2)
-    left = [each for each in family if Path(f"/proc/{each}").exists()]
+    left = [each for each in family if alive(each)]
     name = f"SIGTERM, `--grace {grace}`" + (f"; {len(left)} processes are left" if left else "")
     return [name, f"{len(SLOW):,}", str(got[0]), f"{took:.1f}", "–"], took < grace + BEHIND and not left
 
 
-#: Takes a minute to read.
-SLOW = PO.encode() + lines('msgid "a {{0}} b <b>{{1}}</b> $x {0}."\nmsgstr "b. c. d."\n\n', 45_000)
+def alive(process: int) -> bool:
+    """Whether a process runs; one that has ended may stay in the list until its parent looks."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+#: Takes long to read.
+SLOW = PO.encode() + lines('msgid "a {{0}} b <b>{{1}}</b> $x {0}."\nmsgstr "b. c. d."\n\n', 90_000)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -601,6 +601,8 @@ def _name(child: Token) -> str:
 
 
 _END = re.compile(r"\r\n?|\n")
+#: What surely begins a paragraph, where none of the other stands around it.
+_PARAGRAPH, _MAY_BE_CODE = re.compile(r"\n[ \t]*\n[A-Za-z]"), re.compile(r"`{3}|~{3}|[<$:|]{2}|<|\\[\[b]")
 _RISKY = re.compile(r"([\\`*_\[\]<>&~$^])")
 _RISKY_START = re.compile(r"^(\s*\d*)([#+\-.):=>|])")
 _CLOSING = re.compile(r"(?<![^ \t])#+[ \t]*\Z")  # at the end of a heading it is no text
@@ -682,6 +684,8 @@ class Markdown(Spliced):
         if FRONT_TEXT.search(self.source, 0, begin):
             left.append("the front matter, with its title or description")
         self.env: Env = {}
+        if not _MAY_BE_CODE.search(self.source):
+            expect(texts=len(_PARAGRAPH.findall(self.source, begin)))
         starts = [begin, *(match.end() for match in _END.finditer(self.source, begin)), len(self.source)]
         inside: list[str] = []  # the blocks around
         cells = 0  # where the row is read

@@ -61,7 +61,7 @@ _PERCENTS = r"""
 """
 _TEMPLATES = r"""
     <%.{0,300}?%> | <\?.{0,300}?\?> | \{%.{0,300}?%\} | \{\#.{0,300}?\#\}
-    | \{\{\{.{0,1000}?\}\}\} | [\#$]?\{\{.{0,1000}?\}\}
+    | \{{3}(?!\{{3}).{0,1000}?\}\}\} | [\#$]?\{\{(?!\{{4}).{0,1000}?\}\}    # a long row of braces begins one at its end
     | \{\s*[\w.-]+\s*,\s*(?:number|date|time|spellout|ordinal|duration|list)\s*(?:,[^{}]*)?\}   # {0,date,short} of ICU
     | \{\$[\w.-]+(?:\s[^{}]*)?\}                                # {$name} of Angular and MessageFormat 2
     | [\#$]\{[^{}\s]+\} | \{/?\s*(?:[\w.!\[\]-]+(?::[^{}\s]*)?\s*|:[^{}\s]*\s*)?\}  # ${name} {name} {x:>10}

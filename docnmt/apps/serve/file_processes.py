@@ -26,7 +26,7 @@ import msgspec
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.projection import Span
-from docnmt.apps.documents.segments import Allowance, DocumentFile, TooMuch, allowed, expect
+from docnmt.apps.documents.segments import Allowance, DocumentFile, TooLong, TooMuch, allowed, expect
 from docnmt.apps.documents.sentences import SegmentSentence, Split, changing_text, translated
 from docnmt.apps.documents.text import PlainText
 from docnmt.core.split_sentences import splitter, whole_lines
@@ -422,6 +422,8 @@ def _reply(connection: Connection, task: FileTask) -> Written | Failed:
         return Written(content, [*document.left, *document.notes])
     except TooMuch as error:
         return Failed(413, "too_long", f"the file has {error} (--max-request-tokens, --max-body): send it in parts")
+    except TooLong as error:  # a text with tags
+        return Failed(413, "too_long", f"a text has more than {error}: divide it")
     except UserError as error:
         return Failed(400, "invalid_file", str(error))
 
