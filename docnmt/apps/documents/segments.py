@@ -275,7 +275,8 @@ class Build:
 # The inside of a segment: built from tokens of any format, and taken apart in a translation's order.
 
 
-P, T = TypeVar("P"), TypeVar("T")
+P = TypeVar("P")
+T = TypeVar("T")
 #: White space that may become another one; a no-break space is a sign of its own.
 SPACE = r"[^\S\u00a0\u2007\u202f]"
 _SPACE, _ANY_SPACE = re.compile(rf"({SPACE}+)"), re.compile(r"(\s+)")

@@ -209,7 +209,7 @@ class Service:
         if not lost:
             return
         part = AskedSentences()
-        part.corpus, part.given = await asyncio.to_thread(protected.again, sorted(lost), found)
+        part.corpus, part.given, _ = await asyncio.to_thread(protected.again, sorted(lost), found)
         part.numbers, part.wishes = range(part.corpus.num_sentences), asked.wishes
         pieces = dict[int, Translation]()
         async with contextlib.aclosing(self._searched(part, part.given, None, receive, deadline)) as events:
