@@ -1,6 +1,6 @@
 """The tables of the results pages, made again from what is kept in docs/measured.
 
-    python tools/kept_tables.py           # write them into docs/results/*.md
+    python tools/kept_tables.py           # write them into docs/results/*.md and docs/reference/service.md
     python tools/kept_tables.py --check   # name the tables that differ, and fail
 
 A page shows the command that makes its tables and, below it, marks where they stand:
@@ -34,6 +34,7 @@ from docnmt.cli import command as cli
 from docnmt.runtime.system import UserError, write_text
 
 ROOT = Path(__file__).parents[1]
+SERVICE = ROOT / "docs" / "reference" / "service.md"
 _MARK = re.compile(r"<!-- (tables(?: \d+)*|output|kept \S+ \S+) -->")
 _END = "<!-- end -->"
 
@@ -129,11 +130,13 @@ def body(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("pages", type=Path, nargs="*", metavar="PAGE.md", help="[all of docs/results]")
+    parser.add_argument(
+        "pages", type=Path, nargs="*", metavar="PAGE.md", help="[docs/results/*.md and reference/service.md]"
+    )
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a table differs")
     options = parser.parse_args(argv)
     different, marks = [], 0
-    for path in options.pages or sorted((ROOT / "docs" / "results").glob("*.md")):
+    for path in options.pages or [*sorted((ROOT / "docs" / "results").glob("*.md")), SERVICE]:
         text = path.read_text(encoding="utf-8")
         marks += len(_MARK.findall(text))
         made = filled(text, path.name)

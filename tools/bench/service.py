@@ -43,7 +43,8 @@ class Server:
     def family(self) -> list[int]:
         """All its processes."""
         assert self.process is not None
-        below = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")  # any thread may have started one
+        below = [each for task in tasks for each in _read(str(task)).split() if each.isdigit() and each != "0"]
         return [self.process.pid, *map(int, below)]
 
     def memory(self) -> float:
