@@ -3,8 +3,8 @@
     python tools/bench/hostile.py MODEL [--only NAME ...] [--keep docs/measured/service.jsonl]
 
 MODEL is any checkpoint. Every input is sent to one service, one after the other, while /health is asked every 50 ms.
-Then a service is stopped by SIGTERM while it reads a large file, with --grace 1 and with --grace 5: the seconds until it
-has ended, and whether a process of it is left. Prints a table in Markdown; `--keep` writes it to a kept file as
+Then a service is stopped by SIGTERM while it reads a large file, with --grace 1 and with --grace 5: the seconds until
+it has ended, and whether a process of it is left. Prints a table in Markdown; `--keep` writes it to a kept file as
 hostile.json. The seconds of processors are those of all processes of the service. Ends with status 1 if an answer took
 a second, /health 0.3, or the end grace + 3 seconds.
 """
