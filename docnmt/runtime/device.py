@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,16 +28,6 @@ class Uncapturable(RuntimeError):
     """Something that a CUDA graph cannot contain, as a decision of the host by numbers that change; it says what."""
 
 
-class Recorder(Protocol):
-    """Runs a function on a device, or records what it launches there."""
-
-    def run(self, body: Callable[[], None]) -> None:
-        """Call the function; what `record` needs to exist before it (libraries, compiled kernels) then exists."""
-
-    def record(self, body: Callable[[], None]) -> Callable[[], None]:
-        """Call the function without computing anything; return what computes it, over the same memory."""
-
-
 class CudaRecorder:
     """Records CUDA graphs, which share the memory of what they compute on the way: only one may run at a time."""
 
@@ -51,7 +41,7 @@ class CudaRecorder:
                 pass
 
     def run(self, body: Callable[[], None]) -> None:
-        """Call the function on the stream that records, as PyTorch asks for."""
+        """Call the function on the stream that records; what `record` needs (compiled kernels) then exists."""
         current = torch.cuda.current_stream(self.stream.device)
         self.stream.wait_stream(current)
         with torch.cuda.stream(self.stream):
@@ -59,7 +49,7 @@ class CudaRecorder:
         current.wait_stream(self.stream)
 
     def record(self, body: Callable[[], None]) -> Callable[[], None]:
-        """Return the graph's replay."""
+        """Return the replay of what the function launches, over the same memory; nothing is computed yet."""
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
@@ -84,7 +74,7 @@ class Repeated:
         body: launches the same at each call; what differs stands in memory.
     """
 
-    def __init__(self, recorder: Recorder, body: Callable[[], None]) -> None:
+    def __init__(self, recorder: CudaRecorder, body: Callable[[], None]) -> None:
         self._recorder, self._body, self._called = recorder, body, False
         self._replay: Callable[[], None] | None = None
 

@@ -36,7 +36,7 @@ from docnmt.modules.document_context import ConditionalAttention
 from docnmt.modules.positions import MultiLevel
 from docnmt.runtime import device as graphs
 from docnmt.runtime import jobs as ranks
-from docnmt.runtime.device import Inbox, Recorder, Repeated, Uncapturable, power_of_two, seeds_from
+from docnmt.runtime.device import CudaRecorder, Inbox, Repeated, Uncapturable, power_of_two, seeds_from
 
 #: Shapes of rows in a batch of `--max-tokens`: filling costs half of a step, a thirty-second, on average.
 STEPS = 16
@@ -198,7 +198,7 @@ class GraphedUpdates:
 
     norm: Tensor
 
-    def __init__(self, run: Run, recorder: Recorder) -> None:
+    def __init__(self, run: Run, recorder: CudaRecorder) -> None:
         self._run, self._recorder = run, recorder
         self._parameters = [parameter for parameter in run.model.parameters() if parameter.requires_grad]
         self._gradients = [torch.zeros_like(parameter) for parameter in self._parameters]
