@@ -365,7 +365,7 @@ class _Long:
 
     def add(self, sentences: np.ndarray, costs: np.ndarray) -> None:
         """Count those (n,) that cost too much; they begin at these sentences."""
-        long = np.flatnonzero(costs > self.limit) if self.limit is not None else ()
+        long = np.flatnonzero(costs > (np.inf if self.limit is None else self.limit))
         if len(long) and not self.count:
             self.first, self.cost = int(sentences[long[0]]), int(costs[long[0]])
         self.count += len(long)
