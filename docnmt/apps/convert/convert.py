@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from docnmt.apps.convert.export import (
+    CONFIG,
+    GENERATION,
     OPTIONS,
     SentenceModel,
     read_checkpoint,
@@ -16,17 +18,11 @@ from docnmt.apps.convert.export import (
     require_onnx,
     write_checkpoint,
     write_ctranslate2,
+    write_marian,
     write_onnx,
 )
-from docnmt.apps.convert.transformers_folder import (
-    CONFIG,
-    GENERATION,
-    JsonFile,
-    read_marian,
-    read_multilingual,
-    write_marian,
-)
 from docnmt.apps.convert.transformers_folder import KINDS as MULTILINGUAL
+from docnmt.apps.convert.transformers_folder import JsonFile, read_marian, read_multilingual
 from docnmt.apps.options import ConvertConfig
 from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.tokenizer import BOS, EOS

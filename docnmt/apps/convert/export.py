@@ -1,9 +1,10 @@
-"""Models for other programs: CTranslate2, ONNX graphs, and the sentence model that both start from."""
+"""Models for other programs: Marian's folder, CTranslate2, ONNX graphs, and the sentence model that all start from."""
 
 from __future__ import annotations
 
 import importlib
 import logging
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import (
     cast,
 )
 
+import safetensors.torch
 import torch
 import yaml
 from torch import Tensor, nn
@@ -31,7 +33,7 @@ from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.fusion import Concat, Fusion
 from docnmt.modules.layers import Layer
 from docnmt.options import to_dict
-from docnmt.runtime.system import BEST, UserError, find_checkpoint, write_text
+from docnmt.runtime.system import BEST, UserError, __version__, find_checkpoint, write_json, write_text
 
 #: The model's options as a `--config` file; the name is not config.yaml, because no training run has this folder.
 OPTIONS = "model.yaml"
@@ -180,6 +182,126 @@ def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
     write_text(folder / OPTIONS, head + yaml.safe_dump(options, sort_keys=False))
 
 
+# A folder of transformers' MarianMTModel and MarianTokenizer, as OPUS-MT has them.
+
+
+#: The files of a folder of transformers.
+CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
+    "config.json",
+    "model.safetensors",
+    "generation_config.json",
+    "tokenizer_config.json",
+)
+#: The entries that were added to the vocabulary, and the tables of Marian, piece → row: of both languages, or of each.
+ADDED, TABLES = "added_tokens.json", ("vocab.json", "target_vocab.json")
+#: The longest text in other toolkits, in subwords: rows of the table of positions. docnmt has no such limit.
+POSITIONS = 1024
+#: The target language before a source text, `>>deu<< A text`. transformers splits it off before SentencePiece;
+#: SentencePiece itself finds it if the piece includes the space that SentencePiece puts before a text.
+LANGUAGE = re.compile(r"▁?(>>[^<>]+<<)")
+
+
+def write_marian(sentence: SentenceModel, folder: Path) -> None:
+    """Write a folder that `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` read."""
+    config, task = sentence.config, sentence.task
+    if problems := _marian_problems(config):
+        raise UserError(f"{sentence.path}: cannot be a Marian model: {'; '.join(problems)}")
+    sides = (task.source_tokenizer, task.target_tokenizer)
+    (source, source_order), (target, target_order) = (_marian_table(side.vocabulary()) for side in sides)
+    eos, pad, *banned = (target_order.index(number) for number in (EOS, BOS, BRK, MASK))
+    tensors = weights.to_marian(config, unique_state(sentence.model), (source_order, target_order))
+    (folder / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+    write_json(folder / CONFIG, _marian_config(config, (len(source), len(target)), eos, pad))
+    brk = banned[0]
+    write_json(folder / GENERATION, _marian_generation(eos, pad, [pad, *(banned[1:] if sentence.joined else banned)]))
+    if sentence.joined:  # else `<brk>` would be cut into letters
+        write_json(folder / ADDED, {SPECIAL[BRK]: brk})
+    write_json(folder / TABLES[0], source)
+    if not task.joined:
+        write_json(folder / TABLES[1], target)
+    write_pieces(sentence, folder)
+    names = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": task.source_lang,
+        "target_lang": task.target_lang,
+        "unk_token": "<unk>",
+        "eos_token": "</s>",
+        "pad_token": list(target)[pad],
+        "separate_vocabs": not task.joined,
+        "model_max_length": POSITIONS,
+        "clean_up_tokenization_spaces": False,
+    }
+    write_json(folder / TOKENIZER, names)
+
+
+def _marian_problems(config: TransformerConfig) -> list[str]:
+    """Return a message for each option that Marian does not support."""
+    wanted = {
+        "norm": "post",
+        "position": "sinusoidal",
+        "sinusoids": "paper",
+        "position_fusion": "add",
+        "attention": "softmax",
+        "norm_embeddings": False,
+    }
+    return [
+        f"--{name.replace('_', '-')} {getattr(config, name)}: Marian has {value} only"
+        for name, value in wanted.items()
+        if getattr(config, name) != value
+    ]
+
+
+def _marian_config(config: TransformerConfig, sizes: tuple[int, int], eos: int, pad: int) -> dict[str, object]:
+    """Return config.json of a model with these options.
+
+    Args:
+        sizes: sizes of the source's and the target's vocabulary. eos, pad: rows of `</s>` and `<pad>`.
+    """
+    sides = {
+        f"{side}_{name}": value
+        for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers))
+        for name, value in (("layers", layers), ("attention_heads", config.heads), ("ffn_dim", config.ffn_dim))
+    }
+    return {
+        "architectures": ["MarianMTModel"], "model_type": "marian", "docnmt_version": __version__, "dtype": "float32",
+        "d_model": config.embed_dim, **sides, "activation_function": config.activation, "dropout": config.dropout,
+        "attention_dropout": 0.0, "activation_dropout": 0.0, "scale_embedding": config.scale_embeddings,
+        "max_position_embeddings": POSITIONS, "static_position_embeddings": True,
+        "vocab_size": sizes[0], "decoder_vocab_size": sizes[1],
+        # without tied output transformers does not share embeddings either, whatever is said here
+        "share_encoder_decoder_embeddings": config.share_embeddings and config.tie_output,
+        "tie_word_embeddings": config.tie_output, "is_encoder_decoder": True,
+        "eos_token_id": eos, "forced_eos_token_id": eos, "pad_token_id": pad, "decoder_start_token_id": pad,
+    }  # fmt: skip
+
+
+def _marian_generation(eos: int, pad: int, banned: list[int]) -> dict[str, object]:
+    """Return generation_config.json: docnmt's search with its default beam; `banned` rows are never written."""
+    return {
+        "bad_words_ids": [[row] for row in banned],
+        "decoder_start_token_id": pad,
+        "early_stopping": True,
+        "eos_token_id": eos,
+        "forced_eos_token_id": eos,
+        "length_penalty": 1.0,
+        "max_length": 512,
+        "num_beams": 5,
+        "pad_token_id": pad,
+    }
+
+
+def _marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
+    """Return Marian's table of a docnmt vocabulary, and docnmt's number of each of its rows.
+
+    `</s>` is row 0 and `<unk>` row 1, as in OPUS-MT. `<pad>`, with which the decoder begins, is row 2: transformers has
+    one number for it where source and target have a table each.
+    """
+    order = [EOS, UNK, BOS, *range(BRK, len(names))]
+    pad = next(name for name in ("<pad>", SPECIAL[BOS]) if name not in names[len(SPECIAL) :])
+    entries_by_row = [pad if number == BOS else LANGUAGE.sub(r"\1", names[number]) for number in order]
+    return {name: row for row, name in enumerate(entries_by_row)}, order
+
+
 # Export of a sentence `transformer` as a folder for CTranslate2.
 
 
@@ -200,8 +322,6 @@ _DECODER_LAYER = {
     "attention/linear_2": "cross.output",
     "attention/layer_norm": "cross_residual.norm",
 }
-#: The longest text in CTranslate2 and ONNX, in subwords: rows of the table of positions. docnmt has no such limit.
-POSITIONS = 1024
 #: The bias of entries that are never written: CTranslate2 and ONNX have no list of them. It fits into 16-bit types.
 NEVER = -1e4
 

@@ -21,15 +21,24 @@ from sentencepiece import sentencepiece_model_pb2 as model_pb2
 from torch import Tensor
 
 from docnmt.apps.convert import weights
-from docnmt.apps.convert.export import PIECES, SentenceModel, built, write_pieces
+from docnmt.apps.convert.export import (
+    ADDED,
+    CONFIG,
+    LANGUAGE,
+    PIECES,
+    TABLES,
+    TOKENIZER,
+    WEIGHTS,
+    SentenceModel,
+    built,
+)
 from docnmt.apps.options import ConvertConfig
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Preparation, Tokenizer, directed
-from docnmt.core.training.checkpoint import unique_state
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.runtime.languages import script
-from docnmt.runtime.system import UsageError, UserError, __version__, read_json, write_json
+from docnmt.runtime.system import UsageError, UserError, read_json
 
 T = TypeVar("T", int, float, bool, str)
 
@@ -77,8 +86,6 @@ _FIXED = {
     "add_final_layer_norm": False,
     "static_position_embeddings": True,
 }
-#: The longest text in transformers, in subwords: rows of its table of positions. docnmt has no such limit.
-POSITIONS = 1024
 
 
 def read_config(settings: JsonFile) -> TransformerConfig:
@@ -124,71 +131,11 @@ def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = (
     return config
 
 
-def config_problems(config: TransformerConfig) -> list[str]:
-    """Return a message for each option that Marian does not support."""
-    wanted = {
-        "norm": "post",
-        "position": "sinusoidal",
-        "sinusoids": "paper",
-        "position_fusion": "add",
-        "attention": "softmax",
-        "norm_embeddings": False,
-    }
-    return [
-        f"--{name.replace('_', '-')} {getattr(config, name)}: Marian has {value} only"
-        for name, value in wanted.items()
-        if getattr(config, name) != value
-    ]
-
-
-def config_json(config: TransformerConfig, sizes: tuple[int, int], eos: int, pad: int) -> dict[str, object]:
-    """Return config.json of a model with these options.
-
-    Args:
-        sizes: sizes of the source's and the target's vocabulary. eos, pad: rows of `</s>` and `<pad>`.
-    """
-    sides = {
-        f"{side}_{name}": value
-        for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers))
-        for name, value in (("layers", layers), ("attention_heads", config.heads), ("ffn_dim", config.ffn_dim))
-    }
-    return {
-        "architectures": ["MarianMTModel"], "model_type": "marian", "docnmt_version": __version__, "dtype": "float32",
-        "d_model": config.embed_dim, **sides, "activation_function": config.activation, "dropout": config.dropout,
-        "attention_dropout": 0.0, "activation_dropout": 0.0, "scale_embedding": config.scale_embeddings,
-        "max_position_embeddings": POSITIONS, "static_position_embeddings": True,
-        "vocab_size": sizes[0], "decoder_vocab_size": sizes[1],
-        # without tied output transformers does not share embeddings either, whatever is said here
-        "share_encoder_decoder_embeddings": config.share_embeddings and config.tie_output,
-        "tie_word_embeddings": config.tie_output, "is_encoder_decoder": True,
-        "eos_token_id": eos, "forced_eos_token_id": eos, "pad_token_id": pad, "decoder_start_token_id": pad,
-    }  # fmt: skip
-
-
-def generation_json(eos: int, pad: int, banned: list[int]) -> dict[str, object]:
-    """Return generation_config.json: docnmt's search with its default beam; `banned` rows are never written."""
-    return {
-        "bad_words_ids": [[row] for row in banned],
-        "decoder_start_token_id": pad,
-        "early_stopping": True,
-        "eos_token_id": eos,
-        "forced_eos_token_id": eos,
-        "length_penalty": 1.0,
-        "max_length": 512,
-        "num_beams": 5,
-        "pad_token_id": pad,
-    }
-
-
 # A Marian folder has a SentencePiece model for each language and one table, piece → row of the embeddings. A docnmt
 # tokenizer is one SentencePiece model whose numbers are the rows, so both models get all pieces of the table, in one
 # order; each still cuts text into its own. This is exact for unigram models, which OPUS-MT has; a BPE model can cut a
 # word differently if a piece of the other language is a step towards one of its own.
 
-
-#: The target language before a source text, `>>deu<< A text`. transformers splits it off before SentencePiece;
-#: SentencePiece itself finds it if the piece includes the space that SentencePiece puts before a text.
-LANGUAGE = re.compile(r"▁?(>>[^<>]+<<)")
 
 _Piece = model_pb2.ModelProto.SentencePiece
 CONTROL, USER_DEFINED = _Piece.CONTROL, _Piece.USER_DEFINED
@@ -222,18 +169,6 @@ def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Co
     names = [f"▁{name}" if name in added else _own_name(name) for _, name in others]
     kinds = {f"▁{name}": USER_DEFINED for name in added}
     return Entries([*SPECIAL, *names], [*special, *(row for row, _ in others)], kinds)
-
-
-def marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
-    """Return Marian's table of a docnmt vocabulary, and docnmt's number of each of its rows.
-
-    `</s>` is row 0 and `<unk>` row 1, as in OPUS-MT. `<pad>`, with which the decoder begins, is row 2: transformers has
-    one number for it where source and target have a table each.
-    """
-    order = [EOS, UNK, BOS, *range(BRK, len(names))]
-    pad = next(name for name in ("<pad>", SPECIAL[BOS]) if name not in names[len(SPECIAL) :])
-    entries_by_row = [pad if number == BOS else LANGUAGE.sub(r"\1", names[number]) for number in order]
-    return {name: row for row, name in enumerate(entries_by_row)}, order
 
 
 def _own_name(name: str) -> str:
@@ -291,14 +226,8 @@ def _rewritten(model: model_pb2.ModelProto, pieces: list[model_pb2.ModelProto.Se
     return content
 
 
-CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
-    "config.json",
-    "model.safetensors",
-    "generation_config.json",
-    "tokenizer_config.json",
-)
-#: The index, which names the file of each tensor, and the file of entries that were added to the vocabulary.
-_INDEX, ADDED = f"{WEIGHTS}.index.json", "added_tokens.json"
+#: The index, which names the file of each tensor.
+_INDEX = f"{WEIGHTS}.index.json"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -371,10 +300,7 @@ def added_tokens(folder: Path) -> dict[str, int]:
     return found
 
 
-# Reading and writing of folders of transformers' MarianMTModel and MarianTokenizer, as OPUS-MT has them.
-
-
-TABLES = ("vocab.json", "target_vocab.json")
+# Folders of transformers' MarianMTModel and MarianTokenizer, as OPUS-MT has them.
 
 
 def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Callable[[str], None]) -> SentenceModel:
@@ -459,39 +385,6 @@ def _marian_tokenizers(
     if not tags:
         return source, target
     return source.prepared(Preparation(tags=tags, tag_of="target")), target  # a target text begins with no tag
-
-
-def write_marian(sentence: SentenceModel, folder: Path) -> None:
-    """Write a folder that `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` read."""
-    config, task = sentence.config, sentence.task
-    if problems := config_problems(config):
-        raise UserError(f"{sentence.path}: cannot be a Marian model: {'; '.join(problems)}")
-    sides = (task.source_tokenizer, task.target_tokenizer)
-    (source, source_order), (target, target_order) = (marian_table(side.vocabulary()) for side in sides)
-    eos, pad, *banned = (target_order.index(number) for number in (EOS, BOS, BRK, MASK))
-    tensors = weights.to_marian(config, unique_state(sentence.model), (source_order, target_order))
-    (folder / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
-    write_json(folder / CONFIG, config_json(config, (len(source), len(target)), eos, pad))
-    brk = banned[0]
-    write_json(folder / GENERATION, generation_json(eos, pad, [pad, *(banned[1:] if sentence.joined else banned)]))
-    if sentence.joined:  # else `<brk>` would be cut into letters
-        write_json(folder / ADDED, {SPECIAL[BRK]: brk})
-    write_json(folder / TABLES[0], source)
-    if not task.joined:
-        write_json(folder / TABLES[1], target)
-    write_pieces(sentence, folder)
-    names = {
-        "tokenizer_class": "MarianTokenizer",
-        "source_lang": task.source_lang,
-        "target_lang": task.target_lang,
-        "unk_token": "<unk>",
-        "eos_token": "</s>",
-        "pad_token": list(target)[pad],
-        "separate_vocabs": not task.joined,
-        "model_max_length": POSITIONS,
-        "clean_up_tokenization_spaces": False,
-    }
-    write_json(folder / TOKENIZER, names)
 
 
 # The Unicode name of a letter begins with the name of its script. Characters of none of these scripts (digits,
