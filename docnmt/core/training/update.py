@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import starmap
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -112,13 +112,18 @@ def gradient(
             lacking = [n for n, parameter in enumerate(run.model.parameters()) if parameter.grad is None]
         return _Report(logs, lacking, time.perf_counter() - started, signal, run.overdue)
 
-    reports = [_Report(*report) for report in ranks.share(_compute, alone=run.sharded is None)]
+    reports = list(starmap(_Report, ranks.share(_compute, alone=run.sharded is None)))
     if run.sharded is not None:
         run.sharded.sum_undivided()
     elif world > 1:
         _sum_gradients(run.model, [report.lacking for report in reports if report.lacking is not None])
     buffers.advance()
-    logs = sorted(chain.from_iterable(report.logs for report in reports), key=itemgetter(0))  # as of one process
+    logs: list[tuple[int, _Sums]] = []
+    stopped = ""
+    for report in reports:
+        logs += report.logs
+        stopped = stopped or report.signal
+    logs.sort(key=itemgetter(0))  # as of one process
     if run.sharded is not None:
         launched = run.sharded.gradient_norm()
     else:
@@ -134,7 +139,6 @@ def gradient(
     if world > 1:
         busy = [report.seconds for report in reports]
         total |= {"busy": sum(busy) / len(busy), "slowest": max(busy)}
-    stopped = next((report.signal for report in reports if report.signal), "")
     return Update(total, norm / max(total["size"], 1), stopped, reports[0].overdue)
 
 
@@ -156,11 +160,16 @@ def _read_sums(
     norm: float | Tensor = 0.0,
 ) -> tuple[list[dict[str, float]], float]:
     """Read the sums of each batch and the gradient's norm as numbers, all at once."""
-    values = iter(to_host([*(value for _, sums in logs for value in sums.values()), norm]))
-    read = [{name: next(values) for name in sums} for _, sums in logs]
-    for (number, _), sums in zip(logs, read, strict=True):
-        _check_finite(run, "the loss", sums["loss"], data, batches[number])
-    return read, next(values)
+    values: list[float | Tensor] = [norm]
+    for _, sums in logs:
+        values += sums.values()
+    numbers = iter(to_host(values))
+    norm = next(numbers)
+    read: list[dict[str, float]] = []
+    for number, sums in logs:
+        read.append(dict(zip(sums, numbers, strict=False)))  # the next as many
+        _check_finite(run, "the loss", read[-1]["loss"], data, batches[number])
+    return read, norm
 
 
 def _sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
