@@ -181,8 +181,8 @@ _SEPARATOR = re.compile(r"(?i)(?<!\S)(?:_(?:eos|sep|brk)|<(?:sep|eos|brk|beg|end
 
 def separator(line: str) -> str:
     """Return the first sign of a line that separates sentences for other toolkits, "" if there is none."""
-    found = _SEPARATOR.search(line) if "_" in line or "<" in line or "[" in line else None
-    return found[0] if found else ""
+    sign = _SEPARATOR.search(line) if "_" in line or "<" in line or "[" in line else None
+    return sign[0] if sign else ""
 
 
 def note_separators(name: str, lines: int, first: str) -> str:

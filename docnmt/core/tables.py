@@ -187,8 +187,8 @@ class ParquetTable(Table):
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """Yield all rows, with these columns (see `Table.rows`); inside a null column they are None."""
-        own = set(self._file.schema_arrow.names)
-        needed = sorted({name if name in own else name.partition(".")[0] for name in columns})
+        outer = self._file.schema_arrow.names
+        needed = sorted({name if name in outer else name.partition(".")[0] for name in columns})
         done, where = 0, f"{self.name}: row "
         try:
             for batch in self._file.iter_batches(_BATCH, columns=needed):

@@ -96,10 +96,10 @@ def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
     if missing := [language for language in languages if language not in models]:
         raise UserError(f"{where}: no vocabulary of '{missing[0]}' there; it has {', '.join(models) or 'none'}")
     try:
-        made = {model: Tokenizer.from_bytes(model) for model in {models[language] for language in languages}}
+        tokenizers = {model: Tokenizer.from_bytes(model) for model in {models[language] for language in languages}}
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
-    return [made[models[language]] for language in languages]
+    return [tokenizers[models[language]] for language in languages]
 
 
 def _tagged(where: Path, models: dict[str, bytes], languages: tuple[str, ...]) -> list[Tokenizer]:
@@ -109,10 +109,10 @@ def _tagged(where: Path, models: dict[str, bytes], languages: tuple[str, ...]) -
             f"{where}: a vocabulary with tags for languages has two sides; name its folder or checkpoint, and leave "
             "--no-joined-dictionary and --tgtdict out"
         )
-    own = [*models, *models]  # source and target
-    source, target = (Tokenizer.from_bytes(models[language]) for language in (own[0], own[1]))
+    before = [*models, *models][:2]  # the languages of source and target
+    source, target = (Tokenizer.from_bytes(models[language]) for language in before)
     try:
-        return [*directed((source, target), (own[0], own[1]), (languages[0], languages[1]))]
+        return [*directed((source, target), (before[0], before[1]), (languages[0], languages[1]))]
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
 
