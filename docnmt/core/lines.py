@@ -70,13 +70,15 @@ class TextLines:
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the blocks of the source, decompressed, instead of lines."""
+        if isinstance(self._source, Generator):
+            yield from map(self._seen, self._source)  # what it raises is its own
+            return
         try:
             if isinstance(self._source, Path):
                 with self._source.open("rb") as file:
                     yield from self._decompressed(file, self._source)
             else:
-                stream = self._source if isinstance(self._source, Generator) else _read(self._source, BLOCK)
-                yield from map(self._seen, stream)
+                yield from map(self._seen, _read(self._source, BLOCK))
         except EOFError as error:
             raise UserError(f"{self.name}: is cut off in the middle of its compressed data; copy it again") from error
         except OSError as error:

@@ -77,11 +77,11 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
         splits = [_Split(name, found, SplitFolder(folder, name, files)) for name, found in inputs.items()]
         train = next((split for split in splits if split.name == "train"), None)
         held_out = [split for split in splits if split is not train]
-        for split in held_out:
-            _read(split, config)
-        filters = _Filters(config, held_out) if train and config.filters() else None
-        if train:
-            _read(train, config, filters)
+        filters = None
+        for split in [*held_out, train] if train and config.drop_overlap else splits:
+            if split is train and config.filters():
+                filters = _Filters(config, held_out)
+            _read(split, config, filters if split is train else None)
         for split in splits:
             for note in split.facts.notes:
                 say(note)

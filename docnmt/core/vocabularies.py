@@ -89,7 +89,11 @@ def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
         UserError: there is no vocabulary, it is damaged, or it lacks a language.
     """
     where, models = _models(path, languages)
-    if any(Preparation.of(read_model(model)).tags for model in models.values()):
+    try:
+        tags = any(Preparation.of(read_model(model)).tags for model in models.values())
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
+    if tags:
         return _tagged(where, models, languages)
     if len(set(models.values())) == 1 and languages[0] in models:
         models = dict.fromkeys(languages, models[languages[0]])

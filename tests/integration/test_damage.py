@@ -147,30 +147,6 @@ def test_inspect_verify(folder: Path, checkpoint: Path, tmp_path: Path, capsys: 
     assert f"error: {run / checkpoint.name}: tensor '" in capsys.readouterr().err
 
 
-def test_files_without_checksums_still_load(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = Path(shutil.copytree(folder, tmp_path / "data"))
-    meta = json.loads((data / "meta.json").read_text())
-    meta.pop("checksum")
-    for entry in meta["files"].values():
-        entry.pop("xxh3")
-    (data / "meta.json").write_text(json.dumps(meta))
-    open_all(data)
-    assert inspect(["--verify", str(data)]) == 0
-    assert "train.en.text.bin: holds (sha256)" in capsys.readouterr().out
-
-
-def test_offsets_are_checked_without_checksums(folder: Path, tmp_path: Path) -> None:
-    """A forger writes checksums, too."""
-    data = Path(shutil.copytree(folder, tmp_path / "data"))
-    for name, numbers in (("train.en.text.offsets.bin", "<q"), ("train.structure.bin", "<q")):
-        content = bytearray((data / name).read_bytes())
-        content[8:16] = struct.pack(numbers, -5)
-        (data / name).write_bytes(content)
-        with skipped(), pytest.raises(UserError, match=f"{name}: is damaged: its numbers do not rise"):
-            ParallelCorpus.open(data, "train")
-        shutil.copy(folder / name, data / name)
-
-
 def test_a_bit_of_the_data_of_other_tasks(tmp_path: Path) -> None:
     lines = ["label\ttext", *(f"{n % 3}\tThis is text number {n} of them." for n in range(30))]
     (tmp_path / "train.tsv").write_text("\n".join(lines))

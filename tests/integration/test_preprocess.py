@@ -289,10 +289,10 @@ def test_a_damaged_folder_is_refused_when_it_is_opened(text: ParallelText) -> No
     tokens = text.data / "test.en.tokens.bin"
     data = tokens.read_bytes()
     tokens.write_bytes(data[:-2])
-    with pytest.raises(UserError, match=rf"test\.en\.tokens\.bin: {len(data) - 2:,} bytes, expected {len(data):,}"):
+    with pytest.raises(UserError, match=r"test\.en\.tokens\.bin: is damaged"):
         text.corpus("test")
     tokens.unlink()
-    with pytest.raises(UserError, match=r"test\.en\.tokens\.bin: missing"):
+    with pytest.raises(UserError, match=r"test\.en\.tokens\.bin: cannot be read"):
         text.corpus("test")
     meta = json.loads((text.data / "meta.json").read_text())
     (text.data / "meta.json").write_text(json.dumps(meta | {"format": 99}))
