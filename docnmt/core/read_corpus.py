@@ -21,6 +21,7 @@ from docnmt.core.data_options import Columns
 from docnmt.core.lines import ENDINGS, DocumentBuilder, Facts, OneSided, ParallelDocument, TextLines, is_blank
 from docnmt.core.tables import KINDS, kind_of_table, read_tables
 from docnmt.runtime.languages import base, joined
+from docnmt.runtime.progress import how_many
 from docnmt.runtime.system import UserError
 
 # The files of a split, found by their names.
@@ -188,8 +189,8 @@ def separator(line: str) -> str:
 def note_separators(name: str, lines: int, first: str) -> str:
     """Return the note on a text with separators in so many lines, of which `first` is one with its place."""
     return (
-        f"{name}: {lines:,} lines have a sign between sentences ({first}): they look like whole documents, and are "
-        "read as one sentence each; give each sentence a line, and put an empty line between documents"
+        f"{name}: a sign between sentences in {how_many(lines, 'line')} ({first}): such a line looks like a whole "
+        "document and is read as one sentence; give each sentence a line, and put an empty line between documents"
     )
 
 

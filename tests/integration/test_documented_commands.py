@@ -106,6 +106,9 @@ def furnished(system: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(system / "data-bin", folder / name)
     for side in ("en", "de"):
         shutil.copy(folder / f"text/test.{side}", folder)
+        for split, corpus in (("train", "train"), ("dev", "valid"), ("test", "test")):
+            (folder / "corpora/msctd").mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / f"text/{corpus}.{side}", folder / f"corpora/msctd/{split}.{side}")
         for name, corpus in (("news", "train"), ("talks", "valid")):  # two corpora to train on
             shutil.copy(folder / f"text/{corpus}.{side}", folder / f"text/{name}.{side}")
     (folder / "sentences").mkdir()
