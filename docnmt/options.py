@@ -314,13 +314,14 @@ def _setting(f: dataclasses.Field[Any], hint: Any, more_needs: tuple[Needs, ...]
     return Setting(f.name, name, kind, checked, optional, several, literals, default, about)
 
 
-def contradictions(config: object, typed: Collection[str] = ()) -> list[str]:
+def contradictions(config: object, typed: Collection[str] = (), wrong_values: Collection[str] = ()) -> list[str]:
     """Return a message for each error in a configuration: ranges, conditions, and its own method `problems`.
 
     Args:
-        typed: the options that stand on the command line.
+        typed: the options that stand on the command line. wrong_values: options with defaults in place of wrong values,
+            of which nothing more is said.
     """
-    every = settings(type(config))
+    every = [setting for setting in settings(type(config)) if setting.name not in wrong_values]
     values = {setting.name: getattr(config, setting.name) for setting in every}
     wrong = []
     for setting in every:
@@ -328,7 +329,12 @@ def contradictions(config: object, typed: Collection[str] = ()) -> list[str]:
             setting.convert(values[setting.name])
         except ValueError as error:
             wrong.append(str(error))
-    unmet = [problem for setting in every for problem in _unmet(setting, values[setting.name], config, typed)]
+    unmet = [
+        problem
+        for setting in every
+        if not any(name in wrong_values for needs in setting.option.needs for name in needs.names)
+        for problem in _unmet(setting, values[setting.name], config, typed)
+    ]
     changed = {setting.name for setting in every if values[setting.name] != setting.default}
     both = [
         f"{setting.flag} does not go with {flag(other)}; give one of them"
@@ -336,7 +342,7 @@ def contradictions(config: object, typed: Collection[str] = ()) -> list[str]:
         for other in setting.option.excludes
         if {setting.name, other} <= changed
     ]
-    return wrong + unmet + both + ([] if wrong else own_problems(config, type(config)))
+    return wrong + unmet + both + ([] if wrong or wrong_values else own_problems(config, type(config)))
 
 
 def _unmet(setting: Setting, value: object, config: object, typed: Collection[str]) -> Iterator[str]:
@@ -417,6 +423,8 @@ def build(
         spelt[name] = key
     of_file = {name: file[key] for name, key in spelt.items()}
     values: dict[str, dict[str, Any]] = {section.name: {} for section in sections}
+    wrong_values: set[str] = set()
+    missing: set[str] = set()  # sections without an option that is required
     for section in sections:
         sources = ((typed, "", ""), (of_file, beginning, ""), (section.values, "", " (set by the architecture)"))
         for setting in section.settings:
@@ -426,13 +434,17 @@ def build(
                         values[section.name][setting.name] = setting.convert(source[setting.name])
                     except ValueError as error:
                         problems.append(f"{before}{error}{behind}")
+                        wrong_values.add(setting.name)
+                        if setting.required:
+                            missing.add(section.name)
                     break
             else:
                 if setting.required:
                     problems.append(f"{setting.flag} is required: {setting.option.help}")
-    if not problems:
-        resolved = {section.name: section.config(**values[section.name]) for section in sections}
-        problems = [problem for config in resolved.values() for problem in contradictions(config, typed)]
+                    missing.add(section.name)
+    resolved = {s.name: s.config(**values[s.name]) for s in sections if s.name not in missing}
+    for config in resolved.values():
+        problems += contradictions(config, typed, wrong_values)
     if problems:
         raise UsageError(problems)
     return resolved

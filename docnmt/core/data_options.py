@@ -9,6 +9,11 @@ from typing import Literal
 
 from docnmt.options import Needs, Open, flag, option, settings
 
+#: Where position indices begin. unit: at the beginning of the unit around them. document: at the document's. mixed:
+#: words at the document's, others as unit. sequence: as unit, but words of joined sentences at the
+#: beginning of the whole sequence.
+PositionCount = Literal["unit", "document", "mixed", "sequence"]
+
 # The roles of a table's columns, given by `--columns` or found by the names that known corpora use.
 
 

@@ -6,14 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
-#: Where position indices begin. unit: at the beginning of the unit around them. document: at the document's. mixed:
-#: words at the document's, others as unit. sequence: as unit, but words of joined sentences at the
-#: beginning of the whole sequence.
-PositionCount = Literal["unit", "document", "mixed", "sequence"]
+from docnmt.core.data_options import PositionCount
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -214,10 +214,10 @@ def test_a_header_that_asks_for_the_moon(tmp_path: Path) -> None:
     path = small_system.save(tmp_path / "model.safetensors")
     stored = load_checkpoint(path)
     for name, value, complaint in (
-        ("encoder_layers", 10**9, "--encoder-layers: must be"),
+        ("encoder_layers", 10**9, "--encoder-layers: "),
         ("encoder_layers", 900, "--encoder-layers is 900 in its header, and its tensors have"),
         ("ffn_dim", 100_000, "--ffn-dim is 100000 in its header, and its tensors have"),
-        ("max_positions", 10**12, "--max-positions: must be"),
+        ("max_positions", 10**12, "--max-positions: "),
     ):
         header = json.loads(json.dumps(stored.header))
         header["config"]["model"][name] = value

@@ -10,12 +10,15 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from docnmt.core.units import PositionCount, ReadingPlan
+from docnmt.core.data_options import PositionCount
 from docnmt.options import Needs, NoOptions, Open, option, own_problems, settings
 from docnmt.registry import FUSIONS, MERGES, MODELS, POSITIONS, Registry
 from docnmt.runtime.system import UsageError
+
+if TYPE_CHECKING:
+    from docnmt.core.units import ReadingPlan
 
 # Rules for combining positions and fusions.
 
@@ -418,6 +421,8 @@ class HierTransformerConfig(ContextOptions, LevelOptions):
     @property
     def reading(self) -> ReadingPlan:
         """The reading plan: whole documents, each sentence a sequence of its own."""
+        from docnmt.core.units import ReadingPlan  # not at the top: --help needs no NumPy
+
         own_text = self.target_context != "none"
         return ReadingPlan(
             written=None, positions=self.position_count, own_text=own_text, dropped_context=self.context_dropout

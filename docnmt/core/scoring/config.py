@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.core.data_options import parse_columns
-from docnmt.core.formality import language_pair
 from docnmt.options import Needs, option
 from docnmt.registry import METRICS
 from docnmt.runtime.system import UserError
@@ -87,6 +86,8 @@ class ReportConfig:
         """Return a message for each contradiction between the values."""
         problems = []
         if self.address is not None:
+            from docnmt.core.formality import language_pair  # not at the top: --help needs no NumPy
+
             try:
                 language_pair(self.address)
             except UserError as error:
