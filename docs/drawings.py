@@ -33,7 +33,7 @@ TRAINING = (
     ("encode: embeddings, layers, context", "core/models/encoder_decoder.py", "states (T_source, d)"),
     ("decode the whole target at once", "core/models/encoder_decoder.py", "features (T_target, d)"),
     ("features, output weights, labels", "core/training/criterions.py", "summed loss, tokens"),
-    ("gradient, clipping, step, checkpoint", "core/training/trainer.py", "checkpoint_last"),
+    ("gradient, clipping, step", "core/training/update.py", "weights"),
 )
 TRANSLATING = (
     ("sentences and their structure", "core/lines.py", "documents"),
