@@ -54,7 +54,7 @@ def sorted_by_group(selection: Selection, sentences: int) -> tuple[Tensor, Tenso
     return order, torch.searchsorted(group, torch.arange(groups + 1, dtype=kind, device=group.device))
 
 
-class Batch(NamedTuple):
+class TileBatch(NamedTuple):
     """Tiles computed together, each padded to `width` queries and `longest` words."""
 
     rows: slice
@@ -69,7 +69,7 @@ class Plan:
     """The tiles of some heads: A assignments, G groups, R rows of all tiles with their padding, N tiles."""
 
     heads: slice
-    batches: list[Batch]  # in the order of the rows
+    batches: list[TileBatch]  # in the order of the rows
     order: Tensor  # (A,)
     begin: Tensor  # (G + 1,)
     asking: Tensor  # (A,) in this order, the row of a (Tq·h, d) table of queries
@@ -108,7 +108,7 @@ def by_sentence(selection: Selection, spans: Spans) -> Iterator[Plan]:
         first, size, head, sentence = (begin[tile_group] + first)[tiles], size[tiles], head[tiles], sentence[tiles]
         length, kind = spans.lengths[sentence], kind[tiles]
 
-        batches: list[Batch] = []
+        batches: list[TileBatch] = []
         row = tile = 0
         for end in (np.flatnonzero(np.diff(kind, append=-1)) + 1).tolist():
             while tile < end:
@@ -117,7 +117,7 @@ def by_sentence(selection: Selection, spans: Spans) -> Iterator[Plan]:
                 stop = tile + int(np.searchsorted(-size[tile:stop], -width / TILE_SPREAD, side="right"))
                 longest, shortest = int(length[tile:stop].max()), int(length[tile:stop].min())
                 rows = slice(row, row + (stop - tile) * width)
-                batches.append(Batch(rows, slice(tile, stop), width, longest, shortest < longest))
+                batches.append(TileBatch(rows, slice(tile, stop), width, longest, shortest < longest))
                 row, tile = rows.stop, stop
 
         widths = np.repeat([b.width for b in batches], [b.tiles.stop - b.tiles.start for b in batches]).astype(int)
@@ -233,7 +233,7 @@ def _weighted_sums(rows: Tensor, table: Tensor, weights: Tensor, begin: Tensor |
     return functional.embedding_bag(rows, table, begin, mode="sum", per_sample_weights=weights)
 
 
-def _word_rows(plan: Plan, batch: Batch, heads: int) -> Tensor:
+def _word_rows(plan: Plan, batch: TileBatch, heads: int) -> Tensor:
     """Return the rows of each tile's words in a (Tk·h, d) table, (tiles, M); short sentences repeat their last word."""
     word = torch.arange(batch.longest, device=plan.key_row.device)
     if batch.ragged:
@@ -250,7 +250,7 @@ def _pick(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index.flatten()).view(index.shape)
 
 
-def _scores(tile_q: Tensor, tile_k: Tensor, plan: Plan, batch: Batch) -> Tensor:
+def _scores(tile_q: Tensor, tile_k: Tensor, plan: Plan, batch: TileBatch) -> Tensor:
     """Return the scores k·q/√d_k of a batch of tiles, (tiles, M, width); -inf beyond a sentence's end.
 
     Queries are the last dimension, so that operations along a sentence's words are plain vector arithmetic.

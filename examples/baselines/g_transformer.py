@@ -58,12 +58,12 @@ from docnmt.plugin import (
 class GTransformerConfig(StructuredConfig):
     """Group attention in all layers, combined with global attention in the upper ones."""
 
-    global_layers: int = option(2, "top layers that also attend to the whole document; all where there are fewer")
+    global_layers: int = option(
+        2, "top layers that also attend to the whole document; all where there are fewer", between=(0, None)
+    )
 
     def problems(self) -> list[str]:
         found = super().problems()
-        if self.global_layers < 0:
-            found.append(f"--global-layers: must be at least 0, got {self.global_layers}")
         if self.attention == "linear":
             found.append(
                 "--attention linear: its decoder cannot forget a sentence when the next one begins; use softmax"

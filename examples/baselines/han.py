@@ -53,13 +53,7 @@ class HanEncoderConfig(StructuredConfig):
     """Hierarchical attention over the sentences before."""
 
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
-    previous_sentences: int = option(3, "sentences before its own that a word reads", metavar="K")
-
-    def problems(self) -> list[str]:
-        found = super().problems()
-        if self.previous_sentences < 1:
-            found.append(f"--previous-sentences: must be at least 1, got {self.previous_sentences}")
-        return found
+    previous_sentences: int = option(3, "sentences before its own that a word reads", metavar="K", between=(1, None))
 
 
 @dataclass(frozen=True)

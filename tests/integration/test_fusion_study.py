@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import time
@@ -25,6 +26,7 @@ results_of = pytest.importorskip("results").Results
 run = pytest.importorskip("run")
 study_of = pytest.importorskip("study")
 
+from docnmt.core.corpus import write_meta  # noqa: E402
 from docnmt.runtime.system import UserError  # noqa: E402
 
 STUDY = """
@@ -41,10 +43,12 @@ contrasts:
 seeds: 3
 """
 
-META = {
-    "format": 1, "docnmt": "0.2.0", "task": "text_classification", "fingerprint": "f", "vocabulary": "words",
-    "labels": ["0", "1"], "files": {}, "options": {},
-}  # fmt: skip
+FINGERPRINT = hashlib.sha256(b"text_classification").hexdigest()[:32]  # of a folder without files
+
+
+def write_data(folder: Path) -> None:
+    """A data folder of the task, without arrays."""
+    write_meta(folder, task="text_classification", files={}, vocabulary="words", labels=["0", "1"], options={})
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def study_file(tmp_path: Path) -> Path:
 def write_result(path: Path, cell: Any, accuracy: float, **more: Any) -> None:
     path.mkdir(parents=True)
     result = {
-        "options": list(cell.options), "fingerprint": "f", "accuracy": accuracy, "macro_f1": accuracy - 0.1,
+        "options": list(cell.options), "fingerprint": FINGERPRINT, "accuracy": accuracy, "macro_f1": accuracy - 0.1,
         "valid_accuracy": accuracy + 0.1,
         "accuracy_at_length": {"128": accuracy - 0.2, "256": accuracy}, "parameters": 10, "fusion_parameters": 2,
         "by_text_length": [{"up_to": 64, "texts": 10, "right": 5}, {"up_to": 128, "texts": 4, "right": 3}],
@@ -123,7 +127,7 @@ def test_a_done_cell_is_known_and_other_options_are_refused(study_file: Path, tm
     study = study_of.read_study(study_file)
     data = tmp_path / "data"
     (data / "ag_news").mkdir(parents=True)
-    (data / "ag_news" / "meta.json").write_text(json.dumps(META))
+    write_data(data / "ag_news")
     runner = run.Runner(data, tmp_path / "runs", 1)
     first, second, third = study.cells()[:3]
     write_result(first.folder(runner.runs), first, 0.5)
@@ -154,7 +158,7 @@ def test_finished_cells_are_tested_again_and_nothing_is_trained(
     cell, open_cell = study_of.read_study(study_file).cells()[:2]
     write_result(cell.folder(tmp_path), cell, 0.5)
     (tmp_path / "ag_news").mkdir()
-    (tmp_path / "ag_news" / "meta.json").write_text(json.dumps(META))
+    write_data(tmp_path / "ag_news")
     called = []
 
     def call(runner: Any, arguments: list[str], folder: Path) -> None:

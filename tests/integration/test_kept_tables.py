@@ -72,7 +72,7 @@ def test_marks_that_cannot_be_filled_are_named(page: str) -> None:
 
 
 def test_every_kept_table_stands_on_a_page() -> None:
-    marks = {mark for page in PAGES.glob("*.md") for mark in page.read_text(encoding="utf-8").splitlines()}
+    marks = {mark for page in PAGES.parent.glob("*/*.md") for mark in page.read_text(encoding="utf-8").splitlines()}
     for path in sorted((ROOT / "docs" / "measured").glob("*.jsonl")):
         if path.name == "dialogue.jsonl":  # a line is a translation that was scored
             continue

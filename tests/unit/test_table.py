@@ -68,7 +68,7 @@ def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
         ("a.tsv", "\tx\n", r"a\.tsv:1: the label is empty"),
         ("a.tsv", "", r"a\.tsv: has no rows"),
         ("a.tsv", "label\ttext\n", r"a\.tsv: has no rows"),
-        ("a.tsv", "1\tx\0y\n", r"a\.tsv:1: .* NUL"),
+        ("a.tsv", "1\tx\0y\n", r"a\.tsv:1: .*NUL"),
         ("a.jsonl", '{"label": 1, "text": "x"}\n{"label": 1,\n', r"a\.jsonl:2: not valid JSON"),
         ("a.jsonl", '{"label": 1}\n', r"a\.jsonl:1: has no 'text'"),
         ("a.jsonl", '{"label": true, "text": "x"}\n', r"a\.jsonl:1: 'label' is True"),
