@@ -373,6 +373,7 @@ class Docx(Office):
 
     def _part(self, root: Element, part: str) -> Iterator[Unit]:
         sections, listed, hidden = Sections(), False, False
+        namespace = root.tag.rpartition("}")[0]
         expect_texts(root, "local-name()='p'", "*[local-name()='r']/*[local-name()='t']")
         for event, element in etree.iterwalk(root, events=("start", "end")):
             name = local(element)
@@ -387,7 +388,7 @@ class Docx(Office):
                     sections.together(begins=False)
                     listed = False
                 sections.together(begins=event == "start")
-            if name != "p" or event == "end" or etree.QName(element).namespace != etree.QName(root).namespace:
+            if name != "p" or event == "end" or element.tag.rpartition("}")[0] != namespace:
                 continue
             look = element.find("{*}pPr")
             style = "" if look is None else next((value(e, "val") for e in look.iterfind("{*}pStyle")), "")

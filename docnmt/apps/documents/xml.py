@@ -180,7 +180,7 @@ def shown_in(element: Element, name: str | None = None) -> str:
 
 def local(element: Element) -> str:
     """An element's name without its namespace; "" of comments and the like."""
-    return etree.QName(element).localname if isinstance(element.tag, str) else ""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 # Text with elements inside of it, in XML: read as a segment, and filled with another text.
