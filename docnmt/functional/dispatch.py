@@ -4,7 +4,7 @@ Work and memory are proportional to Tq·t: the O(n·t·m²) of table 1 in Tranko
 Conditional Attention in NMT". `Selection` → `by_sentence` → tiles of dense attention → a query's t parts merged by
 their log-sum-exp. A selection is h·Tq·t *assignments* of a query to a sentence, numbered as in (h, Tq, t); those of
 one head and sentence are a *group*, cut into *tiles* of at most `TILE` queries. With 2 heads, 4 queries, t = 1,
-sentences of 5, 4 and 3 words, and tiles of 2:
+sentences of 5, 4 and 3 words, and tiles of 2::
 
     assignment   0 1 2 3  4 5 6 7          head 0 keeps the sentences 2 0 2 2, head 1 keeps 1 1 0 and, last, nothing
     group        2 0 2 2  4 4 3 –          head · 3 + sentence

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Rules for combining positions and fusions.
 
-#: The condition for options of positions, besides their family: a fusion that reads their encoding.
+#: What options of positions need besides their family is a fusion that reads their encoding.
 READ_POSITIONS = Needs("position_fusion", without=("none", "gate_content"), typed=True)
 #: The families that have nothing to fuse, each with the reason.
 NOTHING_TO_FUSE = {
