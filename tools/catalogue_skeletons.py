@@ -41,7 +41,11 @@ def of_yaml(content: bytes) -> object:
             between += source[place : event.start_mark.index].split()
             place = event.end_mark.index
     untagged = re.sub(r"(?<=[:\-] )!{1,2}\w\S*", "", source)
-    return [*(flat(each) for each in yaml.load_all(untagged, yaml.SafeLoader)), *between, *source[place:].split()]
+    try:
+        values = [flat(value) for value in yaml.load_all(untagged, yaml.SafeLoader)]
+    except yaml.YAMLError:  # Python has no such keys
+        values = []
+    return [*values, *between, *source[place:].split()]
 
 
 def of_pairs(*stores: Callable[[], Any]) -> Callable[[bytes], object]:  # the toolkit has no types
