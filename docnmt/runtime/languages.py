@@ -102,7 +102,13 @@ def base(language: str) -> str:
 
 
 def _parts(language: str) -> list[str]:
+    if len(language) > _LONGEST:  # of strangers: it is no language, and is not looked through
+        return [language]
     return [_SCRIPT_NAMES.get(part, part) for part in re.split(r"[-_@]", language.strip().lower())]
+
+
+#: A tag of BCP 47 is shorter.
+_LONGEST = 100
 
 
 def tag(language: str) -> str:

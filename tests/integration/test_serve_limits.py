@@ -158,6 +158,14 @@ def test_lists_are_counted_before_they_are_made(start: Start, path: str) -> None
     assert start().post(path, content=content, headers={"content-type": "application/json"}).status_code == 413
 
 
+def test_a_form_of_percent_signs_is_refused(start: Start) -> None:
+    """7.9 million held the interpreter for seconds."""
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    client = start()
+    assert client.post("/v2/translate", content=b"target_lang=de&text=" + b"%" * 90, headers=headers).status_code == 400
+    assert client.post("/v2/translate", content=b"target_lang=de&text=%61%20b", headers=headers).status_code == 200
+
+
 def test_packed_files_may_not_grow_beyond_a_body(start: Start) -> None:
     client, out = start(max_body=2000), io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as package:

@@ -335,3 +335,17 @@ def test_what_does_not_end_is_all_that_follows(rest: str) -> None:
 def test_behind_a_wrong_reference_tags_are_tags() -> None:
     found = document("html", "<p>a &# b &# c</p><p>d <b>e</b></p>")
     assert [segment.text for segment in found.segments] == ["a &# b &# c", "d e"]
+
+
+@pytest.mark.parametrize(("kind", "content"), [
+    ("html", f"&#{'9' * 4301}; a dog"),
+    ("json", '{"a": "\\ud800 dog"}'),
+    ("xlf", '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en" '
+            'original="x" target-language="de" datatype="x"><body><trans-unit id="1" size-unit="char" '
+            f'maxwidth="{"9" * 4301}"><source>a dog</source></trans-unit></body></file></xliff>'),
+], ids=str)  # fmt: skip
+def test_numbers_and_characters_that_python_cannot_write_are_text(kind: str, content: str) -> None:
+    found = read(content.encode(), kind, name="x", source_lang="en", target_lang="de")
+    assert [segment.text.encode() for segment in found.segments]
+    assert found.write([found.unchanged(number) for number in range(len(found.segments))]) == content.encode()
+    translate(found, Model())

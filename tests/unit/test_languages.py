@@ -206,3 +206,9 @@ def test_plural_categories_that_come_and_go() -> None:
     assert plural_change("rus_Cyrl", "en") == ([], ["few", "many"])
     assert plural_change("en", "ja") == ([], ["one"])
     assert plural_change("en", "tlh") == plural_change("en", "de") == ([], [])
+
+
+def test_what_is_too_long_for_a_language_is_not_looked_through() -> None:
+    """A request's language of 7 MB held the service for seconds."""
+    assert base("-" * 1000) == "-" * 1000
+    assert not same_language("de-" * 1000, "de")

@@ -207,7 +207,7 @@ def _too_long(root: Element) -> Iterator[str]:
         measure = next((said for each in around if (said := each.get("size-unit"))), "pixel")
         bound = most.rpartition(",")[2].strip()
         length = sum(len(text_in(target)) for target in targets)
-        if not bound.isdecimal() or (local(unit) == "trans-unit" and measure != "char"):
+        if not bound.isdecimal() or len(bound) > 18 or (local(unit) == "trans-unit" and measure != "char"):
             others += 1
         elif length > int(bound):
             name = unit.get("resname") or unit.get("name") or unit.get("id") or ""

@@ -272,7 +272,9 @@ class JsonCatalogue(Catalogue):
                 self._changes.append((match.start() + 1, match.end() - 1, code))
             elif not any(key[:1] in ("@", "$") for key in path) and (only is None or path[1:2] == (only,)):
                 key = keys.get(parent) if only is None or len(path) > 2 else None
-                yield CatalogueMessage(json.loads(match[0], strict=False), *match.span(), key)
+                text = json.loads(match[0], strict=False)  # half a surrogate pair is no text
+                whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+                yield CatalogueMessage(whole, *match.span(), key)
 
     def _parsed(self) -> object:
         try:

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from docnmt.apps.documents.segments import Inline, Sections, Translated, counted, expect, is_reference, matched
+from docnmt.apps.documents.segments import (
+    Inline,
+    Sections,
+    Translated,
+    counted,
+    expect,
+    is_reference,
+    matched,
+    unescaped,
+)
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, render, replaced
 from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
@@ -144,7 +153,7 @@ def attributes(source: str, begin: int) -> Iterator[tuple[str, int, int, str]]:
     while (place := _match(_APART, source, place).end()) < len(source) and source[place] != ">":
         name = _match(_NAME, source, place)
         start, place, value = _value(source, name.end())
-        yield name[0].lower(), start, place, html.unescape(value)
+        yield name[0].lower(), start, place, unescaped(value)
 
 
 def _value(source: str, begin: int) -> tuple[int, int, str]:
@@ -458,7 +467,7 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
         token = line[number]
         raw = source[token.begin : token.end]
         if token.kind == "text":
-            inline.text(html.unescape(raw))
+            inline.text(unescaped(raw))
         elif token.kind == "fixed":
             inline.fixed((raw, ""), _shown(source, token), UNSEEN.get(token.tag, ""))
         elif token.tag == "br":
@@ -486,7 +495,7 @@ def _refers(source: str, few: Sequence[Token], last: int, touched: str) -> bool:
     if last >= len(few) or few[0].tag not in ("a", "sup") or any(token.kind == "fixed" for token in element):
         return False
     tags = {token.tag for token in element if token.kind == "start"}
-    text = "".join(html.unescape(source[token.begin : token.end]) for token in element if token.kind == "text")
+    text = "".join(unescaped(source[token.begin : token.end]) for token in element if token.kind == "text")
     return is_reference(touched, text, link="a" in tags)
 
 
@@ -550,4 +559,4 @@ def _shown(source: str, token: Token) -> str:
     """What a model sees of a piece of a page."""
     if token.kind == "fixed" and token.tag in UNSEEN:
         return ""
-    return html.unescape(re.sub(r"<[^<>]*>", "", source[token.begin : token.end]))
+    return unescaped(re.sub(r"<[^<>]*>", "", source[token.begin : token.end]))

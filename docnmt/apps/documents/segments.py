@@ -4,6 +4,7 @@ The builder that divides inline content into segments, and the steps that write 
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -324,6 +325,15 @@ def is_reference(touched: str, text: str, *, link: bool) -> bool:
 
 
 # How much a document may have: readers say early what it has at least, so that too much is refused before it is read.
+
+
+#: A number of more digits than Python reads.
+_HUGE = re.compile(r"&#(?=[0-9]{4000})[0-9]+;?")
+
+
+def unescaped(text: str) -> str:
+    """`html.unescape`, also of numbers that no character has, however long."""
+    return html.unescape(_HUGE.sub("\ufffd", text) if "&#" in text else text)
 
 
 class Allowance(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 from functools import cached_property, partial
@@ -10,7 +9,7 @@ from itertools import pairwise
 
 import srt
 
-from docnmt.apps.documents.segments import Translated, expect
+from docnmt.apps.documents.segments import Translated, expect, unescaped
 from docnmt.apps.documents.text import SegmentPlace, Spliced, balanced, display_width, read, render
 from docnmt.runtime.languages import base, tag
 from docnmt.runtime.system import UserError
@@ -122,7 +121,7 @@ class Subtitles(Spliced):
 
 def _decoded(text: str) -> str:
     """Text without entities."""
-    return _ENTITY.sub(lambda match: html.unescape(match[0]), text) if "&" in text else text
+    return _ENTITY.sub(lambda match: unescaped(match[0]), text) if "&" in text else text
 
 
 def _leads(text: str) -> Iterator[tuple[int, int]]:

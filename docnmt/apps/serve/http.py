@@ -357,6 +357,8 @@ def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any
     if kind != FORM:
         message = f"expected Content-Type: application/json or {FORM}, got '{kind[:80]}'"
         raise Refused(415, "wrong_type", message)
+    if 3 * body.count(b"%") > len(body):  # each begins %XX; millions of others would hold the interpreter for seconds
+        raise Refused(400, "invalid_request", "the form is not as expected: a % is not followed by two digits")
     try:
         form = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError as error:
