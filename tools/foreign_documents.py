@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from docnmt.apps.compare import foreign_order, in_documents
 from docnmt.core.lines import TextLines
 from docnmt.core.read_corpus import side
 from docnmt.core.scoring.text_files import LineLayout, read_layout
@@ -26,9 +27,10 @@ from docnmt.runtime.system import UserError, write_text
 
 def order(layout: LineLayout, seed: int, within: bool) -> list[int]:
     """The numbers of all sentences in the order that their number and the seed alone decide."""
+    if not within:
+        return foreign_order(layout, seed)
     generator = random.Random(seed)
-    numbers = list(range(layout.document_offsets[-1]))
-    parts = [numbers[a:b] for a, b in pairwise(layout.document_offsets)] if within else [numbers]
+    parts = [list(range(a, b)) for a, b in pairwise(layout.document_offsets)]
     for part in parts:
         generator.shuffle(part)
     return [number for part in parts for number in part]
@@ -49,12 +51,6 @@ def restored(layout: LineLayout, numbers: Sequence[int], path: Path) -> str:
     rows = tuple(foreign(layout, numbers).splitlines())
     translated = LineLayout(layout.path, rows, layout.document_offsets, tuple(map(bool, rows))).align(path)
     return in_documents([sentence for _, sentence in sorted(zip(numbers, translated, strict=True))], layout)
-
-
-def in_documents(sentences: Sequence[str], layout: LineLayout) -> str:
-    """A sentence a line, an empty line between documents."""
-    documents = (sentences[a:b] for a, b in pairwise(layout.document_offsets))
-    return "\n".join("".join(f"{sentence}\n" for sentence in document) for document in documents)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -17,15 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import yaml
 
+from docnmt.core.corpus import read_meta
 from docnmt.core.read_corpus import side
 from docnmt.core.scoring.config import DEFAULT, SAMPLES, SEED
+from docnmt.core.scoring.metrics import of_seeds
 from docnmt.core.scoring.text_files import LineLayout, read_layout
 from docnmt.core.training.checkpoint import read_header
 from docnmt.runtime.system import UserError, write_json, write_text
@@ -86,7 +87,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         self.folder = Path(self.plan.folder)
-        meta = read_meta(Path(self.plan.data))
+        meta = read_meta(Path(self.plan.data), task="document_translation")
         self.languages = meta["source_lang"], meta["target_lang"]
 
     def run(self) -> dict[str, Any]:
@@ -250,7 +251,7 @@ class Comparison:
             for test in plan.contrastive:
                 solved = self._solved(name, test)
                 _, low, high, _ = sampled_difference(solved, np.zeros_like(solved))
-                scores = {"accuracy": of_seeds(list(100 * solved.mean(1))), "low": low, "high": high}
+                scores = {"accuracy": of_seeds((100 * solved.mean(1)).tolist()), "low": low, "high": high}
                 others = {"paired": self._solved(first, test)} if name != first else {}
                 others |= {"foreign": self._solved(name, test, "foreign")} if plan.foreign else {}
                 for kind, other in others.items():
@@ -366,16 +367,6 @@ def say(wanted: str) -> str:
     return f"make them equal, or say `unequal: [{wanted}]`"
 
 
-def read_meta(data: Path) -> dict[str, Any]:
-    """Return the languages of a data folder."""
-    try:
-        meta: dict[str, Any] = json.loads((data / "meta.json").read_text(encoding="utf-8"))
-        meta["source_lang"], meta["target_lang"]
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"data: {data}: expected a folder of docnmt-preprocess for translation ({error})") from error
-    return meta
-
-
 def newer(result: Path, *inputs: Path) -> bool:
     return all(result.stat().st_mtime >= path.stat().st_mtime for path in inputs)
 
@@ -391,10 +382,6 @@ def in_documents(sentences: Sequence[str], layout: LineLayout) -> str:
     """Return a sentence a line, an empty line between documents of the layout's lengths."""
     documents = (sentences[a:b] for a, b in pairwise(layout.document_offsets))
     return "\n".join("".join(f"{sentence}\n" for sentence in document) for document in documents)
-
-
-def of_seeds(values: Sequence[float]) -> dict[str, Any]:
-    return {"mean": fmean(values), "least": min(values), "most": max(values), "scores": list(map(float, values))}
 
 
 def sampled_difference(solved: np.ndarray, others: np.ndarray) -> tuple[float, float, float, float]:
