@@ -257,7 +257,9 @@ _MORE_MARKS = {"el": ";", "hy": ":"}
 _FOLLOWING = re.compile(rf"[{_OPENING}\s]*(\S)")
 _DUTCH = re.compile(r"['’][stn]\s+[A-Z]")
 _TEXT, _SPACE = re.compile(r"\S"), re.compile(r"\s")
-_LAST_WORD = re.compile(r"(?<![^\s(\[{\"'„“»«‚‘])[^\s(\[{\"'„“»«‚‘]*$")
+#: The last word of a text; a Latin one begins behind Chinese and Japanese characters, too (`或D.C. Goldrei`).
+_BEFORE_WORD = "\\s(\\[{\"'„“»«‚‘\u3000-\u9fff\uf900-\ufaff\uff00-\uffef"
+_LAST_WORD = re.compile(rf"(?<![^{_BEFORE_WORD}])[^{_BEFORE_WORD}]*$")
 #: Languages that sentencex has rules of; of all others it knows the marks only.
 _SENTENCEX = (
     "ab am an ar arz ast av ba bg bn ca ce co cs cv da el es ext fi fr fur gl gn gu hi ht hy it ja kk kn lb li lmo ln "

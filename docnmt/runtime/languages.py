@@ -172,9 +172,9 @@ def seam(before: str, after: str) -> str:
 
     Nothing stands between two characters of scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) and
     beside the wide signs of Chinese and Japanese; quotes, brackets and ASCII signs at the seam are looked through.
-    A space stands behind the number of an item (`1. 你好`).
+    A space stands behind a full stop of ASCII (`1. 你好`, `好. 你`), which ends no sentence without one.
     """
-    if before.endswith(".") and before[-2:-1].isdigit():
+    if before.endswith("."):
         return " "
     kinds = {_kind(before[: -_NEAR - 1 : -1]), _kind(after[:_NEAR])}
     if "wide" in kinds:
