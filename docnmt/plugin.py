@@ -4,6 +4,14 @@ Importing this module imports torch, as a model must. docs/extend shows how a pl
 kind of component.
 """
 
+from docnmt.apps.documents.kinds import register_kind as register_kind
+from docnmt.apps.documents.segments import DocumentFile as DocumentFile
+from docnmt.apps.documents.segments import Inline as Inline
+from docnmt.apps.documents.segments import Segment as Segment
+from docnmt.apps.documents.segments import Translated as Translated
+from docnmt.apps.documents.text import SegmentPlace as SegmentPlace
+from docnmt.apps.documents.text import Spliced as Spliced
+from docnmt.apps.documents.text import place_of as place_of
 from docnmt.core.batch import IGNORE as IGNORE
 from docnmt.core.batch import PackedText as PackedText
 from docnmt.core.batch import TranslationBatch as TranslationBatch

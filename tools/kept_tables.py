@@ -1,6 +1,6 @@
-"""The tables of the results pages, made again from what is kept in docs/measured.
+"""The tables of the docs, made again from what is kept in docs/measured, or from the package.
 
-    python tools/kept_tables.py           # write them into docs/results/*.md and docs/reference/service.md
+    python tools/kept_tables.py           # write them into the pages
     python tools/kept_tables.py --check   # name the tables that differ, and fail
 
 A page shows the command that makes its tables and, below it, marks where they stand:
@@ -14,6 +14,7 @@ The second and the first table of the command's output belong between these mark
 and `<!-- output -->` everything that is printed. A command with several marks runs once. It is run without a shell, at
 the root of the clone. `<!-- kept real.jsonl NAME -->` is a table that was copied from the output of a run, when the
 output itself was not kept: docs/measured/real.jsonl has its columns and rows as NAME.json. NAME.md is taken as it is.
+`<!-- python tools/document_kinds.py groups -->` is all that this command prints, which the page does not show.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from docnmt.cli import command as cli
 from docnmt.runtime.system import UserError, write_text
 
 ROOT = Path(__file__).parents[1]
-SERVICE = ROOT / "docs" / "reference" / "service.md"
-_MARK = re.compile(r"<!-- (tables(?: \d+)*|output|kept \S+ \S+) -->")
+#: Pages with such tables beside those of docs/results.
+OTHERS = [ROOT / "docs" / p for p in ("reference/service.md", "reference/documents.md", "guide/your-documents.md")]
+_MARK = re.compile(r"<!-- (tables(?: \d+)*|output|kept \S+ \S+|python [^<>]+) -->")
 _END = "<!-- end -->"
 
 
@@ -105,6 +107,8 @@ def filled(page: str, name: str, run: Callable[[str], str] = printed) -> str:
             continue
         if mark[1].startswith("kept "):
             table = copied(*mark[1].split()[1:])
+        elif mark[1].startswith("python "):
+            table = run(mark[1])
         elif command:
             table = _wanted(mark[1], run(command), f"{name}: {line}")
         else:
@@ -136,7 +140,7 @@ def body(argv: list[str]) -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a table differs")
     options = parser.parse_args(argv)
     different, marks = [], 0
-    for path in options.pages or [*sorted((ROOT / "docs" / "results").glob("*.md")), SERVICE]:
+    for path in options.pages or [*sorted((ROOT / "docs" / "results").glob("*.md")), *OTHERS]:
         text = path.read_text(encoding="utf-8")
         marks += len(_MARK.findall(text))
         made = filled(text, path.name)

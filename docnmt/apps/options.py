@@ -220,9 +220,7 @@ class TranslateConfig:
 
     files: tuple[str, ...] = option(
         (),
-        "documents, by their endings: .txt .md .mdx .html .epub .docx .docm .dotx .pptx .xlsx .odt .odp .fodt "
-        ".xlf .sdlxliff .mqxliff .po .tmx .json .yaml .properties .strings .xml (Android) .resx .srt .vtt .ass; "
-        "none: stdin",
+        "documents, by their endings; none: stdin",
         positional=True,
         metavar="FILE",
     )

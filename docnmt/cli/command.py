@@ -291,7 +291,7 @@ class Command:
         name: without `docnmt-`. summary: one line, for `docnmt --help`.
         description: a sentence or two. examples: one per line, at the beginning of `--help`.
         sections: all options that it may have.
-        flags: words that its body handles itself, each with its help.
+        flags: words that its body handles itself, each with its help. more: returns the end of its help.
     """
 
     name: str
@@ -301,6 +301,7 @@ class Command:
     sections: tuple[Section | Chosen, ...]
     body: Callable[[Given], object]
     flags: Mapping[str, str] = field(default_factory=dict)
+    more: Callable[[], str] = str
 
     @property
     def prog(self) -> str:
@@ -355,7 +356,7 @@ class Command:
             UsageError: with all problems found.
         """
         if given.help is not None:
-            print(self.help(sections, epilog, basic=given.help == "basic"))
+            print(self.help(sections, epilog or self.more(), basic=given.help == "basic"))
             raise SystemExit(0)
         if not given.parsed:
             given.parse([*sections, *(part for choice in choices for part in parts_of(choice.registry))])

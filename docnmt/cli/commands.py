@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from docnmt.apps.documents.kinds import groups
 from docnmt.apps.options import (
     AlignConfig,
     CompareConfig,
@@ -41,13 +42,13 @@ COMMANDS: dict[str, Command] = {}
 
 
 def _command(
-    name: str, summary: str, description: str, examples: str, *sections: Section | Chosen
+    name: str, summary: str, description: str, examples: str, *sections: Section | Chosen, more: Callable[[], str] = str
 ) -> Callable[[Callable[[Given, dict[str, Any]], object]], Command]:
     """Return a decorator that makes a command of its body, a function of the words and of the configuration."""
 
     def _decorate(body: Callable[[Given, dict[str, Any]], object]) -> Command:
         command = Command(
-            name, summary, description, examples, sections, lambda given: body(given, command.config(given))
+            name, summary, description, examples, sections, lambda given: body(given, command.config(given)), more=more
         )
         COMMANDS[name] = command
         return command
@@ -156,12 +157,11 @@ def generate(given: Given, config: dict[str, Any]) -> None:
 @_command(
     "translate",
     "translate files, or standard input",
-    """Translate documents (text, Markdown, HTML, DOCX, PPTX, XLSX, ODT, EPUB, XLIFF, PO, TMX, JSON, YAML, SRT, VTT …)
-into documents of the same kind: structure, inline formats, code, links and placeholders stay, and so do the
-translations that XLIFF, PO and TMX have. Without FILE, translate stdin to stdout. stdin is one document of raw
-text in UTF-8: each line is split into sentences, the translation of a line is a line, and blank lines stay. With
---input-format corpus a line is a sentence and an empty line separates documents; with jsonl or tsv each row comes back
-with its translation.
+    """Translate documents into documents of the same kind, which the end of this help lists: structure, inline formats,
+code, links and placeholders stay, and so do the translations that XLIFF, PO and TMX have. Without FILE, translate stdin
+to stdout. stdin is one document of raw text in UTF-8: each line is split into sentences, the translation of a line is a
+line, and blank lines stay. With --input-format corpus a line is a sentence and an empty line separates documents; with
+jsonl or tsv each row comes back with its translation.
 With --given FILE, lines that have a translation keep it.""",
     """
 docnmt-translate letter.docx -o brief.docx --path runs/bible
@@ -176,6 +176,7 @@ docnmt-translate --path runs/a:runs/b --beam 8 --device cuda < document.txt
 """,
     Section("command", TranslateConfig),
     *_TRANSLATING,
+    more=lambda: "kinds of documents:" + "".join(f"\n  {name}: {' '.join(ends)}" for name, ends in groups().items()),
 )
 def translate(given: Given, config: dict[str, Any]) -> None:
     sections = translating(config)

@@ -87,6 +87,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "some.de").write_text("LETTER THE. LAMP A.\n\n\n", encoding="utf-8")
     (folder / "begins.de").write_text("LETTER\n\n\n", encoding="utf-8")
     (folder / "terms.tsv").write_text("lamp\tLAMP\n", encoding="utf-8")
+    (folder / "song.lrc").write_text("[ar:Nobody]\n[00:12.30] The letter.\n[00:15.00] A lamp.\n", encoding="utf-8")
     with inside(folder):
         for command in COMMANDS:
             if command.page == "README.md" and command.words[0] in ("docnmt-preprocess", "docnmt-train"):

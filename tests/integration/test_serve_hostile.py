@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,22 @@ def test_a_document_that_is_given_up_ends_its_process(files: FileProcesses) -> N
     files.leave(request)
     thread.join(3.5)  # and not only when its time is over
     assert ended == ["gone"]
+
+
+def test_a_kind_of_a_plugin_is_read_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "capitals_kind.py").write_text(
+        "from docnmt.plugin import register_kind\n"
+        "from docnmt.apps.documents.text import PlainText\n"
+        "@register_kind('capitals', 'lines', 'text/plain')\n"
+        "class Capitals(PlainText): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    source = FileSource(b"The dog.\n", "capitals", "a.capitals", "capitals_kind")
+    files = FileProcesses(1, memory=10**9, seconds=60)
+    with closing(files):
+        request = FileRequest(None, time.monotonic() + 60)
+        given = FileTask(source, ("en", "de"), "rules", 1000, 10_000, True)
+        assert files.translate(given, request, Upper(), lambda texts: None) == Written(b"THE DOG.\n", [])
 
 
 def test_documents_take_turns_in_one_process_and_are_the_same() -> None:

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_documents import KINDS, Model, content, document, translate
 
-from docnmt.apps.documents.kinds import kind_of
+from docnmt.apps.documents import kinds
+from docnmt.apps.documents.kinds import kind_of, register_kind
 from docnmt.apps.documents.projection import project
 from docnmt.apps.documents.segments import CloseMark, FixedMark, Inline, Mark, OpenMark, Segment, Translated, pieces
+from docnmt.apps.documents.text import PlainText
 from docnmt.runtime.system import UserError
 from docnmt.testing import check_kind
 
@@ -347,15 +349,23 @@ def test_pieces_nest_as_before() -> None:
 
 
 def test_kinds() -> None:
-    assert [kind_of(name) for name in ("A.TXT", "x/y.markdown", "a.b.xliff", "p.pot", "i.htm")] == [
-        "txt",
-        "md",
-        "xlf",
-        "po",
-        "html",
-    ]
+    assert [kind_of(name) for name in ("A.TXT", "x/y.markdown", "a.b.xliff", "i.htm")] == ["txt", "md", "xlf", "html"]
     with pytest.raises(UserError, match=r"x\.doc: expected a document, by its ending one of \.txt \.md"):
         kind_of("x.doc")
+
+
+def test_kinds_of_plugins_are_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in ("KINDS", "ENDINGS"):
+        monkeypatch.setattr(kinds, table, dict(getattr(kinds, table)))
+    made = type("Lines", (PlainText,), {})
+    assert register_kind("lines", "lines", "text/lines", others=["lns"], group="text")(made) is made
+    register_kind("lines", "lines", "text/lines", group="text")(made)  # as when its module is imported again
+    assert kind_of("x.lns") == "lines"
+    assert ".lines" in kinds.groups()["text"]
+    assert isinstance(kinds.read(b"a", "lines", name="x", source_lang="en", target_lang="de"), made)
+    for ending in ("txt", "htm", ".b", "B"):
+        with pytest.raises(ValueError, match=f"twice: first docnmt|small letters, without a dot, got '{ending}'"):
+            register_kind(ending, "others", "text/plain")(made)
 
 
 @pytest.mark.parametrize(

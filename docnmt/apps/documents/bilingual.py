@@ -48,7 +48,11 @@ def tmx_role(element: Element) -> Role:
 
 
 class Tmx(Tree):
-    """A translation memory; units without a variant in the target language get one."""
+    """A translation memory; units without a variant in the target language get one.
+
+    Translated: units without a variant in the target language
+    Stays: all variants
+    """
 
     bilingual = True
 
@@ -164,7 +168,14 @@ def _protected(element: Element) -> bool:
 
 
 class Xliff(Tree):
-    """A file of units in two languages."""
+    """A file of units in two languages.
+
+    Translated: units without a target (XLIFF 1.2 and 2.x), each segment of a `<seg-source>` without one, and in 1.2
+    those whose target only repeats the source in the state `new` or `needs-translation`; in 1.2 targets get the state
+    `needs-review-translation`
+    Stays: other units with a target, `translate="no"`, protected spans. A translation that is longer than `maxwidth`
+    (`slr:sizeRestriction` in 2.x) is named
+    """
 
     bilingual = True
 
@@ -343,7 +354,11 @@ class _ToolXliff(Xliff):
 
 
 class SdlXliff(_ToolXliff):
-    """SDLXLIFF."""
+    """SDLXLIFF.
+
+    Translated: as in `.xlf`; segments get the state `Draft`
+    Stays: as in `.xlf`
+    """
 
     def _draft(self, unit: Element, number: str) -> None:
         for segment in unit.iter(f"{_SDL}seg"):
@@ -353,7 +368,11 @@ class SdlXliff(_ToolXliff):
 
 
 class MqXliff(_ToolXliff):
-    """MQXLIFF; memoQ has a segment in each unit."""
+    """MQXLIFF; memoQ has a segment in each unit.
+
+    Translated: as in `.xlf`; units get the state `MachineTranslated`
+    Stays: as in `.xlf`
+    """
 
     def _draft(self, unit: Element, number: str) -> None:
         for name in unit.attrib:

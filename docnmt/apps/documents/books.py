@@ -50,7 +50,11 @@ class _Page(Html):
 
 
 class Epub(Related):
-    """A book whose pages are XHTML, each read as HTML is."""
+    """A book whose pages are XHTML, each read as HTML is.
+
+    Translated: the title, then the pages in the order of the book as `.html`, then its tables of contents
+    Stays: everything else in the package; the author. Books with DRM are refused
+    """
 
     def _units(self) -> Iterator[Unit]:
         self._load()
@@ -223,7 +227,11 @@ _SILENT = (
 
 
 class Odt(Office):
-    """A text of OpenDocument."""
+    """A text of OpenDocument.
+
+    Translated: paragraphs and headings, also in headers, footers, notes, frames; alternative texts; the notes of slides
+    Stays: as in `.docx`; hidden text is named
+    """
 
     def _parts(self, names: Iterable[str]) -> list[str]:
         return [name for name in ("content.xml", "styles.xml") if name in names]
@@ -293,7 +301,11 @@ def _renamed(root: Element, languages: tuple[str, str]) -> bool:
 
 
 class Fodt(Odt):
-    """As `Odt`, without a package around."""
+    """As `Odt`, without a package around.
+
+    Translated: as in `.odt`
+    Stays: as in `.odt`
+    """
 
     def _units(self) -> Iterator[Unit]:
         self._root = parse(self.content, self.name)

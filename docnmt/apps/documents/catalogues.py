@@ -91,7 +91,7 @@ class _Text(SegmentPlace):
 class Catalogue(Spliced):
     """A file of messages; what else changes with the language is written when a message has changed."""
 
-    def _places(self) -> Iterator[SegmentPlace]:
+    def read_places(self) -> Iterator[SegmentPlace]:
         self._ends: list[int] | None = None
         self._siblings: dict[int, list[str]] = {}  # the keys of each object
         self._entries = list(counted(self._messages(), lambda entry: entry.text))
@@ -114,7 +114,7 @@ class Catalogue(Spliced):
         for number, text in changed.items():
             place = self.places[number]
             assert isinstance(place, _Text)
-            texts.setdefault(place.entry, {})[id(place.branch)] = self._render(place, text)
+            texts.setdefault(place.entry, {})[id(place.branch)] = self.rendered(place, text)
         changes, change = [*self._settings()], plural_change(*self.languages)
         written: dict[int, str] = {}
         for number, found in texts.items():
@@ -191,7 +191,11 @@ _ENCODINGS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-
 
 
 class AppleStrings(Catalogue):
-    """A table of strings."""
+    """A table of strings.
+
+    Translated: values
+    Stays: keys, comments; UTF-8 and UTF-16
+    """
 
     def _decoded(self) -> str:
         self.encoding = next((name for mark, name in _ENCODINGS if self.content.startswith(mark)), "utf-8")
@@ -249,7 +253,13 @@ _SIGN, _JSON_STRING = re.compile(r'"|//|/\*|\S'), re.compile(r'[^"\\]*(?:\\.[^"\
 
 
 class JsonCatalogue(Catalogue):
-    """A catalogue in JSON, also with comments; with a `message` or the like in every entry, only these are messages."""
+    """A catalogue in JSON, also with comments; with a `message` or the like in every entry, only these are messages.
+
+    Translated: every string, in arrays, too; where each entry has a `message`, `defaultMessage` or `translation`, only
+    that. Comments are allowed
+    Stays: keys, order, indentation, other values, how letters are escaped; keys that begin with `@` or `$` and all
+    below them
+    """
 
     def _messages(self) -> Iterator[CatalogueMessage]:
         self._changes: list[tuple[int, int, str]] = []
@@ -380,7 +390,11 @@ class _Value(CatalogueMessage):
 
 
 class Properties(Catalogue):
-    """A bundle of resources, in UTF-8 or, as before Java 9, in Latin 1 with escapes."""
+    r"""A bundle of resources, in UTF-8 or, as before Java 9, in Latin 1 with escapes.
+
+    Translated: values
+    Stays: keys, comments; UTF-8, Latin 1 and `\u00fc` as the file has it
+    """
 
     def _decoded(self) -> str:
         try:
@@ -465,7 +479,11 @@ class _String(CatalogueMessage):
 
 
 class YamlCatalogue(Catalogue):
-    """A catalogue in YAML; with the language as its only key, as in Rails, this is renamed."""
+    """A catalogue in YAML; with the language as its only key, as in Rails, this is renamed.
+
+    Translated: every string, in the style that it has: plain, quoted, in a block
+    Stays: keys, order, comments, anchors, other values (`yes`, `42`), strings with tags of their own
+    """
 
     def _messages(self) -> Iterator[CatalogueMessage]:
         self._changes: list[tuple[int, int, str]] = []

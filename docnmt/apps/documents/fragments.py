@@ -60,7 +60,7 @@ class HtmlFragment(Html):
     def _decoded(self) -> str:
         return Spliced._decoded(self)  # what it says of its encoding was of other bytes
 
-    def _places(self) -> Iterator[SegmentPlace]:
+    def read_places(self) -> Iterator[SegmentPlace]:
         self._count(_MOST)
         return self._read(
             replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
@@ -99,7 +99,7 @@ class XmlFragment(Spliced):
         self._parting, self._kept, self._lines = frozenset(parting), frozenset(kept), lines
         super().__init__(text.encode(), name=name, languages=("", ""))
 
-    def _places(self) -> Iterator[SegmentPlace]:
+    def read_places(self) -> Iterator[SegmentPlace]:
         pieces = _pieces(self.source, self.name)
         parts = self._parts(pieces)
         begin = place = paragraph = 0
@@ -188,7 +188,7 @@ class XmlFragment(Spliced):
             else:
                 inline.text(part)
 
-    def _render(self, place: SegmentPlace, text: Translated) -> str:
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
         return render(place, text, escape)
 
 

@@ -300,7 +300,14 @@ _CHARSET = re.compile(rb"""<(?:meta[^<>]*?charset|\?xml[^<>]*?encoding)\s*=\s*(?
 
 
 class Html(Spliced):
-    """A page, in the encoding that it says."""
+    """A page, in the encoding that it says.
+
+    Translated: text between block elements, the title, buttons, options, labels; the base of ruby text; of attributes
+    `alt`, `title`, `placeholder`, `aria-label`, `label`, the `value` of buttons, the description of the page (equal
+    ones alike)
+    Stays: tags and other attributes, comments, `script` `style` `pre` `textarea` `svg` …, elements with
+    `translate="no"`; elements whose `lang` is another language than the source, which are named
+    """
 
     def _decoded(self) -> str:
         said = _CHARSET.search(self.content[:4096])
@@ -310,7 +317,7 @@ class Html(Spliced):
                 self.encoding = "cp1252"  # as browsers do
         return super()._decoded()
 
-    def _places(self) -> Iterator[SegmentPlace]:
+    def read_places(self) -> Iterator[SegmentPlace]:
         self._count(_MOST)
         return self._read(tokens(self.source))
 
@@ -361,7 +368,7 @@ class Html(Spliced):
     def _settings(self) -> Iterator[tuple[int, int, str]]:
         return renamed(self.source, self._tokens, self.languages, self._attributes)
 
-    def _render(self, place: SegmentPlace, text: Translated) -> str:
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
         raws = [(self._renamed(before), self._renamed(behind)) for before, behind in place.raws]
         return render(replace(place, raws=raws), text, escape)
 

@@ -1,61 +1,130 @@
-"""The kinds of documents: ending, class, package, media type."""
+"""The kinds of documents, a row each; --help, media types, OpenAPI and the tables of the docs are made from them.
+
+name of a file ─ kind_of → ending ─ KINDS → Kind ─ read → DocumentFile; plug-ins add rows by `register_kind`
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TYPE_CHECKING, TypeVar
 
-from docnmt.apps.documents.segments import DocumentFile, reading
 from docnmt.runtime.system import UserError
 
-# The kinds of documents, by the endings of their files.
+if TYPE_CHECKING:
+    from docnmt.apps.documents.segments import DocumentFile
+
+R = TypeVar("R")
 
 
-#: For each ending the kind, its class, and the package that it needs.
-_KINDS: dict[str, tuple[str, str, str]] = {
-    "txt": ("docnmt.apps.documents.text", "PlainText", ""),
-    "md": ("docnmt.apps.documents.markdown", "Markdown", "markdown_it"),
-    "html": ("docnmt.apps.documents.html", "Html", ""),
-    "docx": ("docnmt.apps.documents.word", "Docx", "lxml"),
-    "odt": ("docnmt.apps.documents.books", "Odt", "lxml"),
-    "xlf": ("docnmt.apps.documents.bilingual", "Xliff", "lxml"),
-    "po": ("docnmt.apps.documents.po", "Po", "translate"),
-    "tmx": ("docnmt.apps.documents.bilingual", "Tmx", "lxml"),
-    "srt": ("docnmt.apps.documents.subtitles", "Subtitles", "srt"),
-    "pptx": ("docnmt.apps.documents.slides_sheets", "Pptx", "lxml"),
-    "epub": ("docnmt.apps.documents.books", "Epub", "lxml"),
-    "json": ("docnmt.apps.documents.catalogues", "JsonCatalogue", ""),
-    "yaml": ("docnmt.apps.documents.catalogues", "YamlCatalogue", ""),
-    "properties": ("docnmt.apps.documents.catalogues", "Properties", ""),
-    "strings": ("docnmt.apps.documents.catalogues", "AppleStrings", ""),
-    "xml": ("docnmt.apps.documents.resources", "Android", "lxml"),
-    "resx": ("docnmt.apps.documents.resources", "Resx", "lxml"),
-    "vtt": ("docnmt.apps.documents.subtitles", "WebVtt", "srt"),
-    "ass": ("docnmt.apps.documents.subtitles", "Ass", "srt"),
-    "xlsx": ("docnmt.apps.documents.slides_sheets", "Xlsx", "lxml"),
-    "sdlxliff": ("docnmt.apps.documents.bilingual", "SdlXliff", "lxml"),
-    "mqxliff": ("docnmt.apps.documents.bilingual", "MqXliff", "lxml"),
-    "docm": ("docnmt.apps.documents.word", "Docx", "lxml"),
-    "dotx": ("docnmt.apps.documents.word", "Docx", "lxml"),
-    "fodt": ("docnmt.apps.documents.books", "Fodt", "lxml"),
-    "odp": ("docnmt.apps.documents.books", "Odt", "lxml"),
-    "mdx": ("docnmt.apps.documents.mdx", "Mdx", "markdown_it"),
+@dataclass(frozen=True)
+class Kind:
+    """A kind of documents.
+
+    Attributes:
+        reader: its class, a `DocumentFile`, or a reference to it in this package, `module:class`.
+        title: what it is, in a few words. media_type: what an answer of the service says that it is.
+        group: what it is used for: the row of the guide's table. package: what must be installed to read it.
+        others: other endings of the same kind. framed: whether an empty file is none of this kind.
+    """
+
+    reader: str | type[DocumentFile]
+    title: str
+    media_type: str
+    group: str
+    package: str = ""
+    others: Sequence[str] = ()
+    framed: bool = False
+
+    @property
+    def place(self) -> str:
+        """The module and the name of its reader."""
+        if isinstance(self.reader, str):
+            return f"docnmt.apps.documents.{self.reader}"
+        return f"{self.reader.__module__}:{self.reader.__qualname__}"
+
+
+_WORD, _DOCUMENT = "application/vnd.ms-word.", "application/vnd.openxmlformats-officedocument."
+_OPEN, _OFFICE = "application/vnd.oasis.opendocument.", "office"
+_WEB, _BILINGUAL, _SOFTWARE, _SUBTITLES = "web, books", "translators' files", "software", "subtitles"
+#: All kinds, by their endings.
+KINDS: dict[str, Kind] = {
+    "txt": Kind("text:PlainText", "plain text", "text/plain", "text", others=["text"]),
+    "md": Kind("markdown:Markdown", "Markdown", "text/markdown", _WEB, "markdown_it", ["markdown"]),
+    "mdx": Kind("mdx:Mdx", "Markdown with components", "text/markdown", _WEB, "markdown_it"),
+    "html": Kind("html:Html", "web page", "text/html", _WEB, others=["htm", "xhtml"]),
+    "epub": Kind("books:Epub", "book", "application/epub+zip", _WEB, "lxml", framed=True),
+    "docx": Kind("word:Docx", "Word", f"{_DOCUMENT}wordprocessingml.document", _OFFICE, "lxml", framed=True),
+    "docm": Kind("word:Docx", "Word", f"{_WORD}document.macroEnabled.12", _OFFICE, "lxml", framed=True),
+    "dotx": Kind("word:Docx", "Word", f"{_DOCUMENT}wordprocessingml.template", _OFFICE, "lxml", framed=True),
+    "odt": Kind("books:Odt", "OpenDocument text", f"{_OPEN}text", _OFFICE, "lxml", framed=True),
+    "odp": Kind("books:Odt", "OpenDocument slides", f"{_OPEN}presentation", _OFFICE, "lxml", framed=True),
+    "fodt": Kind("books:Fodt", "OpenDocument text in one file", f"{_OPEN}text-flat-xml", _OFFICE, "lxml", framed=True),
+    "pptx": Kind(
+        "slides_sheets:Pptx", "PowerPoint", f"{_DOCUMENT}presentationml.presentation", _OFFICE, "lxml", framed=True
+    ),
+    "xlsx": Kind("slides_sheets:Xlsx", "Excel", f"{_DOCUMENT}spreadsheetml.sheet", _OFFICE, "lxml", framed=True),
+    "xlf": Kind("bilingual:Xliff", "XLIFF", "application/xliff+xml", _BILINGUAL, "lxml", ["xliff"], framed=True),
+    "sdlxliff": Kind("bilingual:SdlXliff", "Trados", "application/xliff+xml", _BILINGUAL, "lxml", framed=True),
+    "mqxliff": Kind("bilingual:MqXliff", "memoQ", "application/xliff+xml", _BILINGUAL, "lxml", framed=True),
+    "po": Kind("po:Po", "gettext", "text/x-gettext-translation", _BILINGUAL, "translate", ["pot"]),
+    "tmx": Kind("bilingual:Tmx", "translation memory", "application/x-tmx+xml", _BILINGUAL, "lxml", framed=True),
+    "json": Kind(
+        "catalogues:JsonCatalogue", "JSON", "application/json", _SOFTWARE, others=["arb", "jsonc"], framed=True
+    ),
+    "yaml": Kind("catalogues:YamlCatalogue", "YAML", "application/yaml", _SOFTWARE, others=["yml"]),
+    "properties": Kind("catalogues:Properties", "Java", "text/plain", _SOFTWARE),
+    "strings": Kind("catalogues:AppleStrings", "macOS, iOS", "text/plain", _SOFTWARE),
+    "xml": Kind("resources:Android", "Android", "application/xml", _SOFTWARE, "lxml", framed=True),
+    "resx": Kind("resources:Resx", ".NET", "application/xml", _SOFTWARE, "lxml", framed=True),
+    "srt": Kind("subtitles:Subtitles", "SubRip", "application/x-subrip", _SUBTITLES, "srt"),
+    "vtt": Kind("subtitles:WebVtt", "WebVTT", "text/vtt", _SUBTITLES, "srt", framed=True),
+    "ass": Kind("subtitles:Ass", "Aegisub", "text/x-ssa", _SUBTITLES, "srt", framed=True),
 }
-#: Kinds whose files may have nothing in them; those of all others have a frame.
-_FRAMELESS = frozenset({"txt", "md", "mdx", "html", "po", "srt", "yaml", "properties", "strings"})
 #: The kind of each ending of a file's name.
-ENDINGS: dict[str, str] = {
-    **{f".{kind}": kind for kind in _KINDS},
-    ".text": "txt",
-    ".markdown": "md",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".xliff": "xlf",
-    ".pot": "po",
-    ".yml": "yaml",
-    ".arb": "json",
-    ".jsonc": "json",
-}
+ENDINGS: dict[str, str] = {f".{end}": name for name, kind in KINDS.items() for end in (name, *kind.others)}
+
+
+def register_kind(
+    ending: str, title: str, media_type: str, *, others: Sequence[str] = (), group: str = "other", framed: bool = False
+) -> Callable[[R], R]:
+    """Register a class of documents, a `DocumentFile`, for the files with an ending (without its dot).
+
+    Args:
+        title, media_type, others, group, framed: as in `Kind`.
+
+    Raises:
+        ValueError: another class has this ending, or one of the others.
+    """
+
+    def _decorate(reader: R) -> R:
+        kind = Kind(reader, title, media_type, group, others=others, framed=framed)  # type: ignore[arg-type]
+        for end in (ending, *others):
+            if end != end.lower().strip(". "):
+                raise ValueError(f"the ending of a kind of documents is in small letters, without a dot, got '{end}'")
+            other = KINDS.get(ENDINGS.get(f".{end}", ""))
+            if other is not None and other.place != kind.place:
+                raise ValueError(f"documents .{end} are registered twice: first {other.place}, now {kind.place}")
+        KINDS[ending] = kind
+        ENDINGS.update({f".{end}": ending for end in (ending, *others)})
+        return reader
+
+    return _decorate
+
+
+def groups() -> dict[str, list[str]]:
+    """The endings of the kinds that are used for the same."""
+    found: dict[str, list[str]] = {}
+    for ending, kind in KINDS.items():
+        found.setdefault(kind.group, []).append(f".{ending}")
+    return found
+
+
+def listed() -> str:
+    """All endings that name a kind, for help and messages."""
+    return " ".join(f".{ending}" for ending in KINDS)
 
 
 def kind_of(name: str) -> str:
@@ -65,28 +134,24 @@ def kind_of(name: str) -> str:
         UserError: no document has this ending; it lists those that have.
     """
     ending = PurePath(name).suffix.lower()
-    kind = ENDINGS.get(ending)
+    if ending in ENDINGS:
+        return ENDINGS[ending]
     if ending == ".pdf":
         advice = "convert it to .docx or .odt first, for example with LibreOffice, and look at the result"
         raise UserError(f"{name}: a PDF says where letters stand on paper and not what a paragraph is; {advice}")
-    if kind is None:
-        endings = " ".join(f".{kind}" for kind in _KINDS)
-        raise UserError(
-            f"{name or 'no name'}: expected a document, by its ending one of {endings}; convert it to one of them"
-        )
-    return kind
+    message = f"expected a document, by its ending one of {listed()}; convert it to one of them"
+    raise UserError(f"{name or 'no name'}: {message}")
 
 
 def reader_of(kind: str, *, name: str) -> type[DocumentFile]:
-    """The class of documents of a kind.
-
-    Raises:
-        UserError: a package is missing.
-    """
-    module, title, package = _KINDS[kind]
+    """The class of documents of a kind; a UserError says that its package is missing."""
+    row = KINDS[kind]
+    if not isinstance(row.reader, str):
+        return row.reader
+    module, _, title = row.place.partition(":")
     try:
-        if package:
-            importlib.import_module(package)
+        if row.package:
+            importlib.import_module(row.package)
         reader: type[DocumentFile] = getattr(importlib.import_module(module), title)
     except ImportError as error:
         raise UserError(f"{name}: .{kind} needs an extra: pip install 'docnmt[documents]'") from error
@@ -104,26 +169,10 @@ def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang:
         UserError: it is empty and no text is a document of this kind; it is damaged, not of this kind, or not in these
             languages; or a package is missing.
     """
+    from docnmt.apps.documents.segments import reading
+
     reader = reader_of(kind, name=name)
-    if not content and kind not in _FRAMELESS:
+    if not content and KINDS[kind].framed:
         raise UserError(f"{name}: is empty, expected a .{kind} document")
     with reading(name):
         return reader(content, name=name, languages=(source_lang, target_lang))
-
-
-# The media types of the kinds of documents.
-
-
-#: The media type of each kind.
-TYPES: dict[str, str] = {
-    "txt": "text/plain", "md": "text/markdown", "html": "text/html", "po": "text/x-gettext-translation",
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "tmx": "application/x-tmx+xml",
-    "odt": "application/vnd.oasis.opendocument.text", "xlf": "application/xliff+xml", "srt": "application/x-subrip",
-    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation", "epub": "application/epub+zip",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "json": "application/json",
-    "docm": "application/vnd.ms-word.document.macroEnabled.12", "yaml": "application/yaml", "vtt": "text/vtt",
-    "dotx": "application/vnd.openxmlformats-officedocument.wordprocessingml.template", "mdx": "text/markdown",
-    "odp": "application/vnd.oasis.opendocument.presentation", "properties": "text/plain", "strings": "text/plain",
-    "fodt": "application/vnd.oasis.opendocument.text-flat-xml", "xml": "application/xml", "resx": "application/xml",
-    "sdlxliff": "application/xliff+xml", "mqxliff": "application/xliff+xml", "ass": "text/x-ssa",
-}  # fmt: skip

@@ -675,9 +675,17 @@ class _Written(SegmentPlace):
 
 
 class Markdown(Spliced):
-    """A text in Markdown, with HTML between and front matter, which is left alone."""
+    """A text in Markdown, with HTML between and front matter, which is left alone.
 
-    def _places(self) -> Iterator[SegmentPlace]:
+    Translated: paragraphs, headings, items, cells, definitions, notes; alerts (`> [!NOTE]`), meanings of abbreviations
+    (`*[HTML]: …`), containers (`:::`), blocks of Python-Markdown (`!!!` `???` `=== "Tab"`) and their titles; line
+    blocks; text of HTML blocks
+    Stays: front matter (YAML, TOML, JSON; named if it has a title or a description), code, formulas, shortcodes,
+    attributes (also `{#name .class}` behind a heading), link targets, reference definitions, alternative texts; tables
+    drawn with `+--+`
+    """
+
+    def read_places(self) -> Iterator[SegmentPlace]:
         begin = FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
         self.parser, sections = self._parser(), Sections()
         self.left = left = list[int | str]()
@@ -796,7 +804,7 @@ class Markdown(Spliced):
     def _line(self, place: int) -> int:
         return len(_END.findall(self.source, 0, place)) + 1
 
-    def _render(self, place: SegmentPlace, text: Translated) -> str:
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
         if not isinstance(place, _Written):
             return render(place, text, web.escape)
         always = self._always_escaped(place)

@@ -68,7 +68,11 @@ def _components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
 
 class Mdx(Markdown):
-    """A text in MDX."""
+    """A text in MDX.
+
+    Translated: as in `.md`
+    Stays: as in `.md`; imports, exports, expressions, components and their attributes
+    """
 
     def _parser(self) -> MarkdownIt:
         made = super()._parser().disable("code")  # indented lines are none
@@ -90,8 +94,8 @@ class Mdx(Markdown):
         always = super()._always_escaped(place)
         return lambda piece: re.sub(r"(?<!\\)<", "&lt;", always(piece))  # it begins a component, or is a mistake
 
-    def _render(self, place: SegmentPlace, text: Translated) -> str:
-        out = super()._render(place, text)
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
+        out = super().rendered(place, text)
         if place.begin == 0 or self.source[place.begin - 1] == "\n":
             out = _WOULD_BE_CODE.sub(lambda word: f"&#{ord(word[0])};", out)
         return out

@@ -133,7 +133,12 @@ class _Message(SegmentPlace):
 
 
 class Po(Spliced):
-    """A file of messages of GNU gettext."""
+    """A file of messages of GNU gettext.
+
+    Translated: messages and plural forms with an empty `msgstr`
+    Stays: every other byte; `translator-credits` and the like, which are named; fuzzy messages keep their text and stay
+    fuzzy; the header of a template (`.pot`) gets language, charset and plural forms of the target
+    """
 
     bilingual = True
 
@@ -144,7 +149,7 @@ class Po(Spliced):
             self.encoding = said[1].decode("ascii")
         return super()._decoded()
 
-    def _places(self) -> Iterator[SegmentPlace]:
+    def read_places(self) -> Iterator[SegmentPlace]:
         expect(texts=len(re.findall(r"^msgid[ \t]", self.source, re.MULTILINE)) - 1)  # one is the header
         places = list(self._translations())
         self.left = left = list[int | str]()
@@ -230,7 +235,7 @@ class Po(Spliced):
         except UnicodeEncodeError:
             return text.replace(f"charset={self.encoding}", "charset=UTF-8", 1).encode()
 
-    def _render(self, place: SegmentPlace, text: Translated) -> str:
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
         before = ""
         if isinstance(place, _Message):
             before = place.before

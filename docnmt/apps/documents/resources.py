@@ -43,7 +43,11 @@ _LETTERS = {"n": "\n", "t": "\t"}
 
 
 class Android(Tree):
-    """A file of resources, whose strings are read as Android reads them: with escapes, and spaces that are one."""
+    """A file of resources, whose strings are read as Android reads them: with escapes, and spaces that are one.
+
+    Translated: of Android: strings, arrays, plural forms
+    Stays: names, references (`@string/…`), `translatable="false"`, `<xliff:g>`; other XML is refused
+    """
 
     def _units(self) -> Iterator[Unit]:
         self._root = parse(self.content, self.name)
@@ -160,7 +164,11 @@ _FIXED = Role("fixed")
 
 
 class Resx(Tree):
-    """A file of resources."""
+    """A file of resources.
+
+    Translated: values that are strings
+    Stays: names, comments, pictures, the designer's own entries
+    """
 
     def _units(self) -> Iterator[Unit]:
         self._root = parse(self.content, self.name)

@@ -200,7 +200,12 @@ _LEFT = {"diagram": "a diagram (SmartArt)", "chart": "a chart", "ole": "an embed
 
 
 class Pptx(Related):
-    """A presentation."""
+    """A presentation.
+
+    Translated: slides in their order, each followed by its notes; tables; alternative texts; text of layouts that is no
+    placeholder
+    Stays: numbers of slides, comments; charts, SmartArt and embedded objects, each of which is named
+    """
 
     def _units(self) -> Iterator[Unit]:
         self._load()
@@ -294,7 +299,14 @@ _FORMULAS = ("{*}f", "{*}formula", "{*}formula1", "{*}formula2", "{*}definedName
 
 
 class Xlsx(Related):
-    """A workbook."""
+    """A workbook.
+
+    Translated: texts of cells, sheet by sheet and row by row, and of shapes; alternative texts. A text that several
+    cells share is translated once
+    Stays: formulas, numbers, dates, names of sheets, comments, charts. Heads of tables and cells whose text a formula
+    quotes (`=IF(A1="done", …)`) are named and stay, as formulas find cells by them; so are heads and feet of pages,
+    hints for input and texts in formulas. Formulas are calculated when the file is next opened
+    """
 
     def _units(self) -> Iterator[Unit]:
         self._load()

@@ -48,9 +48,17 @@ _LINE = 42
 
 
 class Subtitles(Spliced):
-    """Subtitles with their times, which stay."""
+    r"""Subtitles with their times, which stay.
 
-    def _places(self) -> Iterator[SegmentPlace]:
+    Translated: subtitles; the lines of one are read as one text, and its translation is divided into as many lines, or
+    stays one line of up to 42 columns, of which a wide character takes two. Lines in Chinese and Japanese end between
+    characters, never before a closing mark or behind an opening one. A line with another speaker (`-`, `>>`, `ANNA:`),
+    a song or a sound (`[door opens]`) stays a line
+    Stays: numbers, times; codes (`{\an8}`) and speakers' signs (`-`, `>>`) at the beginning of a line. Entities
+    (`&amp;`) are read as the characters that they stand for, and written again
+    """
+
+    def read_places(self) -> Iterator[SegmentPlace]:
         spans = list(self._texts())
         expect(texts=sum(not self.source[begin:end].isspace() for begin, end in spans if begin < end))
         for number, (begin, end) in enumerate(spans):
@@ -99,7 +107,7 @@ class Subtitles(Spliced):
     def _refused(self, place: int, message: str) -> UserError:
         return UserError(f"{self.name}:{self.source.count(chr(10), 0, place) + 1}: {message}")
 
-    def _render(self, place: SegmentPlace, text: Translated) -> str:
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
         source = self._raw(place.begin, place.end)
         soft = source.count("\n") - sum(raw.count("\n") for raw, _ in place.raws)
         if soft > 0 and display_width(text.text) > _LINE:
@@ -159,7 +167,11 @@ _FIELDS = 10
 
 
 class Ass(Subtitles):
-    """Subtitles with styles, whose lines end in `\\N`."""
+    r"""Subtitles with styles, whose lines end in `\N`.
+
+    Translated: as in `.srt`; `\h` is a no-break space
+    Stays: as in `.srt`; other sections, codes, comments, drawings. Karaoke is named
+    """
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         section, fields = "", _FIELDS
@@ -192,8 +204,8 @@ class Ass(Subtitles):
         leads = super()._unseen(_without_drawings(text))
         return besides(sorted([*_drawings(text), *leads]), _CODE, text)
 
-    def _render(self, place: SegmentPlace, text: Translated) -> str:
-        out = re.sub(r"(?<![ \t])[ \t]*\n", r"\\N", super()._render(place, text))
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
+        out = re.sub(r"(?<![ \t])[ \t]*\n", r"\\N", super().rendered(place, text))
         return out.replace("\u00a0", "\\h") if "\\h" in self.source[place.begin : place.end] else out
 
 
@@ -234,7 +246,11 @@ _BARE = re.compile(r"&(?!\w+;|#\w+;)")
 
 
 class WebVtt(Subtitles):
-    """Subtitles of the web."""
+    """Subtitles of the web.
+
+    Translated: as in `.srt`
+    Stays: as in `.srt`; notes, styles, names and settings of subtitles, `<v Anna>`
+    """
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         head = re.match(r"\ufeff?WEBVTT(?![^\s])", self.source)
@@ -267,5 +283,5 @@ class WebVtt(Subtitles):
         strict = not _BARE.search(written)  # else the file is not strict about it
         return super()._encode(f"{written}&amp;&lt;" if strict else written, text)
 
-    def _render(self, place: SegmentPlace, text: Translated) -> str:
-        return super()._render(place, text).replace("-->", "--&gt;")
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
+        return super().rendered(place, text).replace("-->", "--&gt;")

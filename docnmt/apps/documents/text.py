@@ -97,7 +97,7 @@ class Spliced(DocumentFile):
     def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:
         super().__init__(content, name=name, languages=languages)
         self.source = self._decoded()
-        found = counted(self._places(), lambda place: place.segment.text)
+        found = counted(self.read_places(), lambda place: place.segment.text)
         self.places = [place for place in found if place.segment.text.strip()]
         self.segments = [place.segment for place in self.places]
 
@@ -105,10 +105,10 @@ class Spliced(DocumentFile):
         return decode(self.content, self.name, encoding=self.encoding)
 
     @abstractmethod
-    def _places(self) -> Iterable[SegmentPlace]:
-        """The segments in order."""
+    def read_places(self) -> Iterable[SegmentPlace]:
+        """The segments, from left to right, and where each stands in `source`."""
 
-    def _render(self, place: SegmentPlace, text: Translated) -> str:
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
         """What is written for a segment."""
         return render(place, text, str)
 
@@ -116,7 +116,7 @@ class Spliced(DocumentFile):
         changes = []
         for number, text in sorted(changed.items()):
             place = self.places[number]
-            changes.append((place.begin, place.end, self._render(place, text)))
+            changes.append((place.begin, place.end, self.rendered(place, text)))
         begins, ends = [change[0] for change in changes], [0, *(change[1] for change in changes)]
         changes += [each for each in self._settings() if each[0] >= ends[bisect_right(begins, each[0])]]
         return self._encoded(replaced(self.source, sorted(changes, key=lambda change: change[:2])))
@@ -360,21 +360,28 @@ _END = re.compile(r"\r\n|\r|\n")
 
 
 class PlainText(Spliced):
-    """A text file in UTF-8, each of whose lines keeps its place."""
+    """A text file in UTF-8, each of whose lines keeps its place.
 
-    def _places(self) -> Iterator[SegmentPlace]:
+    Translated: lines; a tab, or three spaces and more, separate two texts
+    Stays: blank lines, indentation, columns
+    """
+
+    def read_places(self) -> Iterator[SegmentPlace]:
         paragraph, last = 0, 0
         lines = _TEXT_LINE.findall(self.source)
         expect(texts=len(lines))
         expect(words=sum(len(line.split()) for line in lines))
         for match in _LINE.finditer(self.source):
-            text = match[0].strip("\ufeff")
-            if not text.strip():
-                continue
-            paragraph += len(_END.findall(self.source, last, match.start())) > 1
-            last = match.end()
-            begin = match.start() + match[0].index(text.strip())
-            inline: Inline[Raw] = Inline(lambda text: (text, ""))
-            add(inline, text.strip(), lambda space: "\t" in space[0] or len(space[0]) > 2)
-            segment = inline.segment(units=("0", str(paragraph)))
-            yield SegmentPlace(segment, begin, begin + len(text.strip()), inline.payloads)
+            if match[0].strip("\ufeff").strip():
+                paragraph += len(_END.findall(self.source, last, match.start())) > 1
+                last = match.end()
+                yield place_of(self.source, *match.span(), units=("0", str(paragraph)))
+
+
+def place_of(source: str, begin: int, end: int, *, units: tuple[str, str] = ("0", "0")) -> SegmentPlace:
+    """A segment that is text and nothing else, without the white space around it; tabs and wide spaces part it."""
+    text = source[begin:end].strip("\ufeff").strip()
+    begin = source.index(text, begin, end)
+    inline: Inline[Raw] = Inline(lambda sign: (sign, ""))
+    add(inline, text, lambda space: "\t" in space[0] or len(space[0]) > 2)
+    return SegmentPlace(inline.segment(units=units), begin, begin + len(text), inline.payloads)

@@ -337,7 +337,13 @@ _PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes
 
 
 class Docx(Office):
-    """A text of Word."""
+    """A text of Word.
+
+    Translated: paragraphs, cells, headers, footers, notes, text boxes; the base of ruby text; alternative texts,
+    WordArt, watermarks
+    Stays: everything else in the package; comments, deletions, formulas, fields, charts, diagrams, words in the numbers
+    of headings and lists; hidden text, which is named; the results of fields are not updated; macros of `.docm`
+    """
 
     def _parts(self, names: Iterable[str]) -> list[str]:
         found = sorted(name for name in names if _PARTS.fullmatch(name.replace("\\", "/")))  # some write Windows' paths

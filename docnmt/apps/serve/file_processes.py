@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import msgspec
 
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
-from docnmt.apps.documents.kinds import read
+from docnmt.apps.documents.kinds import KINDS, read
 from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.segments import Allowance, DocumentFile, TooLong, TooMuch, allowed, expect
 from docnmt.apps.documents.sentences import SegmentSentence, Split, changing_text, translated
@@ -40,11 +40,12 @@ LOOK = 0.5
 
 
 class FileSource(msgspec.Struct, tag=True):
-    """A file, as `documents.read` takes it."""
+    """A file, as `documents.read` takes it; `plugin` is the module that registers its kind, if that is not built in."""
 
     content: bytes
     kind: str
     name: str
+    plugin: str = ""
 
 
 class Fragment(msgspec.Struct):
@@ -385,6 +386,8 @@ def _opened(task: FileTask) -> DocumentFile:
     source, target = task.languages
     if isinstance(task.source, FileSource):
         file = task.source
+        if file.kind not in KINDS:
+            importlib.import_module(file.plugin)
         return read(file.content, file.kind, name=file.name, source_lang=source, target_lang=target)
     parts: list[DocumentFile] = []
     for part in task.source.parts:

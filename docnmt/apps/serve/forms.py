@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from docnmt.apps.documents.kinds import ENDINGS, TYPES
+from docnmt.apps.documents.kinds import ENDINGS, KINDS
 from docnmt.apps.serve.http import (
     FORM,
     MULTIPART,
@@ -203,7 +203,7 @@ class DeepL:
                     if "source" in event:
                         job.characters = sum(len(sentence) for line in event["source"] for sentence in line)
                     job.content = event.get("content", b"")
-            job.media_type = TYPES[kind]
+            job.media_type = KINDS[kind].media_type
             self._characters += job.characters
 
         job = self._jobs.start(name, work, size=len(content), client=request.state.client)
@@ -504,7 +504,7 @@ class LibreTranslate:
                 service, log, name, kind, content, deadline, client=request.state.client, receive=request.receive
             )
             *_, last = [event async for event in events]
-        job = self._jobs.keep(f"translation.{kind}", last["content"], TYPES[kind], request.state.client)
+        job = self._jobs.keep(f"translation.{kind}", last["content"], KINDS[kind].media_type, request.state.client)
         address = request.url_for("download", name=f"{job.id}.{job.key}.{kind}")
         return JsonResponse({"translatedFileUrl": str(address)})
 

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from docnmt.apps.commands.translating import ProtectedText
-from docnmt.apps.documents.kinds import TYPES
+from docnmt.apps.documents.kinds import KINDS, listed
 from docnmt.apps.pages import source_hash, template
 from docnmt.apps.serve import forms as deepl
 from docnmt.apps.serve import forms as libretranslate
@@ -110,7 +110,7 @@ class TranslateFile:
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
         headers |= _told(file["untranslated"], file.get("unknown", ""))
         headers |= {"docnmt-limited": str(limited)} if limited else {}
-        await Response(file["content"], headers=headers, media_type=TYPES[kind])(scope, receive, send)
+        await Response(file["content"], headers=headers, media_type=KINDS[kind].media_type)(scope, receive, send)
 
     async def _stream(self, request: Request, name: str, events: AsyncIterator[dict[str, Any]], stream: Stream) -> None:
         await stream.begin()
@@ -506,7 +506,7 @@ def _file() -> Json:
         "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in about.items()},
     }
     return {
-        "summary": "Translate a document and keep its kind: " + " ".join(TYPES),
+        "summary": "Translate a document and keep its kind: " + listed(),
         "parameters": [
             {"name": name, "in": "query", "description": about, "schema": {"type": "string"}}
             for name, about in names.items()

@@ -22,6 +22,7 @@ from starlette.types import Receive
 from docnmt.apps.commands.translate import corpus_of, read_document
 from docnmt.apps.commands.translating import ProtectedText, Translating
 from docnmt.apps.documents.fragments import Fragments
+from docnmt.apps.documents.kinds import KINDS
 from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.sentences import SegmentSentence
 from docnmt.apps.explain.attention import ReadPair, aligned, beginnings, read_pairs
@@ -484,7 +485,8 @@ def file_events(
     client: str | None, receive: Receive | None = None, wishes: Wishes = NO_WISHES,
 ) -> AsyncGenerator[dict[str, Any], None]:  # fmt: skip
     """Translate a file as `docnmt-translate` does; arguments, events and errors are as for `document_events`."""
-    source = FileSource(content, kind, name.encode(errors="replace").decode())
+    plugin = KINDS[kind].place.partition(":")[0]
+    source = FileSource(content, kind, name.encode(errors="replace").decode(), plugin)
     return document_events(service, log, source, deadline, client=client, receive=receive, wishes=wishes)
 
 
