@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from docnmt.core.tasks.task import Task
     from docnmt.core.training.criterions import Criterion
     from docnmt.modules.fusion import Fusion
+    from docnmt.modules.layers import Sublayer
     from docnmt.modules.positions import Position
 
 T = TypeVar("T")
@@ -174,11 +175,12 @@ CRITERIA: Registry[type[Criterion]] = Registry("criterion")
 GENERATORS: Registry[Any] = Registry("generator")  # a class whose objects are built from its own configuration
 POSITIONS: Registry[Callable[..., Position]] = Registry("position")
 FUSIONS: Registry[Callable[..., Fusion]] = Registry("fusion")
+ATTENTIONS: Registry[Callable[..., Sublayer]] = Registry("attention")
 MERGES: Registry[Callable[..., nn.Module]] = Registry("merge")
 METRICS: Registry[MetricKind] = Registry("metric")
 #: All registries, in the order in which `docnmt-train --list` prints them.
 ALL: tuple[Registry[Any], ...] = (
-    TASKS, MODELS, ARCHITECTURES, CRITERIA, GENERATORS, POSITIONS, FUSIONS, MERGES, METRICS,
+    TASKS, MODELS, ARCHITECTURES, CRITERIA, GENERATORS, POSITIONS, FUSIONS, ATTENTIONS, MERGES, METRICS,
 )  # fmt: skip
 
 
@@ -237,6 +239,15 @@ def register_fusion(name: str, *, config: type | None = None) -> Callable[[T], T
     returns a module: `fusion(embeddings, positions, offsets)`.
     """
     return FUSIONS.register(name, config=config)
+
+
+def register_attention(name: str, *, config: type | None = None) -> Callable[[T], T]:
+    """Register a self-attention, a class of sublayers, under `name` (`--attention`).
+
+    It is called by name with `d_model`, `heads`, `d_head`, `causal` (true in a decoder), `position` (an
+    `AttentionPosition` to apply, or None) and the values of the options of `config` (see `register_position`).
+    """
+    return ATTENTIONS.register(name, config=config)
 
 
 def register_merge(name: str) -> Callable[[T], T]:
@@ -401,6 +412,11 @@ _add(
     ("scale", "Scale", "control: aE + bP, learned scalars"),
     ("gate_constant", "ConstantGate", "control: gE + (1-g)P, one learned scalar gate"),
     ("gate_content", "ContentGate", "control: gE, the gate from E alone"),
+)  # fmt: skip
+_add(
+    ATTENTIONS, "modules.attention", "",
+    ("softmax", "SelfAttention", "over all words of the span (Vaswani et al. 2017)"),
+    ("linear", "LinearSelfAttention", "kernelised, in linear time (Scaleformer), between source and target, too"),
 )  # fmt: skip
 _add(
     MERGES, "modules.document_context", "",

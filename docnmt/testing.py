@@ -25,6 +25,7 @@ from docnmt.apps.documents.sentences import SegmentSentence, translated
 from docnmt.core.batch import TranslationBatch, collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
+from docnmt.core.models.config import model_config
 from docnmt.core.models.encoder_decoder import is_translation_model
 from docnmt.core.scoring.metrics import evaluate
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
@@ -97,7 +98,7 @@ def check_model(arch: str, **options: Any) -> None:
         ValueError: no such architecture, or its options contradict each other.
     """
     architecture = ARCHITECTURES.get(arch)
-    config = MODELS.config(architecture.model)
+    config = model_config(architecture.model, {**architecture.overrides(), **options})
     if getattr(config, "default_task", "document_translation") != "document_translation":
         raise ValueError(f"{arch}: check_model checks translation models")
     names = {setting.name for setting in settings(config)}

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from docnmt.core.models.config import NOTHING_TO_FUSE, position_problems
 from docnmt.options import Needs, Open, flag, option, same_path
-from docnmt.registry import FUSIONS, POSITIONS
+from docnmt.registry import ATTENTIONS, FUSIONS, POSITIONS
 
 # The options of text classification: task, preprocessing, classifier, `docnmt-classify`. No torch here.
 
@@ -73,7 +73,9 @@ class FusionClassifierConfig:
     )
     activation: Literal["relu", "gelu"] = option("gelu", "of the feed-forward blocks")
     norm: Literal["pre", "post"] = option("post", "layer norm before a block, or after its residual sum")
-    attention: Literal["softmax", "linear"] = option("softmax", "softmax attention, or kernelised in linear time")
+    attention: str = option(
+        "softmax", "softmax attention, a plug-in's, or linear: kernelised in linear time", choices=ATTENTIONS.names
+    )
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names, basic=True)
     position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names, basic=True)
     norm_after_fusion: bool = option(

@@ -63,12 +63,8 @@ class GTransformerConfig(StructuredConfig):
     )
 
     def problems(self) -> list[str]:
-        found = super().problems()
-        if self.attention == "linear":
-            found.append(
-                "--attention linear: its decoder cannot forget a sentence when the next one begins; use softmax"
-            )
-        return found
+        other = f"--attention {self.attention}: attention to a sentence and to its document is softmax here"
+        return super().problems() + [other] * (self.attention != "softmax")
 
 
 @dataclass(frozen=True, eq=False)

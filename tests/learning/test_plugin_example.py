@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,10 @@ def test_the_example_learns(tmp_path: Path, criterion: str, capsys: pytest.Captu
     assert "focal" in listed
     assert train([str(tmp_path / "nowhere"), *command[1:], "--max-epoch", "9"]) == 1
     assert "train.txt" in capsys.readouterr().err
+
+
+def test_the_gated_attention_passes_its_test() -> None:
+    assert len((PLUGIN / "gated_attention.py").read_text().splitlines()) <= 50
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(PLUGIN), str(PLUGIN)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

@@ -28,7 +28,7 @@ from docnmt.core.tokenizer import BOS, EOS
 from docnmt.core.units import ReadingPlan
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
-from docnmt.modules.attention import CrossAttention, LinearCrossAttention, LinearSelfAttention, SelfAttention
+from docnmt.modules.attention import CrossAttention, LinearCrossAttention
 from docnmt.modules.document_context import (
     ConditionalAttention,
     ContextAttention,
@@ -51,7 +51,7 @@ from docnmt.modules.positions import (
     check_fusion,
     check_linear,
 )
-from docnmt.registry import FUSIONS, POSITIONS
+from docnmt.registry import ATTENTIONS, FUSIONS, POSITIONS
 from docnmt.runtime.system import UsageError
 
 if TYPE_CHECKING:
@@ -251,16 +251,16 @@ def _self_attention(config: TransformerConfig, position: Position, *, causal: bo
         inside = position.attention(heads, d_head)
     elif config.horizon:
         inside = RelativeKeys(d_head, config.horizon)
-    kind: type[SelfAttention] | type[LinearSelfAttention] = SelfAttention
     if config.attention == "linear":
         check_linear(config.position, inside)
-        kind = LinearSelfAttention
-    return kind(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
+    sizes = {"d_model": config.embed_dim, "heads": heads, "d_head": d_head}
+    options = ATTENTIONS.options(config.attention, config)
+    return ATTENTIONS.get(config.attention)(**sizes, causal=causal, position=inside, **options)
 
 
 def _cross_attention(config: TransformerConfig, heads: int) -> Sublayer:
     width, d_head = config.embed_dim, config.embed_dim // config.heads
-    if config.attention == "softmax":
+    if config.attention != "linear":
         return CrossAttention(d_model=width, heads=heads, d_head=d_head)
     relative = RelativeKeys(d_head, config.horizon) if config.horizon and config.cross_relative else None
     return LinearCrossAttention(d_model=width, heads=heads, d_head=d_head, position=relative)

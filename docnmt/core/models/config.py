@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from docnmt.core.data_options import PositionCount
 from docnmt.options import Needs, NoOptions, Open, option, own_problems, settings
-from docnmt.registry import FUSIONS, MERGES, MODELS, POSITIONS, Registry
+from docnmt.registry import ATTENTIONS, FUSIONS, MERGES, MODELS, POSITIONS, Registry
 from docnmt.runtime.system import UsageError
 
 if TYPE_CHECKING:
@@ -98,8 +98,10 @@ class TransformerConfig:
         "sines and cosines of word positions: the paper's, or fairseq's, which M2M100 and NLLB have",
         needs=Needs("position", ("sinusoidal", "multi_level"), typed=True),
     )
-    attention: Literal["softmax", "linear"] = option(
-        "softmax", "over a word's own span and its source's: softmax, or kernelised in linear time"
+    attention: str = option(
+        "softmax",
+        "over a word's own span: softmax, a plug-in's, or linear: kernelised in linear time, over its source's span, too",
+        choices=ATTENTIONS.names,
     )
     relative_horizon: int | None = option(
         None,
@@ -297,7 +299,7 @@ class ScaleformerConfig(JoinedConfig):
     """Options of linear attention with relative positions in encoder and decoder (Favier and Dal'Maz Silva)."""
 
     position: str = option("none", "position family of the embeddings, besides relative ones", choices=POSITIONS.names)
-    attention: Literal["softmax", "linear"] = option(
+    attention: str = option(
         "linear", "a Scaleformer has no other; with softmax it is a doc_transformer", choices=("linear",)
     )
     relative_horizon: int | None = option(
@@ -485,7 +487,7 @@ class HierCondTransformerConfig(CondTransformerConfig):
 # The options of a model: its own, and those of the parts that it chooses by name.
 
 #: The options by which a model chooses parts that bring options of their own.
-PARTS: dict[str, Registry[Any]] = {"position": POSITIONS, "position_fusion": FUSIONS}
+PARTS: dict[str, Registry[Any]] = {"position": POSITIONS, "position_fusion": FUSIONS, "attention": ATTENTIONS}
 
 
 def chosen_parts(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -497,10 +499,10 @@ def chosen_parts(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_config(model: str, values: Mapping[str, Any]) -> type:
-    """Return the configuration class of a model, with the options of the position family and fusion that it chooses.
+    """Return the configuration class of a model, with the options of the parts that it chooses.
 
     Args:
-        values: settings of the model by name; a missing `position` or `position_fusion` takes its default.
+        values: settings of the model by name; a missing option of `PARTS` has its default.
     """
     config = MODELS.config(model)
     chosen = chosen_parts(config, values)

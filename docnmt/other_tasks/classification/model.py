@@ -38,7 +38,7 @@ from docnmt.other_tasks.classification.data import (
 )
 from docnmt.other_tasks.options import ClassifyConfig, FusionClassifierConfig, TextClassificationConfig
 from docnmt.other_tasks.sentence_vectors.encoders import span_mean
-from docnmt.registry import FUSIONS, POSITIONS
+from docnmt.registry import ATTENTIONS, FUSIONS, POSITIONS
 from docnmt.runtime.device import pick_device
 from docnmt.runtime.system import UserError, write_json
 
@@ -285,15 +285,16 @@ def _layer(config: FusionClassifierConfig, position: Position, number: int) -> L
     d_head = config.embed_dim // config.heads
     with random_stream(f"position.{number}"):
         inside = None if position.attention is None else position.attention(config.heads, d_head)
-    kind: type[LinearSelfAttention] | type[SelfAttention] = SelfAttention
     if config.attention == "linear":
         check_linear(config.position, inside)
-        kind = LinearSelfAttention
+    options = {"d_model": config.embed_dim, "heads": config.heads, "d_head": d_head, "causal": False}
+    options |= ATTENTIONS.options(config.attention, config)
     with random_stream(f"layer.{number}"):
-        attention = kind(d_model=config.embed_dim, heads=config.heads, d_head=d_head, position=inside)
-        nn.init.xavier_uniform_(attention.qkv.weight)  # as nn.TransformerEncoder begins
-        nn.init.zeros_(attention.qkv.bias)
-        nn.init.zeros_(attention.output.bias)
+        attention = ATTENTIONS.get(config.attention)(position=inside, **options)
+        if isinstance(attention, (SelfAttention, LinearSelfAttention)):
+            nn.init.xavier_uniform_(attention.qkv.weight)  # as nn.TransformerEncoder begins
+            nn.init.zeros_(attention.qkv.bias)
+            nn.init.zeros_(attention.output.bias)
         return plain_layer(
             attention=attention,
             feed_forward=FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation),
