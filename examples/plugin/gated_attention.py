@@ -1,4 +1,4 @@
-"""A plug-in with an attention of its own: each word decides how much of what it reads it takes (`--attention gated`)."""
+"""A plug-in with an attention of its own: a word decides how much of what it reads it takes (`--attention gated`)."""
 
 from dataclasses import dataclass
 

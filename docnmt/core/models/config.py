@@ -100,7 +100,7 @@ class TransformerConfig:
     )
     attention: str = option(
         "softmax",
-        "over a word's own span: softmax, a plug-in's, or linear: kernelised in linear time, over its source's span, too",
+        "over a word's own span: softmax, a plug-in's, or (over its source's span, too) kernelised in linear time",
         choices=ATTENTIONS.names,
     )
     relative_horizon: int | None = option(
