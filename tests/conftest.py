@@ -4,20 +4,40 @@ playwright and Chromium, which is looked for under its usual names or in $CHROMI
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from docnmt.runtime.system import UserError
+
+settings.register_profile("docnmt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("docnmt")
 
 #: Nothing is asked of any network, whatever a page or the browser itself would like to.
 BROWSER = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]  # fmt: skip
+
+
+_of_several_lines: list[str] = []
+
+
+def _noted(error: UserError, *words: object) -> None:
+    Exception.__init__(error, *words)
+    if len(str(error).splitlines()) > 1:
+        _of_several_lines.append(str(error))
+
+
+UserError.__init__ = _noted  # type: ignore[method-assign,assignment]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,6 +73,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("across_batches"):
         metafunc.fixturenames.append("rows")
         metafunc.parametrize("rows", ["own", "uneven"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def every_message_is_one_line() -> Iterator[None]:
+    """Of all that a test raises, also where it looks at nothing but the exit status."""
+    _of_several_lines.clear()
+    yield
+    assert _of_several_lines == []
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """Makes a folder that all processes of a run share: the first that needs it fills it, nobody changes it."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def made(name: str, make: Callable[[Path], None]) -> Path:
+        folder, done = base / name, base / f"{name}.made"
+        with (base / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return made
 
 
 @pytest.fixture

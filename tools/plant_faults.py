@@ -49,7 +49,7 @@ def main() -> None:
                 print(f"{chapter}: does not apply: {old}")
             elif not options.check and chapter not in results:
                 results[chapter] = _run(tree, place, old, new, tests.split(), shlex.split(options.before))
-                print(f"{chapter}: {results[chapter]['by'] or 'NOT CAUGHT'} ({results[chapter]['seconds']} s)", flush=True)
+                print(chapter, results[chapter]["by"] or "NOT CAUGHT", results[chapter]["seconds"], "s", flush=True)
                 if options.kept:
                     with options.kept.open("a") as file:
                         file.write(json.dumps({"chapter": chapter, **results[chapter]}) + "\n")
@@ -84,7 +84,8 @@ def _run(tree: Path, place: Path, old: str, new: str, tests: list[str], before: 
                 command = [*before, sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", str(path)]
                 done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
                 if done.returncode not in (0, 5):  # 5: it has no test that may run here
-                    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+                    rows = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+                    failed = [row.split()[1] for row in rows]
                     caught = failed[0] if failed else f"{path.name}: status {done.returncode}"
                     break
             if caught:

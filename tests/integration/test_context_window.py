@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import small_system
 import torch
-from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
-from test_joined_units import Numbers, build
+from commands import SHORT
+from small_models import Numbers, build
 
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
@@ -185,7 +185,7 @@ def test_contrastive_scoring_and_search_mean_the_same_by_it(name: str) -> None:
         assert found == pytest.approx([last.nbest[0].score], rel=1e-5, abs=1e-4)
 
 
-def test_the_commands_take_it(run: Callable[..., tuple[int, str, str]], folder: Path) -> None:  # noqa: F811
+def test_the_commands_take_it(run: Callable[..., tuple[int, str, str]], folder: Path) -> None:
     options = ["generate", "data", "--path", "run", *SHORT]
     whole, window, none = (
         [line.split("\t")[1] for line in run(*options, *more)[1].splitlines() if line.startswith("D-")]

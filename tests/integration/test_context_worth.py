@@ -12,9 +12,9 @@ import small_system
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_joined_units import build
-from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from small_models import build
 from toy import assert_same_checkpoint, log
+from trainings import LAST, SMALL
 
 from docnmt.cli.train import main as train
 from docnmt.core.batch import planned_units
@@ -110,7 +110,7 @@ def test_one_document_has_no_foreign_ones() -> None:
 
 
 def test_a_run_says_it_and_trains_as_without_it(
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -141,7 +141,7 @@ def test_a_run_says_it_and_trains_as_without_it(
 
 
 def test_a_model_of_sentences_says_nothing(
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

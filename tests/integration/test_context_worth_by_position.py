@@ -13,8 +13,7 @@ import plugins  # noqa: F401  registers them
 import pytest
 import small_system
 import torch
-from test_generation_commands import folder, run  # noqa: F401  (fixtures)
-from test_joined_units import build
+from small_models import build
 
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.scoring.discourse import ForcedExample
@@ -133,7 +132,7 @@ def test_a_report_divides_sums_and_draws_documents() -> None:
     assert list(content["positions"]) == ["1", "2", "3-4", "5-8"]
 
 
-def test_the_tool_prints_and_writes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+def test_the_tool_prints_and_writes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = folder / "worth.json"
     tool.main([str(folder / "data"), "--path", str(folder / "run"), "--within", "1", "--json", str(out)])
     content = json.loads(out.read_text(encoding="utf-8"))

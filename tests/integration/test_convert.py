@@ -19,6 +19,7 @@ import torch
 marian = pytest.importorskip("marian_models", reason="transformers is not installed")
 
 import small_system  # noqa: E402
+from small_system import target_log_probs as log_probs  # noqa: E402
 
 from docnmt.cli.convert import main as convert  # noqa: E402
 from docnmt.core.batch import collate, planned_units  # noqa: E402
@@ -58,22 +59,6 @@ def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     for source, to, form in (("marian", "own", "docnmt"), ("own", "back", "hf-marian"), ("back", "again", "docnmt")):
         assert convert([str(folder / source), str(folder / to), "--to", form]) == 0
     return System(folder)
-
-
-def log_probs(loaded: LoadedModel, sources: list[str], targets: list[str]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Logits (L, V) and their log-probabilities for each target, `</s>` included, in one pass, in float64."""
-    task: Any = loaded.task
-    corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
-    other = ParallelCorpus.from_lines([[text] for text in targets], task.target_tokenizer)
-    corpus = replace(corpus, target=other.source)
-    model: Any = loaded.model
-    units = planned_units(model.reading, corpus)
-    batch = collate(corpus, units, np.arange(len(units)), model.reading)
-    with torch.no_grad():
-        logits = model.double().output(model(batch))  # (T, V)
-    model.float()
-    lengths = batch.target.layout.sentence_offsets.diff().tolist()
-    return [(each, each.log_softmax(-1)) for each in logits.split(lengths)]
 
 
 def translations(loaded: LoadedModel, beam: int, **options: Any) -> tuple[list[str], list[float]]:

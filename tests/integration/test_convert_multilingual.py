@@ -20,7 +20,8 @@ from parallel_text import ParallelText
 
 models = pytest.importorskip("multilingual_models", reason="transformers is not installed")
 
-from test_convert import log_probs  # noqa: E402
+
+from small_system import target_log_probs as log_probs  # noqa: E402
 
 import docnmt  # noqa: E402
 from docnmt.cli.convert import main as convert  # noqa: E402

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_models import build
-from test_target_context import gold
+from random_models import build, gold
 from torch import Tensor
 
 from docnmt.core.batch import IGNORE, TranslationBatch

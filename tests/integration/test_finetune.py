@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import small_system
 import torch
-from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint
+from trainings import LAST, SMALL
 
 from docnmt.cli.generate import main as generate
 from docnmt.cli.inspect import main as inspect
@@ -137,7 +137,7 @@ def search() -> tuple[GenerationConfig, BeamSearchConfig]:
     return GenerationConfig(), BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=4)
 
 
-def test_a_corpus_may_be_divided_otherwise(data: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_corpus_may_be_divided_otherwise(data: Path, tmp_path: Path) -> None:
     text = "ab cd.\n<p>\nba dc.\n\nab.\n"
     for name in ("train.en", "train.de", "valid.en", "valid.de"):
         (tmp_path / name).write_text(text)
@@ -238,7 +238,7 @@ def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
         started(path, "cond_transformer", {})
 
 
-def test_a_run_starts_there_and_resumes_without_it(data: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_run_starts_there_and_resumes_without_it(data: Path, tmp_path: Path) -> None:
     """Two routes to the loss of the start; then a run in two parts, the old one gone, equals a run in one."""
     basic = [str(data), *SMALL.split(), "--max-tokens", "150"]
     assert train([*basic, "--arch", "transformer", "--save-dir", str(tmp_path / "old"), "--max-update", "6"]) == 0
@@ -266,7 +266,7 @@ def test_a_run_starts_there_and_resumes_without_it(data: Path, tmp_path: Path) -
 
 
 def test_a_comparison_says_what_was_started_from_the_other(
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -322,7 +322,7 @@ def test_a_comparison_says_what_was_started_from_the_other(
 
 
 def test_a_run_from_elsewhere_is_another_run(
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -336,7 +336,7 @@ def test_a_run_from_elsewhere_is_another_run(
     assert not (tmp_path / "new").exists()
 
 
-def test_old_parts_learn_at_a_share_of_the_rate(data: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_old_parts_learn_at_a_share_of_the_rate(data: Path, tmp_path: Path) -> None:
     """With 0 they stay bit for bit while the new ones move; at any share a resumed run is the whole one."""
     basic = [str(data), *SMALL.split(), "--max-tokens", "150", "--finetune-from-model", str(tmp_path / "old")]
     assert train([*basic[:-2], "--arch", "transformer", "--save-dir", str(tmp_path / "old"), "--max-update", "3"]) == 0
@@ -355,7 +355,7 @@ def test_old_parts_learn_at_a_share_of_the_rate(data: Path, tmp_path: Path) -> N
 
 
 def test_frozen_parameters_keep_their_values(
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -380,7 +380,7 @@ def test_frozen_parameters_keep_their_values(
         assert f"--finetune-freeze {patterns[0]}" in capsys.readouterr().err
 
 
-def test_of_a_sentence_model_all_is_old(data: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_of_a_sentence_model_all_is_old(data: Path, tmp_path: Path) -> None:
     """Two routes: a share of the rate, and the rate that it is."""
     basic = [str(data), *SMALL.split(), "--arch", "transformer", "--max-tokens", "150"]
     assert train([*basic, "--save-dir", str(tmp_path / "old"), "--max-update", "2"]) == 0
@@ -391,7 +391,7 @@ def test_of_a_sentence_model_all_is_old(data: Path, tmp_path: Path) -> None:  # 
 
 
 def test_shares_of_the_rate_that_nothing_would_learn_at(
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import json
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import small_system
 from across_batches import same_output
+from commands import SHORT, Run
 
 import docnmt
-from docnmt.cli import generate, preprocess, score, train, translate
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import GenerationConfig, SamplingConfig
@@ -26,59 +24,7 @@ from docnmt.core.translation_task import DocumentTranslation, corpus_bleu
 from docnmt.runtime.device import row_invariant
 from docnmt.runtime.system import UserError
 
-COMMANDS = {m.__name__.rpartition(".")[2]: m for m in (generate, preprocess, score, train, translate)}
-SHORT = ["--max-len-a", "1", "--max-len-b", "2"]
 PLUGIN = ["--user-dir", str(Path(__file__).parents[2] / "examples" / "plugin")]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder `data`, checkpoints of its vocabulary in `run` and one of another vocabulary."""
-    path = tmp_path_factory.mktemp("generation")
-    for split, documents, seed in (("train", 40, 9), ("test", 3, 2)):
-        for language, more in (("en", 0), ("de", 50)):
-            lines = small_system.text(documents, 4, seed=seed)
-            lines = [[" ".join([*line.split(), "so"] if more else [line]) for line in document] for document in lines]
-            text = "\n\n\n".join("\n".join(document) for document in lines)
-            (path / f"{split}.{language}").write_text(f"\n{text}\n\n", encoding="utf-8")
-    sides = ["--source-lang", "en", "--target-lang", "de"]
-    files = [
-        f"--{name}pref={path / split}" for name, split in (("train", "train"), ("valid", "test"), ("test", "test"))
-    ]
-    assert preprocess.main([*sides, *files, "--destdir", str(path / "data"), "--vocab-size", "45"]) == 0
-    task = DocumentTranslation.load(DocumentTranslationConfig(), path / "data")
-    (path / "run").mkdir()
-    small_system.save(path / "run" / "checkpoint_best.safetensors", "cond_transformer_tiny", of=task)
-    small_system.save(path / "run" / "second.safetensors", seed=1, of=task)
-    small_system.save(path / "other.safetensors")
-    cut = DocumentTranslation.load(DocumentTranslationConfig(max_doc_tokens=30), path / "data")
-    small_system.save(path / "cut.safetensors", "cond_transformer_tiny", of=cut)
-    small_system.save(path / "plain.safetensors", of=task)
-    sides_of = (task.source_tokenizer, task.target_tokenizer)
-    back = DocumentTranslation(DocumentTranslationConfig(), languages=("de", "en"), tokenizers=sides_of)
-    small_system.save(path / "back.safetensors", of=back)
-    return path
-
-
-@pytest.fixture
-def run(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str, str]]:
-    """Runs a command in `folder`; gives its exit status, stdout and stderr."""
-    monkeypatch.chdir(folder)
-
-    def call(command: str, *options: str, stdin: bytes = b"") -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        main = COMMANDS[command].main
-        capsys.readouterr()
-        status = main(list(options))
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
-
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 def test_generate_prints_every_sentence_in_order(run: Run, folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import small_system
-from test_joined_units import build
+from small_models import build
 
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.commands.scoring import answers

@@ -16,9 +16,9 @@ import plugins  # noqa: F401  registers them
 import pytest
 import small_system
 import torch
-from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
-from test_joined_units import Numbers, build
-from test_target_context import CASES as OWN_TEXT
+from commands import SHORT
+from random_models import OWN_TEXT
+from small_models import Numbers, build
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.batch import collate, planned_units
@@ -250,7 +250,7 @@ def rounded(lines: list[str]) -> list[str]:
     return [re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.4f}", line) for line in lines]
 
 
-def test_generate_prints_and_scores_what_is_not_given(run: Run, folder: Path) -> None:  # noqa: F811
+def test_generate_prints_and_scores_what_is_not_given(run: Run, folder: Path) -> None:
     """By a model that reads no translation, so that the rest is what it is without `--prefix-references`."""
     command = ["generate", "data", "--path", "run", *SHORT]
     whole, half = (run(*command, *more)[1] for more in ([], ["--prefix-references", "0.5", "--results-path", "half"]))
@@ -279,7 +279,7 @@ def test_generate_prints_and_scores_what_is_not_given(run: Run, folder: Path) ->
     assert "test.de: " in err.splitlines()[-1]
 
 
-def test_documents_given_whole_are_named_and_not_printed(run: Run, folder: Path) -> None:  # noqa: F811
+def test_documents_given_whole_are_named_and_not_printed(run: Run, folder: Path) -> None:
     command = ["generate", "data", "--path", "run", "--prefix-references"]
     status, out, err = run(*command, "1", "--results-path", "nothing")
     assert (status, out) == (0, "")
@@ -293,7 +293,7 @@ def test_documents_given_whole_are_named_and_not_printed(run: Run, folder: Path)
     assert "--prefix-references: " in err
 
 
-def test_a_split_without_references_has_none_to_give(run: Run, folder: Path) -> None:  # noqa: F811
+def test_a_split_without_references_has_none_to_give(run: Run, folder: Path) -> None:
     (folder / "alone.en").write_text("a dog.\nthe cat.\n", encoding="utf-8")
     sides = ["--source-lang", "en", "--target-lang", "de", "--srcdict", "data"]
     assert run("preprocess", *sides, "--testpref", "alone", "--destdir", "source-only")[0] == 0
@@ -305,7 +305,7 @@ def test_a_split_without_references_has_none_to_give(run: Run, folder: Path) -> 
 TEXT = "A dog.  The cat sees it!\n\n \nOld river. Then he\nThe tree\nin. it. he\n"
 
 
-def test_translate_writes_what_is_given_as_it_is_and_the_rest_for_each_line(run: Run, folder: Path) -> None:  # noqa: F811
+def test_translate_writes_what_is_given_as_it_is_and_the_rest_for_each_line(run: Run, folder: Path) -> None:
     command = ["translate", "--path", "run", *SHORT]
     plain = run(*command, stdin=TEXT.encode())[1].split("\n")
     given = [
@@ -327,13 +327,13 @@ def test_translate_writes_what_is_given_as_it_is_and_the_rest_for_each_line(run:
 
 
 @pytest.fixture
-def reader(folder: Path) -> str:  # noqa: F811
+def reader(folder: Path) -> str:
     """A model that reads its translations."""
     path, task = folder / "reader.safetensors", DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
     return small_system.save(path, "cond_transformer_tiny", of=task, target_context="conditional").name
 
 
-def test_translate_gives_what_generate_gives(run: Run, folder: Path, reader: str) -> None:  # noqa: F811
+def test_translate_gives_what_generate_gives(run: Run, folder: Path, reader: str) -> None:
     """`--given` has the references that `--prefix-references` gives."""
     run(
         "generate",
@@ -364,8 +364,8 @@ def test_translate_gives_what_generate_gives(run: Run, folder: Path, reader: str
 
 
 def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(
-    run: Run,  # noqa: F811
-    folder: Path,  # noqa: F811
+    run: Run,
+    folder: Path,
     reader: str,
 ) -> None:
     long = "the dog sees the cat, " * 100
@@ -381,7 +381,7 @@ def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(
     assert (status, out.splitlines()[1]) == (0, "A LONG ONE.")
 
 
-def test_given_lines_that_do_not_fit_are_refused(run: Run, folder: Path) -> None:  # noqa: F811
+def test_given_lines_that_do_not_fit_are_refused(run: Run, folder: Path) -> None:
     cases = [
         ("a\n", "text", "--given bad.de: 1 lines, and stdin has 6; expected one for each"),
         ("\nb\n\n\n\n\n", "text", "--given bad.de:2: 'b' translates an empty line of stdin"),
@@ -403,7 +403,7 @@ def test_given_lines_that_do_not_fit_are_refused(run: Run, folder: Path) -> None
         ("\n<p>\n\n\n", "--given bad.de:2: '<p>' is beside 'a dog.' of stdin; expected a translation or an empty line"),
     ],
 )
-def test_given_marks_that_do_not_fit_are_refused(content: str, message: str, run: Run, folder: Path) -> None:  # noqa: F811
+def test_given_marks_that_do_not_fit_are_refused(content: str, message: str, run: Run, folder: Path) -> None:
     (folder / "bad.de").write_text(content, encoding="utf-8")
     options = ["--path", "run", "--input-format", "corpus", "--given", "bad.de"]
     status, out, err = run("translate", *options, stdin=b"<d>\na dog.\n<d>\nthe cat.\n")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 from parallel_text import ParallelText
-from test_varlen_models import CASES
 from torch import Tensor
 from toy import log
+from varlen_emulation import CASES
 
 from docnmt.cli import train
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
+from recipe_tools import tool
 
 from docnmt.other_tasks.sentence_vectors.word_vectors import read_vectors
-
-
-def tool(name: str, folder: str = "inferlite") -> ModuleType:
-    path = Path(__file__).parents[2] / "recipes" / folder / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"{folder}_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for their annotations
-    spec.loader.exec_module(module)
-    return module
-
 
 sys.path += [str(Path(__file__).parents[2] / "recipes" / folder) for folder in ("inferlite", "fusion_matters")]
 tables, differences, retrieval = tool("tables"), tool("differences"), tool("retrieval")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import small_system
 import torch
-from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
+from commands import SHORT
 
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
@@ -23,7 +23,7 @@ from docnmt.core.translation_task import DocumentTranslation
 Run = Callable[..., tuple[int, str, str]]
 
 
-def save_copying(folder: Path) -> None:  # noqa: F811
+def save_copying(folder: Path) -> None:
     """A copying model of the folder's vocabulary."""
     of = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
     small_system.save(folder / "copy.safetensors", "copy_transformer_tiny", of=of)
@@ -34,7 +34,7 @@ def rows(out: str) -> list[str]:
     return [line for line in out.splitlines() if re.match(r"[STHDP]-\d+\t", line)]
 
 
-def test_generate_reads_a_memory_and_keeps_the_numbers(run: Run, folder: Path) -> None:  # noqa: F811
+def test_generate_reads_a_memory_and_keeps_the_numbers(run: Run, folder: Path) -> None:
     save_copying(folder)
     command = ["generate", "data", "--path", "copy.safetensors", *SHORT]
     plain = run(*command)[1]
@@ -53,7 +53,7 @@ def test_generate_reads_a_memory_and_keeps_the_numbers(run: Run, folder: Path) -
     assert out == (folder / "recalled" / "hypotheses.txt").read_text(encoding="utf-8")
 
 
-def test_a_memory_is_the_same_as_its_sentences_given(folder: Path) -> None:  # noqa: F811
+def test_a_memory_is_the_same_as_its_sentences_given(folder: Path) -> None:
     of = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
     model = small_system.model("copy_transformer_tiny", of=of)
     memory = TranslationMemory(ParallelCorpus.open(folder / "data", "train"))
@@ -69,7 +69,7 @@ def test_a_memory_is_the_same_as_its_sentences_given(folder: Path) -> None:  # n
 
 
 @pytest.mark.parametrize("given", [False, True])
-def test_sentences_of_a_memory_are_not_counted_as_done(folder: Path, given: bool) -> None:  # noqa: F811
+def test_sentences_of_a_memory_are_not_counted_as_done(folder: Path, given: bool) -> None:
     of = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
     model = small_system.model("copy_transformer_tiny", of=of)
     memory = TranslationMemory(ParallelCorpus.open(folder / "data", "train"))
@@ -81,7 +81,7 @@ def test_sentences_of_a_memory_are_not_counted_as_done(folder: Path, given: bool
     assert sum(done) == source_lengths(corpus).sum()
 
 
-def test_models_that_read_no_translations_have_no_use_for_a_memory(run: Run, folder: Path) -> None:  # noqa: F811
+def test_models_that_read_no_translations_have_no_use_for_a_memory(run: Run, folder: Path) -> None:
     status, _, err = run("generate", "data", "--path", "plain.safetensors", "--memory", "data")
     assert status == 2
     assert "--memory has no effect with models that read no translations" in err

@@ -7,11 +7,11 @@ from typing import Any
 import plugins  # noqa: F401  registers them
 import pytest
 import torch
+from random_models import batch, build, scores
 from torch import Tensor
 
 import docnmt.registry  # noqa: F401  registers the architectures
 from docnmt.core.batch import PackedText, TranslationBatch
-from docnmt.layout import DocumentLayout
 from docnmt.options import contradictions
 from docnmt.registry import MODELS
 
@@ -52,46 +52,6 @@ MERGES = ("mean", "plain_source2token", "multidim_source2token")
 CASES += [("hier_cond_transformer", {"merge": merge}) for merge in MERGES]
 CASES += [("hier_cond_transformer", {"merge": "mean", "count_copies": False})]
 CASES += [("han_encoder", {}), ("han_encoder", {"previous_sentences": 1, "attention": "linear"})]
-
-
-class Task:
-    """A vocabulary of 40."""
-
-    source_vocabulary_size = target_vocabulary_size = 40
-    joined = True
-
-
-SOURCE, TARGET = [[4, 5, 3, 2, 6], [3], [2, 7, 4]], [[5, 2, 4, 6, 3], [4], [3, 3, 8]]
-
-
-def text(lengths: list[list[int]]) -> PackedText:
-    """Random tokens with word and sentence positions."""
-    layout = DocumentLayout.from_lengths(lengths)
-    positions = torch.full((layout.num_tokens, 4), -1)
-    sentence = layout.sentence_of_token
-    positions[:, 0] = torch.arange(layout.num_tokens) - layout.sentence_offsets[sentence]
-    positions[:, 1] = sentence - layout.document_offsets[layout.document_of_token]
-    return PackedText(torch.randint(5, 40, (layout.num_tokens,)), layout, positions)
-
-
-def batch() -> TranslationBatch:
-    torch.manual_seed(1)
-    source, target = text(SOURCE), text(TARGET)
-    return TranslationBatch(source, target, target.tokens, torch.arange(len(SOURCE)))
-
-
-def build(name: str, **settings: Any) -> Any:
-    torch.manual_seed(0)
-    config = MODELS.config(name)(
-        encoder_layers=2, decoder_layers=2, embed_dim=32, heads=4, ffn_dim=64, dropout=0.0, **settings
-    )
-    assert contradictions(config) == []
-    return MODELS.get(name).build(config, Task()).double().eval()
-
-
-def scores(model: Any, data: TranslationBatch) -> Tensor:
-    logits: Tensor = model.output(model(data))
-    return logits
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)

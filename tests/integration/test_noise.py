@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import small_system
 import torch
-from test_joined_units import build
-from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from small_models import build
 from torch import Tensor, nn
 from torch.nn import functional as F
 from toy import assert_same_checkpoint, log
+from trainings import LAST, SMALL
 
 from docnmt.cli.train import main as train
 from docnmt.core.batch import (
@@ -148,7 +148,7 @@ def test_own_and_context_words_of_a_window_are_told_apart() -> None:
             assert masked_context == (MASK if word and number < read else token)
 
 
-def test_training_masks_and_validation_does_not(data: Path) -> None:  # noqa: F811
+def test_training_masks_and_validation_does_not(data: Path) -> None:
     task = DocumentTranslation.load(DocumentTranslationConfig(source_mask=0.5), data)
     model = small_system.model("hier_transformer_tiny", of=task)
 
@@ -285,7 +285,7 @@ NOISE = ["--source-mask", "0.3", "--subword-sampling", "0.3", "--r-drop", "1"]
         ("concat_transformer", ["--context-word-dropout", "0.2"]),
     ],
 )
-def test_a_noisy_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, options: list[str]) -> None:  # noqa: F811
+def test_a_noisy_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, options: list[str]) -> None:
     command = [
         str(data),
         "--arch",
@@ -324,7 +324,7 @@ def test_a_noisy_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, 
     ],
 )
 def test_contradictions_are_refused(
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     options: list[str],
@@ -336,7 +336,7 @@ def test_contradictions_are_refused(
 
 
 def test_text_that_was_cut_off_has_no_other_subwords(
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -12,9 +12,9 @@ import pytest
 import small_system
 import torch
 from parallel_text import ParallelText
-from test_joined_units import build
-from test_training_translation import LAST, SMALL
+from small_models import build
 from toy import assert_same_checkpoint, log
+from trainings import LAST, SMALL
 
 from docnmt.cli import generate, score
 from docnmt.cli.train import main as train

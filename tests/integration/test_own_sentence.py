@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_models import batch, build, scores
+from random_models import batch, build, scores
 
 from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.functional import selection as nearest

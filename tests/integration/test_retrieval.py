@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_inferlite_tools import tool
+from recipe_tools import tool
 
 from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.other_tasks.options import EmbedConfig, NliConfig

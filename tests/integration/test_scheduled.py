@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import small_system
 import torch
-from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint, log
+from trainings import LAST, SMALL
 
 from docnmt.cli.train import main as train
 from docnmt.core.batch import collate
@@ -45,7 +45,7 @@ def test_every_sentence_is_read_at_first_in_training_only(arch: str) -> None:
     torch.testing.assert_close(output(1, 5, 4, False), output(1, 0, 0, False))
 
 
-def test_a_run_resumes_bit_for_bit_in_both_phases(data: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_run_resumes_bit_for_bit_in_both_phases(data: Path, tmp_path: Path) -> None:
     options = ["--arch", "hier_cond_transformer", *SMALL.split(), "--top-t", "1", "--read-all-updates", "3"]
     command = [str(data), *options, "--max-tokens", "200", "--log-interval", "1"]
     for run, limits in (("whole", [6]), ("parts", [2, 4, 6])):
@@ -55,7 +55,7 @@ def test_a_run_resumes_bit_for_bit_in_both_phases(data: Path, tmp_path: Path) ->
     assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
 
 
-def test_a_negative_number_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+def test_a_negative_number_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--arch", "cond_transformer", *SMALL.split(), "--read-all-updates", "-1"]
     assert train([str(data), *options, "--save-dir", str(tmp_path / "run"), "--max-update", "1"]) == 2
     assert "--read-all-updates: " in capsys.readouterr().err

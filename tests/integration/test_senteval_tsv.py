@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_inferlite_tools import tool
+from recipe_tools import tool
 
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS, read_task
 

@@ -10,9 +10,10 @@ import small_system
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from colours import faint
+from pages import picture, translate
 from served import Served, serve
-from test_serve_page import page, picture, playwright, translate  # noqa: F401  (a fixture)
 
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
 SENTENCES = ["The dog sees a tree.", "A cat finds it.", "The <b>old</b> house & the river."]
 
 
@@ -26,7 +27,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         assert "Traceback" not in (folder / "log").read_text()
 
 
-def reach(page: Any, name: str) -> None:  # noqa: F811
+def reach(page: Any, name: str) -> None:
     """Go on with the tabulator until a button of this name has the focus."""
     for _ in range(40):
         if page.evaluate("document.activeElement.textContent") == name:
@@ -45,7 +46,7 @@ def again(service: Served, given: str) -> list[str]:
     return [each["translation"] for each in found]
 
 
-def test_the_desk_by_keyboard(page: Any, service: Served) -> None:  # noqa: F811
+def test_the_desk_by_keyboard(page: Any, service: Served) -> None:
     translate(page)
     before = page.locator(".target .sentence").all_text_contents()
     reach(page, "Edit")
@@ -86,7 +87,7 @@ def test_the_desk_by_keyboard(page: Any, service: Served) -> None:  # noqa: F811
 class Held:
     """Requests of a kind that wait until they are let go."""
 
-    def __init__(self, page: Any, address: str, method: str) -> None:  # noqa: F811
+    def __init__(self, page: Any, address: str, method: str) -> None:
         self.page, self.method, self.open, self.waiting = page, method, False, list[Any]()
         page.route(address, self.take)
 
@@ -105,7 +106,7 @@ class Held:
 
 
 @pytest.mark.parametrize("chosen", ["all", "part"])
-def test_what_comes_late_takes_nothing_from_the_person(page: Any, service: Served, chosen: str) -> None:  # noqa: F811
+def test_what_comes_late_takes_nothing_from_the_person(page: Any, service: Served, chosen: str) -> None:
     translate(page)
     page.get_by_role("button", name="Edit").click()
     fields, states = page.locator("#segments textarea"), page.locator("#segments .state")
@@ -131,7 +132,7 @@ def test_what_comes_late_takes_nothing_from_the_person(page: Any, service: Serve
     assert fields.nth(2).input_value() == expected[1]
 
 
-def test_what_is_being_confirmed_stays(page: Any, service: Served) -> None:  # noqa: F811
+def test_what_is_being_confirmed_stays(page: Any, service: Served) -> None:
     translate(page)
     page.get_by_role("button", name="Edit").click()
     fields, states = page.locator("#segments textarea"), page.locator("#segments .state")
@@ -151,7 +152,7 @@ def test_what_is_being_confirmed_stays(page: Any, service: Served) -> None:  # n
     assert fields.nth(1).input_value() == draft
 
 
-def test_a_desk_that_was_forgotten_says_so(page: Any, service: Served) -> None:  # noqa: F811
+def test_a_desk_that_was_forgotten_says_so(page: Any, service: Served) -> None:
     translate(page)
     with page.expect_response(lambda answer: answer.url.endswith("/sessions")) as opened:
         page.get_by_role("button", name="Edit").click()

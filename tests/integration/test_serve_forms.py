@@ -16,18 +16,14 @@ import pytest
 import small_system
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
-from served import Served, serve
-from starlette.testclient import TestClient
+from served import ARCHITECTURES, Served, serve, started
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating
-from docnmt.apps.options import ServeConfig
 from docnmt.apps.serve import kept as glossaries
 from docnmt.apps.serve import requests as registers
 from docnmt.apps.serve.forms import instructed, prompted
 from docnmt.apps.serve.http import Refused
-from docnmt.apps.serve.routes import build
-from docnmt.apps.serve.service import Service
 from docnmt.cli.translate import main as translate_command
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
@@ -222,13 +218,6 @@ def test_instructions_of_systems(content: str, found: tuple[str | None, str | No
     assert instructed(content) == found
 
 
-ARCHITECTURES = [
-    ("transformer_tiny", {}), ("concat_transformer_tiny", {"source_context": 1, "target_window": 2}),
-    ("doc_transformer_tiny", {}), ("copy_transformer_tiny", {}), ("hier_cond_transformer_tiny", {}),
-    ("cond_transformer_tiny", {"target_context": "conditional"}),
-]  # fmt: skip
-
-
 @pytest.mark.parametrize(("arch", "options"), ARCHITECTURES, ids=[arch for arch, _ in ARCHITECTURES])
 def test_what_is_read_and_not_returned_is_part_of_the_document(arch: str, options: dict[str, Any]) -> None:
     """For models that read translations, and for those that do not, for which it is not written."""
@@ -247,14 +236,6 @@ def test_what_is_read_and_not_returned_is_part_of_the_document(arch: str, option
     answer = client.post("/v2/translate", data=body).json()
     assert [each["text"] for each in answer["translations"]] == [each.text for each in results[2:]]
     client.service.worker.stop()
-
-
-def started(models: Translating, token: str | None = None, **options: Any) -> Any:
-    """A client of the application itself; `service` is what it asks."""
-    service = Service(models, ServeConfig(**options))
-    client = TestClient(build(service, token=token), base_url="http://localhost", raise_server_exceptions=False)
-    client.service = service  # type: ignore[attr-defined]
-    return client
 
 
 @pytest.fixture(scope="module")

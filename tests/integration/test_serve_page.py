@@ -6,7 +6,6 @@ With $SCREENSHOTS it leaves pictures in that folder.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ import small_system
 from colours import faint
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+from pages import TEXT, picture, translate
 from served import Served, serve
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-TEXT = "The dog sees a tree. A cat finds it.\n\nThe <b>old</b> house & the river."
 
 
 @pytest.fixture(scope="module")
@@ -28,32 +27,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     checkpoint = small_system.save(folder / "m.safetensors", "hier_cond_transformer_tiny")
     with serve(folder / "log", "--path", str(checkpoint), "--beam", "2") as served:
         yield served
-
-
-@pytest.fixture
-def page(chromium: Any, service: Served) -> Iterator[Any]:
-    """The page, opened; at the end nothing may have been logged, nor asked of anybody else."""
-    context = chromium.new_context(viewport={"width": 1200, "height": 800}, accept_downloads=True)
-    opened, noticed = context.new_page(), []
-    for event in ("console", "pageerror"):
-        opened.on(event, lambda what: noticed.append(str(what)))
-    opened.on("request", lambda request: noticed.append(request.url))
-    refused = "Failed to load resource: the server responded with a status of 40"  # Chromium's own words
-    opened.goto(service.address)
-    yield opened
-    assert not [each for each in noticed if not each.startswith((f"{service.address}/", "blob:", refused))]
-    context.close()
-
-
-def translate(page: Any, text: str = TEXT) -> None:
-    page.get_by_label("Document").fill(text)
-    page.get_by_role("button", name="Translate").click()
-    playwright.expect(page.get_by_role("status")).to_contain_text("Done", timeout=30_000)
-
-
-def picture(page: Any, name: str) -> None:
-    if folder := os.environ.get("SCREENSHOTS"):
-        page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
 
 def sides(page: Any, side: str) -> list[list[str]]:

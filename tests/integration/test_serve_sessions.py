@@ -17,7 +17,7 @@ import pytest
 import small_system
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
-from test_serve_forms import ARCHITECTURES, started
+from served import ARCHITECTURES, started
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating

@@ -10,7 +10,7 @@ import pytest
 import small_system
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
-from test_serve_forms import started
+from served import started
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating

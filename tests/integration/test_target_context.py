@@ -13,15 +13,14 @@ import torch
 from attention_reference import assert_same as assert_same_tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_joined_units import Numbers
-from test_joined_units import build as single_precision
-from test_models import SOURCE, batch, build, scores
-from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from random_models import OWN_TEXT, SOURCE, build, gold, scores
+from small_models import Numbers
+from small_models import build as single_precision
 from torch import Tensor
 from toy import assert_same_checkpoint, log
+from trainings import LAST, SMALL
 
 from docnmt.cli.train import main as train
-from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
@@ -33,28 +32,9 @@ from docnmt.options import contradictions
 from docnmt.registry import MODELS
 
 KINDS = ["summaries", "conditional"]
-CASES: list[tuple[str, dict[str, Any]]] = [
-    ("hier_transformer", {"target_context": "summaries"}),
-    ("hier_transformer", {"target_context": "conditional", "norm": "post"}),
-    ("cond_transformer", {"target_context": "conditional", "target_top_t": 2, "context_placement": "heads"}),
-    ("cond_transformer", {"target_context": "summaries", "context_sides": "encoder"}),
-    ("hier_cond_transformer", {"target_context": "conditional", "target_top_t": 1, "attention": "linear"}),
-    ("hier_cond_transformer", {"target_context": "summaries", "always_own_sentence": True, "position": "rope"}),
-]
 
 
-def gold() -> TranslationBatch:
-    """The batch of `test_models`, whose target sentences begin with `<s>` as a decoder's input does."""
-    text = batch()
-    tokens = text.target.tokens.clone()
-    tokens[text.target.layout.sentence_offsets[:-1]] = BOS
-    positions = text.source.positions[text.source.layout.sentence_offsets[:-1]][text.target.layout.sentence_of_token]
-    first = text.target.layout.sentence_offsets[text.target.layout.sentence_of_token]
-    positions[:, 0] += torch.arange(len(tokens)) - first
-    return replace(text, target=PackedText(tokens, text.target.layout, positions), labels=tokens)
-
-
-@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize(("name", "options"), OWN_TEXT)
 def test_sentence_by_sentence_equals_the_whole_document(name: str, options: dict[str, Any]) -> None:
     """Decoding with gold translations remembered one by one, against one training pass."""
     model, text = build(name, **options), gold()
@@ -72,7 +52,7 @@ def test_sentence_by_sentence_equals_the_whole_document(name: str, options: dict
                 written.append(model.remember(memory, sentence, tokens[1:].tolist()))
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize(("name", "options"), OWN_TEXT)
 def test_slots_leave_and_join_without_a_trace(name: str, options: dict[str, Any]) -> None:
     """Slots with one, no and two sentences before them, side by side, reordered and joined."""
     model, text = build(name, **options), gold()
@@ -99,7 +79,7 @@ def test_slots_leave_and_join_without_a_trace(name: str, options: dict[str, Any]
         assert torch.allclose(third[row], expected[begin + 1], atol=1e-10)
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize(("name", "options"), OWN_TEXT)
 def test_every_parameter_learns(name: str, options: dict[str, Any]) -> None:
     model = build(name, **options)
     scores(model, gold()).square().sum().backward()
@@ -128,7 +108,7 @@ def test_the_first_sentence_reads_exactly_nothing(kind: str) -> None:
             assert all(bool((each[1] != 0).any()) for each in added[-2:])
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize(("name", "options"), OWN_TEXT)
 def test_only_what_stands_before_is_read(name: str, options: dict[str, Any]) -> None:
     """A change in a target sentence reaches later sentences of its document, and nothing before it or elsewhere."""
     options = {**options, "target_top_t": 4} if options["target_context"] == "conditional" else options
@@ -206,7 +186,7 @@ def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "window"), [(*case, (None, 1)[n // 2 % 2]) for n, case in enumerate(CASES)]
+    ("name", "options", "window"), [(*case, (None, 1)[n // 2 % 2]) for n, case in enumerate(OWN_TEXT)]
 )
 def test_a_batch_of_one_is_a_batch_of_many(name: str, options: dict[str, Any], window: int | None) -> None:
     model = single_precision(name, **options)
@@ -218,7 +198,7 @@ def test_a_batch_of_one_is_a_batch_of_many(name: str, options: dict[str, Any], w
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "window"), [(*case, w) for n, case in enumerate(CASES) for w in (None, 1 + n // 2 % 2)]
+    ("name", "options", "window"), [(*case, w) for n, case in enumerate(OWN_TEXT) for w in (None, 1 + n // 2 % 2)]
 )
 def test_a_translation_scores_as_if_its_forerunners_were_forced(
     name: str, options: dict[str, Any], window: int | None
@@ -242,7 +222,7 @@ def test_a_translation_scores_as_if_its_forerunners_were_forced(
 
 
 def test_ensembles_and_generators() -> None:
-    models = [single_precision(name, **options) for name, options in (CASES[0], CASES[2])]
+    models = [single_precision(name, **options) for name, options in (OWN_TEXT[0], OWN_TEXT[2])]
     assert_same(translate([models[0], models[0]]), translate(models[0]))
     mixed = [*models, single_precision("transformer")]
     assert_same(translate(mixed), translate(mixed, max_tokens=40, batch_size=2))
@@ -255,7 +235,7 @@ def test_ensembles_and_generators() -> None:
     assert_same(*samples)
 
 
-def test_training_resumes_and_validates_by_its_own_text(data: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_training_resumes_and_validates_by_its_own_text(data: Path, tmp_path: Path) -> None:
     options = ["--target-context", "conditional", "--best-checkpoint-metric", "bleu", "--context-word-dropout", "0.1"]
     command = [str(data), "--arch", "hier_cond_transformer", *SMALL.split(), "--max-tokens", "300", *options]
     for run, limits in (("whole", ["2"]), ("parts", ["1", "2"])):

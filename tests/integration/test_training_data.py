@@ -13,9 +13,9 @@ import small_system
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_joined_units import build
-from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from small_models import build
 from toy import assert_same_checkpoint, log
+from trainings import LAST, SMALL
 
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
@@ -29,7 +29,7 @@ from docnmt.core.units import cut_units, resolution_units
 
 
 @pytest.fixture(scope="module")
-def other(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+def other(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Single sentences of the same vocabulary."""
     folder = tmp_path_factory.mktemp("other")
     for language in ("en", "de"):
@@ -132,7 +132,7 @@ def test_pieces_that_become_equal_by_cutting_come_once() -> None:
     ]  # fmt: skip
 
 
-def test_validation_sees_whole_documents_of_the_main_corpus(data: Path, other: Path) -> None:  # noqa: F811
+def test_validation_sees_whole_documents_of_the_main_corpus(data: Path, other: Path) -> None:
     task = DocumentTranslation.load(DocumentTranslationConfig(resolutions=(1, 0), mix_data=(f"{other}=2",)), data)
     model = small_system.model("hier_transformer_tiny", of=task)
     assert len(task.dataset("valid", model).sizes) == 2
@@ -140,7 +140,7 @@ def test_validation_sees_whole_documents_of_the_main_corpus(data: Path, other: P
 
 
 @pytest.mark.parametrize("arch", ["hier_cond_transformer", "doc_transformer"])
-def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path, arch: str) -> None:  # noqa: F811
+def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path, arch: str) -> None:
     mixed = ["--resolutions", "1", "2", "0", "--mix-data", f"{other}=1.5"]
     command = [str(data), "--arch", arch, *SMALL.split(), "--max-tokens", "400", "--log-interval", "2", *mixed]
     end = ["--max-epoch", "2"]
@@ -196,7 +196,7 @@ def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path
     ],
 )
 def test_contradictions_are_refused(
-    data: Path,  # noqa: F811
+    data: Path,
     other: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -219,7 +219,7 @@ def test_contradictions_are_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_overlapping_windows_count_a_sentence_once_but_in_training(data: Path) -> None:  # noqa: F811
+def test_overlapping_windows_count_a_sentence_once_but_in_training(data: Path) -> None:
     """Validation's loss by two routes: the batches', and the log-probabilities that search's windows give."""
     task = DocumentTranslation.load(DocumentTranslationConfig(), data)
     model = small_system.model("concat_transformer_tiny", of=task, source_context=3, target_window=3, window_stride=1)

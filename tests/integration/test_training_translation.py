@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 import torch
 from toy import assert_same_checkpoint, log
+from trainings import LAST, SMALL, backwards
 
 from docnmt.cli.inspect import main as inspect
-from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.core.training.checkpoint import load_model
-
-LAST = "checkpoint_last.safetensors"
-SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve documents whose translation is every word spelt backwards."""
-    folder, rng = tmp_path_factory.mktemp("corpus"), random.Random(0)
-    words = ["".join(rng.choices("abcdefgh", k=rng.randint(2, 6))) for _ in range(60)]
-    for split, documents in (("train", 12), ("valid", 2)):
-        lines = [" ".join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(documents * 6)]
-        pieces = ["\n".join(lines[i : i + 6]) for i in range(0, len(lines), 6)]
-        (folder / f"{split}.en").write_text("\n\n".join(pieces) + "\n")
-        (folder / f"{split}.de").write_text("\n\n".join("\n".join(_reversed(p)) for p in pieces) + "\n")
-    pair = ["--source-lang", "en", "--target-lang", "de", "--vocab-size", "60"]
-    files = ["--trainpref", str(folder / "train"), "--validpref", str(folder / "valid")]
-    assert preprocess([*pair, *files, "--destdir", str(folder / "data")]) == 0
-    return folder / "data"
-
-
-def _reversed(piece: str) -> list[str]:
-    return [" ".join(word[::-1] for word in line.split()) for line in piece.split("\n")]
 
 
 @pytest.mark.parametrize("arch", ["transformer", "hier_cond_transformer"])
@@ -66,7 +42,7 @@ def test_tensorboard_shows_translations_and_options(data: Path, tmp_path: Path) 
     cells = [row.strip("| ").split(" | ") for row in shown.splitlines()]
     assert cells[0] == ["source", "translation", "reference"]
     assert [row[0] for row in cells[2:]] == source
-    assert [row[-1] for row in cells[2:]] == [_reversed(line)[0] for line in source]
+    assert [row[-1] for row in cells[2:]] == [backwards(line)[0] for line in source]
     options = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
     assert b"optimization.lr" in options
     assert "valid/loss" in events.Tags()["scalars"]

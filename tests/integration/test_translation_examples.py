@@ -14,7 +14,7 @@ import pytest
 import torch
 from parallel_text import ParallelText
 from plugins import EXAMPLES
-from test_joined_units import batch, build
+from small_models import batch, build
 from torch import Tensor
 
 from docnmt.cli.generate import main as generate

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import small_system
 from across_batches import same_translation
-from test_generation_commands import SHORT, Run, folder, run  # noqa: F401  (fixtures)
+from commands import SHORT, Run
 
 import docnmt
 from docnmt.cli import inspect, train
@@ -53,7 +53,7 @@ def model(path: Path) -> docnmt.Translator:
 
 
 @pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
-def test_a_precision_is_that_of_the_command(path: Path, run: Run) -> None:  # noqa: F811
+def test_a_precision_is_that_of_the_command(path: Path, run: Run) -> None:
     lines = DOCUMENTS[0]
     found = docnmt.load(path, precision="int8").translate(lines, max_len_a=0.5, max_len_b=2)
     words = ["--int8", "--path", str(path), "--input-format", "corpus", "--max-len-a", "0.5", "--max-len-b", "2"]
@@ -89,7 +89,7 @@ def test_importing_docnmt_imports_no_torch() -> None:
         docnmt.lod  # noqa: B018
 
 
-def test_it_translates_a_split_as_docnmt_generate(run: Run, folder: Path) -> None:  # noqa: F811
+def test_it_translates_a_split_as_docnmt_generate(run: Run, folder: Path) -> None:
     corpus = ParallelCorpus.open(folder / "data", "test")
     documents = [
         [corpus.source_text[n] for n in range(a, b)] for a, b in zip(*_bounds(corpus.document_offsets), strict=True)
@@ -112,7 +112,7 @@ def _bounds(offsets: np.ndarray) -> tuple[list[int], list[int]]:
     return offsets[:-1].tolist(), offsets[1:].tolist()
 
 
-def test_it_translates_a_text_as_docnmt_translate(run: Run, path: Path, model: docnmt.Translator) -> None:  # noqa: F811
+def test_it_translates_a_text_as_docnmt_translate(run: Run, path: Path, model: docnmt.Translator) -> None:
     text = "The old dog sees a river. It sleeps.\n\n  the cat  finds it!\r\n"
     _, out, _ = run("translate", "--path", str(path), "--max-len-a", "0.5", "--max-len-b", "2", stdin=text.encode())
     first, second, third = model.translate(text, **BRIEF)
@@ -318,7 +318,7 @@ def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None
         model.score("a", "b")
 
 
-def test_generators_and_memory_are_those_of_the_command(model: docnmt.Translator, folder: Path) -> None:  # noqa: F811
+def test_generators_and_memory_are_those_of_the_command(model: docnmt.Translator, folder: Path) -> None:
     document = DOCUMENTS[1]
     greedy = model.translate(document, generator="greedy", **BRIEF)
     assert [t.text for t in greedy] == [t.text for t in model.translate(document, beam=1, **BRIEF)]
@@ -332,7 +332,7 @@ def test_generators_and_memory_are_those_of_the_command(model: docnmt.Translator
         model.translate(document, memory=folder / "data")
 
 
-def test_training_is_that_of_the_command(folder: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_training_is_that_of_the_command(folder: Path, tmp_path: Path) -> None:
     sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1}
     options: dict[str, Any] = {
         "arch": "transformer_tiny",
@@ -388,7 +388,7 @@ def test_translations_keep_to_a_glossary(arch: str, options: dict[str, Any], tmp
                 assert wanted.found(text) or same_translation(one, other)
 
 
-def test_commands_take_a_glossary(run: Run, path: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_commands_take_a_glossary(run: Run, path: Path, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("cat\told house\n", encoding="utf-8")
     words = ("translate", "--path", str(path), "--max-len-a", "0.5", "--glossary", str(tmp_path / "terms.tsv"))
     status, out, _ = run(*words, stdin=b"a cat sleeps.\nit sees.\n")
@@ -401,7 +401,7 @@ def test_commands_take_a_glossary(run: Run, path: Path, tmp_path: Path) -> None:
     assert run(*words, stdin=b"a cat.\n")[0] == 1
 
 
-def test_documents_and_text_are_explained(run: Run, path: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_documents_and_text_are_explained(run: Run, path: Path, tmp_path: Path) -> None:
     words = ("translate", "--path", str(path), "--max-len-a", "0.5", "--max-len-b", "2")
     status, out, _ = run(*words, "--explain", str(tmp_path / "read.jsonl"), stdin=b"A cat. It sleeps.\n\nit sees.\n")
     assert status == 0
@@ -428,7 +428,7 @@ def test_documents_and_text_are_explained(run: Run, path: Path, tmp_path: Path) 
     ],
 )
 def test_the_command_of_a_model_card_asks_for_the_same_model(
-    folder: Path,  # noqa: F811
+    folder: Path,
     tmp_path: Path,
     options: dict[str, Any],
 ) -> None:
@@ -443,7 +443,7 @@ def test_the_command_of_a_model_card_asks_for_the_same_model(
             assert (list(found) if isinstance(found, tuple) else found) == value, name
 
 
-def test_a_model_card_has_what_its_reader_needs(folder: Path, tmp_path: Path, capsys: Any) -> None:  # noqa: F811
+def test_a_model_card_has_what_its_reader_needs(folder: Path, tmp_path: Path, capsys: Any) -> None:
     sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1}
     where = tmp_path / "small"
     docnmt.train(folder / "data", save_dir=where, arch="transformer_tiny", max_update=1, lr=0.002, **sizes)

@@ -12,9 +12,9 @@ import small_system
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_joined_units import build
-from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from small_models import build
 from toy import assert_same_checkpoint, log
+from trainings import LAST, SMALL
 
 from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, HiddenWords, plan_batches
@@ -45,7 +45,7 @@ def dataset(model: Any, size: int, window: int | None = None) -> TranslationData
     return TranslationDataset(of, context_units(document_units(of.document_offsets), window, size), model.reading, "")
 
 
-def gradient(model: Any, data: TranslationDataset, chosen: list[int]) -> tuple[float, torch.Tensor]:  # noqa: F811
+def gradient(model: Any, data: TranslationDataset, chosen: list[int]) -> tuple[float, torch.Tensor]:
     """The summed loss of some units, and its gradient in one vector."""
     model.zero_grad()
     loss, _, _ = CrossEntropy(label_smoothing=0.0)(model, data.batch(np.array(chosen)))
@@ -119,7 +119,7 @@ def test_only_words_that_are_translated_are_masked() -> None:
         assert sentence in ([], [int(units.units.first[number] - units.units.source_first[number])])
 
 
-def test_sentences_in_the_batches_of_a_document_model(data: Path) -> None:  # noqa: F811
+def test_sentences_in_the_batches_of_a_document_model(data: Path) -> None:
     """The same sentences an update, and the same tensors, with and without --max-doc-tokens."""
     for limit in (None, 20):
         parts = []
@@ -143,7 +143,7 @@ def test_sentences_in_the_batches_of_a_document_model(data: Path) -> None:  # no
         ("hier_cond_transformer", ["--unit-sentences", "2"]),
     ],
 )
-def test_a_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, options: list[str]) -> None:  # noqa: F811
+def test_a_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, options: list[str]) -> None:
     command = [str(data), "--arch", arch, *SMALL.split(), "--max-tokens", "200", "--log-interval", "2", *options]
     for run, limits in (("whole", [7]), ("parts", [2, 5, 7])):
         for limit in limits:
@@ -165,7 +165,7 @@ def test_a_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, option
     ],
 )
 def test_contradictions_are_refused(
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     options: list[str],

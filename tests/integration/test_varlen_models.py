@@ -10,28 +10,11 @@ import pytest
 import small_system
 import torch
 from torch import Tensor
-from varlen_emulation import pretend
+from varlen_emulation import CASES, pretend
 
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.registry import MODELS
-
-#: Options and, for one encoder and one decoder layer, how often each kind of attention takes the way of a card.
-CASES: dict[str, tuple[str, dict[str, Any], int, int]] = {
-    "transformer": ("transformer", {}, 3, 0),
-    "copy": ("copy_transformer", {}, 3, 0),
-    "concat": ("concat_transformer", {}, 3, 0),
-    "document": ("doc_transformer", {}, 3, 0),
-    "rope": ("transformer", {"position": "rope"}, 3, 0),
-    "relative": ("transformer", {"position": "relative"}, 1, 0),  # self-attention adds scores, cross-attention none
-    "hier": ("hier_transformer", {}, 5, 0),
-    "cond": ("cond_transformer", {"top_t": 2}, 3, 2),
-    "own": ("cond_transformer", {"top_t": 2, "always_own_sentence": True}, 3, 2),
-    "hier_cond": ("hier_cond_transformer", {"top_t": 2}, 3, 2),
-    "tree": ("hier_cond_transformer", {"top_t": 2, "merge": "source2token"}, 3, 2),
-    "target": ("cond_transformer", {"top_t": 2, "target_context": "conditional"}, 3, 3),
-    "linear": ("scaleformer", {}, 0, 0),
-}
 
 
 def step(name: str, options: dict[str, Any]) -> tuple[float, Tensor]:

@@ -17,7 +17,7 @@ import plugins  # noqa: F401  registers them
 import pytest
 import small_system
 import torch
-from test_joined_units import Numbers, assert_steps_equal_the_row, build
+from small_models import Numbers, assert_steps_equal_the_row, build
 
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus

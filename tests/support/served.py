@@ -11,11 +11,25 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 from heed_interrupts import heed_interrupts
+from starlette.testclient import TestClient
+
+from docnmt.apps.commands.translating import Translating
+from docnmt.apps.options import ServeConfig
+from docnmt.apps.serve.routes import build
+from docnmt.apps.serve.service import Service
 
 ROOT = Path(__file__).parents[2]
+
+#: Models of every kind of reading.
+ARCHITECTURES = [
+    ("transformer_tiny", {}), ("concat_transformer_tiny", {"source_context": 1, "target_window": 2}),
+    ("doc_transformer_tiny", {}), ("copy_transformer_tiny", {}), ("hier_cond_transformer_tiny", {}),
+    ("cond_transformer_tiny", {"target_context": "conditional"}),
+]  # fmt: skip
 
 
 @dataclass
@@ -54,3 +68,11 @@ def serve(log: Path, *words: str, path: Path = ROOT) -> Iterator[Served]:
     finally:
         process.kill()
         process.wait()
+
+
+def started(models: Translating, token: str | None = None, **options: Any) -> Any:
+    """A client of the application itself; `service` is what it asks."""
+    service = Service(models, ServeConfig(**options))
+    client = TestClient(build(service, token=token), base_url="http://localhost", raise_server_exceptions=False)
+    client.service = service  # type: ignore[attr-defined]
+    return client

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus, StructureBuilder, TextArray, TokenArray, unit_numbers
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.lines import Facts, TextLines
 from docnmt.core.read_corpus import read_text
 from docnmt.core.tokenizer import Tokenizer
-from docnmt.core.training.checkpoint import save_checkpoint, unique_state
+from docnmt.core.training.checkpoint import LoadedModel, save_checkpoint, unique_state
 from docnmt.core.training.run import TrainingState
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.options import to_dict
@@ -126,3 +128,21 @@ def random_checkpoint(
         for parameter in built.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
     return write(path, built, values, of, arch)
+
+
+def target_log_probs(
+    loaded: LoadedModel, sources: list[str], targets: list[str]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Logits (L, V) and their log-probabilities for each target, `</s>` included, in one pass, in float64."""
+    task: Any = loaded.task
+    corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
+    other = ParallelCorpus.from_lines([[text] for text in targets], task.target_tokenizer)
+    corpus = replace(corpus, target=other.source)
+    model: Any = loaded.model
+    units = planned_units(model.reading, corpus)
+    batch = collate(corpus, units, np.arange(len(units)), model.reading)
+    with torch.no_grad():
+        logits = model.double().output(model(batch))  # (T, V)
+    model.float()
+    lengths = batch.target.layout.sentence_offsets.diff().tolist()
+    return [(each, each.log_softmax(-1)) for each in logits.split(lengths)]

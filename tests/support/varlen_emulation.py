@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -95,3 +96,21 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(packed, "takes_varlen", half)
     monkeypatch.setattr(packed, "varlen_packed_attention", inside)
     return used
+
+
+#: Options and, for one encoder and one decoder layer, how often each kind of attention takes the way of a card.
+CASES: dict[str, tuple[str, dict[str, Any], int, int]] = {
+    "transformer": ("transformer", {}, 3, 0),
+    "copy": ("copy_transformer", {}, 3, 0),
+    "concat": ("concat_transformer", {}, 3, 0),
+    "document": ("doc_transformer", {}, 3, 0),
+    "rope": ("transformer", {"position": "rope"}, 3, 0),
+    "relative": ("transformer", {"position": "relative"}, 1, 0),  # self-attention adds scores, cross-attention none
+    "hier": ("hier_transformer", {}, 5, 0),
+    "cond": ("cond_transformer", {"top_t": 2}, 3, 2),
+    "own": ("cond_transformer", {"top_t": 2, "always_own_sentence": True}, 3, 2),
+    "hier_cond": ("hier_cond_transformer", {"top_t": 2}, 3, 2),
+    "tree": ("hier_cond_transformer", {"top_t": 2, "merge": "source2token"}, 3, 2),
+    "target": ("cond_transformer", {"top_t": 2, "target_context": "conditional"}, 3, 3),
+    "linear": ("scaleformer", {}, 0, 0),
+}

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_scoring import write
+from scored import write
 
 from docnmt.cli import score as command
 from docnmt.core.scoring import metrics as agreement

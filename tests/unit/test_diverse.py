@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from decoding import run
-from test_generation_search import A, B, PrefixState, random_model, search, stepper
+from decoding import A, B, PrefixState, random_model, run, search, stepper
 
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.glossary import Glossary, asked_terms

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import pytest
 import torch
-from decoding import run
+from decoding import VOCABULARY, A, B, Distribution, PrefixState, random_model, run, search, stepper
 from torch import Tensor
 
 from docnmt.core.search.config import (
@@ -23,38 +22,6 @@ from docnmt.core.search.glossary import Terms
 from docnmt.core.search.rows import Hypothesis, Slot
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 
-A, B, VOCABULARY = 5, 6, 7
-#: (slot's number, tokens so far) → log-probabilities (VOCABULARY,)
-Distribution = Callable[[int, tuple[int, ...]], Tensor]
-
-
-class PrefixState:
-    """Remembers what every row has read, as a decoder's cache would."""
-
-    def __init__(self, slots: Sequence[Slot], width: int) -> None:
-        self.width = width
-        self.rows: list[tuple[int, tuple[int, ...]]] = [(s.number, ()) for s in slots for _ in range(width)]
-
-    def reorder(self, rows: Tensor) -> None:
-        self.rows = [self.rows[row] for row in rows.tolist()]
-        numbers = [number for number, _ in self.rows]
-        assert all(len(set(numbers[i : i + self.width])) == 1 for i in range(0, len(numbers), self.width))
-
-    def append(self, other: PrefixState) -> None:
-        self.rows += other.rows
-
-
-def stepper(distribution: Distribution) -> Callable[[Tensor, PrefixState], Tensor]:
-    def step(tokens: Tensor, state: PrefixState) -> Tensor:
-        assert len(tokens) == len(state.rows)
-        state.rows = [
-            (number, (*read, token)) for (number, read), token in zip(state.rows, tokens.tolist(), strict=True)
-        ]
-        assert all(read[0] == BOS for _, read in state.rows)
-        return torch.stack([distribution(number, read[1:]) for number, read in state.rows])
-
-    return step
-
 
 def scripted(script: dict[tuple[int, ...], dict[int, float]]) -> Distribution:
     """Probabilities by prefix; what is not named has none."""
@@ -66,16 +33,6 @@ def scripted(script: dict[tuple[int, ...], dict[int, float]]) -> Distribution:
         return probabilities.log()
 
     return distribution
-
-
-def random_model(number: int, prefix: tuple[int, ...]) -> Tensor:
-    """Random but reproducible, different in every slot; specials included, so that constraints have work to do."""
-    noise = np.random.default_rng([number, len(prefix), *prefix]).normal(size=VOCABULARY)
-    return torch.log_softmax(torch.from_numpy(noise).float(), dim=0)
-
-
-def search(distribution: Distribution, options: BeamSearchConfig, slots: Sequence[Slot]) -> list[list[Hypothesis]]:
-    return run(stepper(distribution), lambda new: PrefixState(new, options.beam), BeamSearch(options), slots)
 
 
 def log_probability(distribution: Distribution, number: int, tokens: Sequence[int]) -> list[float]:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_scoring import write
+from scored import write
 
 from docnmt.cli import score as command
 from docnmt.core.scoring.discourse import ForcedExample, Question, in_contexts, read_answers, read_questions

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
-from test_scoring import corpus, write
+from scored import corpus, write
 
 from docnmt.cli import score as command
 from docnmt.core.scoring.metrics import Evaluation, evaluate

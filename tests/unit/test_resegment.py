@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from test_scoring import corpus, write
+from scored import corpus, write
 
 from docnmt.cli import score as command
 from docnmt.core.scoring.text_files import divide, read_documents, read_layout, resegment

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import sentencepiece
-from test_tokenizer import LINES as ALL_LINES
+from subword_lines import LINES as ALL_LINES
 
 from docnmt.core.subword_sampling import SubwordSampler
 from docnmt.core.tokenizer import SPECIAL, UNK, Tokenizer

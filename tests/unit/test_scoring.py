@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
+from scored import corpus, write
 
 from docnmt.cli import score as command
 from docnmt.core.scoring import metrics as bootstrap
@@ -28,17 +29,6 @@ from docnmt.registry import METRICS, register_metric
 from docnmt.runtime.system import UserError
 
 EVERY = METRICS.names()
-
-WORDS = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "finds", "big", "small", "red", ",", ".", "!"]
-
-
-def corpus(seed, sentences=40, documents=8):
-    """Random sentences, a noisy copy of them, and document offsets; the copy misses a sentence."""
-    rng = random.Random(seed)
-    reference = [" ".join(rng.choices(WORDS, k=rng.randint(3, 12))) for _ in range(sentences)]
-    hypothesis = [" ".join(w if rng.random() > 0.2 else rng.choice(WORDS) for w in s.split()) for s in reference]
-    hypothesis[3] = ""
-    return hypothesis, reference, np.array([0, *sorted(rng.sample(range(1, sentences), documents - 1)), sentences])
 
 
 def join(sentences, offsets):
@@ -389,12 +379,6 @@ def test_the_lexicon_is_model_1():
     found = {(s, t): value for s, row in lexicon.items() for t, value in row.items()}
     assert found == pytest.approx(model_1(sources, targets))
     assert learn_lexicon(["", "a"], ["", ""]) == {"": {}, "a": {}}
-
-
-def write(tmp_path, **files):
-    for name, text in files.items():
-        (tmp_path / name).write_bytes(text.encode())
-    return [tmp_path / name for name in files]
 
 
 def test_empty_lines_are_what_the_reference_says(tmp_path):

@@ -8,16 +8,12 @@ import re
 from typing import Any
 
 import pytest
+from subword_lines import LINES, WORDS
 
 from docnmt.core import tokenizer as tokenizer_module
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer, normalizer
 from docnmt.runtime.system import UserError
 
-TEXT = """letter bicycle lamp window garden river station market winter summer question answer teacher doctor carpet
-neighbour orchestra newspaper telegram mountain harbour lighthouse journey kitchen breakfast umbrella photograph
-Müller's remembers forgot listening wandered carefully quietly yesterday tomorrow beautiful dangerous ordinary"""
-WORDS = TEXT.split()
-LINES = [f"{a} {b} , {c} ." for i, a in enumerate(WORDS) for b in WORDS[i % 5 :: 5] for c in WORDS[i % 7 :: 7]]
 SIZE = 80
 
 
