@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The docs as a site, in build/docs; a warning is an error, and so is prose that breaks a rule of CONTRIBUTING.md.
-# Other options go to sphinx-build. Every page is read anew: a saved one hides a link to a heading that another page renamed.
+# The docs as a site, in build/docs; a warning is an error. Other options go to sphinx-build. Every page is read anew: a saved one hides a link to a heading that another page renamed.
 #   tools/docs.sh --check   make every table of the results pages again from docs/measured, and fail where one differs
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +9,5 @@ if [ "${1:-}" = --check ]; then
     exec python tools/kept_tables.py "$@"
 fi
 environment docs
-python tools/prose.py
 python -m sphinx -W --keep-going -q -E -b html "$@" docs build/docs
 echo "build/docs/index.html" >&2
