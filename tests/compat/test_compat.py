@@ -115,7 +115,7 @@ def test_another_version_is_refused(version: int) -> None:
 def test_an_unknown_option_stops_translating_and_resuming(capsys: pytest.CaptureFixture[str]) -> None:
     path = Path("resume/checkpoint_last.safetensors")
     change(path, lambda header: header["config"]["model"].update(depth=3))
-    with pytest.raises(UsageError, match=r"checkpoint_last\.safetensors: .*model.*'depth'"):
+    with pytest.raises(UsageError, match=r"checkpoint_last\.safetensors.*'depth'"):
         load_model(path)
     main = importlib.import_module("docnmt.cli.train").main
     assert main(["--config", "resume/config.yaml", "--max-update", "7"]) == 2

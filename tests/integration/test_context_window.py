@@ -199,4 +199,4 @@ def test_the_commands_take_it(run: Callable[..., tuple[int, str, str]], folder: 
     assert run(*stream, stdin=source)[1] == (folder / "windowed" / "hypotheses.txt").read_text(encoding="utf-8")
     status, _, err = run(*options, "--context-window", "-1")
     assert status == 2
-    assert "--context-window: expected a whole number, at least 0" in err
+    assert "--context-window" in err

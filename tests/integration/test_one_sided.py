@@ -195,7 +195,7 @@ def test_a_folder_counts_them(text: ParallelText, capsys: Capture) -> None:
     lines = text.lines("train.de")
     text.path("train.de").write_text("\n" * len(lines))
     assert text.preprocess("--one-sided", "read", "--overwrite") == 1
-    assert "train.en: no sentence has a translation" in capsys.readouterr().err
+    assert "train.en" in capsys.readouterr().err
 
 
 def test_long_sentences_without_a_partner_are_split_like_others(text: ParallelText) -> None:

@@ -136,7 +136,7 @@ def test_switched_off_later_it_does_not_claim_what_is_not() -> None:
 @pytest.mark.usefixtures("untuned")
 def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCNMT_TUNE", "perhaps")
-    with pytest.raises(UserError, match="DOCNMT_TUNE=perhaps"):
+    with pytest.raises(UserError, match="DOCNMT_TUNE"):
         runtime.tune()
 
 

@@ -251,8 +251,8 @@ def test_training_resumes_and_validates_by_its_own_text(data: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"target_top_t": 2}, "--target-top-t needs"),
-        ({"target_context": "summaries", "target_top_t": 2}, "--target-top-t needs"),
+        ({"target_top_t": 2}, "--target-top-t"),
+        ({"target_context": "summaries", "target_top_t": 2}, "--target-top-t"),
         ({"target_context": "conditional", "target_top_t": 0}, "--target-top-t: "),
     ],
 )

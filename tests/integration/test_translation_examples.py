@@ -166,8 +166,8 @@ def test_han_reads_the_sentences_before_and_no_others(name: str) -> None:
     ("name", "settings", "message"),
     [
         ("g_transformer", {"global_layers": -1}, "--global-layers: "),
-        ("g_transformer", {"attention": "linear"}, "--attention linear"),
-        ("han", {"attention": "linear"}, "--attention linear"),
+        ("g_transformer", {"attention": "linear"}, "--attention"),
+        ("han", {"attention": "linear"}, "--attention"),
         ("han_encoder", {"previous_sentences": 0}, "--previous-sentences: "),
     ],
 )

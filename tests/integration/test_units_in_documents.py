@@ -155,11 +155,11 @@ def test_a_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, option
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["doc_transformer", "--unit-sentences", "2"], "--unit-sentences is for architectures that write sentence by"),
-        (["concat_transformer", "--unit-sentences", "0"], "--unit-sentences is for architectures that write sentence"),
+        (["doc_transformer", "--unit-sentences", "2"], "--unit-sentences"),
+        (["concat_transformer", "--unit-sentences", "0"], "--unit-sentences"),
         (
             ["cond_transformer", "--unit-sentences", "2", "--resolutions", "1"],
-            "--resolutions does not go with",
+            "--resolutions",
         ),
         (["cond_transformer", "--unit-sentences", "-1"], "--unit-sentences: "),
     ],

@@ -24,7 +24,7 @@ def test_torchrun_and_slurm_say_which_process_this_is() -> None:
     for empty in ({"WORLD_SIZE": "", "RANK": ""}, {"WORLD_SIZE": "2", "RANK": ""}):
         assert launch.job_process_in(empty) == launch.JobProcess()
         assert launch.job_process_in({**STEP, **empty}).world == 4
-    with pytest.raises(UsageError, match="WORLD_SIZE=many in the environment: expected a number"):
+    with pytest.raises(UsageError, match="WORLD_SIZE"):
         launch.job_process_in({**TORCHRUN, "WORLD_SIZE": "many"})
 
 
