@@ -13,34 +13,27 @@ import pytest
 import small_system
 import torch
 from commands import SHORT
-from small_models import Numbers, build
+from small_models import Numbers, assert_same, build
+from small_models import translate as translated
 
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate import SentenceResult, translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.units import Units, context_units, document_units
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
 ARCHITECTURES = ["hier_transformer", "cond_transformer", "hier_cond_transformer"]
 SEARCH = BeamSearchConfig(beam=2, lenpen=0.0, max_len_a=0.5, max_len_b=4)
+
+
+def translate(models: Any, window: int | None, documents: list[list[str]] = DOCUMENTS, **options: Any) -> Any:
+    return translated(models, documents, SEARCH, window=window, **options)
+
+
 THREES = {"source_context": 2, "target_window": 3}
-
-
-def translate(
-    models: Any, window: int | None, documents: list[list[str]] = DOCUMENTS, **options: Any
-) -> list[SentenceResult]:
-    models = models if isinstance(models, list) else [models]
-    settings, corpus = GenerationConfig(**options), small_system.corpus(documents)
-    return list(translate_corpus(models, small_system.task(), corpus, settings, SEARCH, context_window=window))
-
-
-def assert_same(first: list[SentenceResult], second: list[SentenceResult], within: float = 1e-4) -> None:
-    assert [result.text for result in first] == [result.text for result in second]
-    scores = ([result.nbest[0].score for result in each] for each in (first, second))
-    assert next(scores) == pytest.approx(next(scores), abs=within)
 
 
 def test_windows_stay_in_their_documents() -> None:
@@ -110,7 +103,7 @@ def test_models_without_context_are_as_they_are() -> None:
 def assert_alone(model: Any, window: int, parts: list[list[str]], kept: slice) -> None:
     """What a window of a document gives, cut out by hand, is what `window` gives; `kept` of each part's sentences."""
     alone = [result for part in parts for result in translate(model, None, [part])[kept]]
-    assert_same(translate(model, window), alone, within=1e-5)
+    assert_same(translate(model, window), alone)
 
 
 @pytest.mark.parametrize("window", [0, 2, 5])

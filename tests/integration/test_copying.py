@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from random_models import build, gold
-from torch import Tensor
+from small_models import batch, build
 
-from docnmt.core.batch import IGNORE, TranslationBatch
-from docnmt.core.tokenizer import EOS
+from docnmt.core.batch import IGNORE
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
 from docnmt.core.training.start import document_parameters, start_as_sentence_model
 from docnmt.functional.loss import Copied, chunked_cross_entropy, label_log_probs
 from docnmt.layout import DocumentLayout
 from docnmt.modules.pointer import copied_labels, copied_values
+from docnmt.testing import check_steps
 
 LAYOUT = DocumentLayout.from_lengths([[3, 2, 0, 4], [5], [2, 1]])
-
-
-def labelled() -> TranslationBatch:
-    """The gold batch with the labels that training gives it."""
-    text = gold()
-    labels = torch.cat([text.target.tokens[1:], text.target.tokens[:1]])
-    labels[text.target.layout.sentence_offsets[1:] - 1] = EOS
-    return replace(text, labels=labels)
 
 
 @pytest.mark.parametrize("lengths", [[], [[0]], [[0, 0], [0]]])
@@ -42,7 +32,7 @@ def test_no_words_have_no_scores(lengths: list[list[int]]) -> None:
 
 def copying(**options: Any) -> Any:
     """A copying model whose pointer and gate are not the initial ones."""
-    model = build("copy_transformer", **options)
+    model = build("copy_transformer", **options).double()
     with torch.no_grad():
         model.pointer.gate.weight.copy_(torch.randn_like(model.pointer.gate.weight) / 10)
         model.pointer.key.weight.copy_(torch.randn_like(model.pointer.key.weight) / 4)
@@ -106,53 +96,17 @@ def test_a_share_of_nothing_has_finite_gradients() -> None:
     assert all(bool(g.isfinite().all()) for g in torch.autograd.grad(loss, (features, share, log_p)))
 
 
-def test_sentence_by_sentence_equals_the_whole_document() -> None:
-    """Decoding with gold translations remembered one by one, against one training pass."""
-    model, text = copying(copy_window=9), labelled()
-    layout = text.target.layout
-    offsets = layout.sentence_offsets.tolist()
-    with torch.no_grad():
-        rows = torch.arange(layout.num_tokens)
-        whole, memory = label_log_probs(model(text), model.output, text.labels, rows), model.encode(text.source)
-        assert bool((model(text).copied.share > 0.01).any())
-        for first, last in itertools.pairwise(layout.document_offsets.tolist()):
-            written: list[Any] = []
-            for sentence in range(first, last):
-                span = slice(offsets[sentence], offsets[sentence + 1])
-                state = model.begin(memory, torch.tensor([sentence]), 2, [written])
-                for token, label, expected in zip(
-                    text.target.tokens[span], text.labels[span], whole[span], strict=True
-                ):
-                    log_probs = model.step(token.repeat(2), state)
-                    assert torch.allclose(log_probs.exp().sum(1), torch.ones(2).double(), atol=1e-10)
-                    assert torch.allclose(log_probs[1, label], expected, atol=1e-10)
-                written.append(model.remember(memory, sentence, text.target.tokens[span][1:].tolist()))
-
-
-def test_slots_leave_and_join_without_a_trace() -> None:
-    """Slots with one, no and two sentences before them, side by side, reordered and joined."""
-    model, text = copying(), gold()
-    tokens = torch.randint(5, 40, (4, 2))
-    with torch.no_grad():
-        memory = model.encode(text.source)
-        written = [model.remember(memory, n, [7 + n, 9, 11 + n]) for n in range(3)]
-        slots = {1: written[:1], 5: [], 2: written[:2], 3: written}
-
-        def alone(number: int, row: int) -> Tensor:
-            state = model.begin(memory, torch.tensor([number]), 1, [slots[number]])
-            return torch.stack([model.step(tokens[row, i : i + 1], state)[0] for i in range(2)])
-
-        state = model.begin(memory, torch.tensor([1, 5, 2]), 1, [slots[1], slots[5], slots[2]])
-        model.step(tokens[:3, 0], state)
-        state.reorder(torch.tensor([0, 2]))
-        state.append(model.begin(memory, torch.tensor([3]), 1, [slots[3]]))
-        found = model.step(torch.stack([tokens[0, 1], tokens[2, 1], tokens[3, 0]]), state)
-    for row, (number, kept, place) in enumerate([(1, 0, 1), (2, 2, 1), (3, 3, 0)]):
-        assert torch.allclose(found[row], alone(number, kept)[place], atol=1e-10)
+def test_a_step_at_a_time_is_the_whole_document() -> None:
+    """With gold translations remembered one by one; the pointer has a share in it."""
+    model = copying(copy_window=9)
+    text = batch(model)
+    assert bool((model(text).copied.share > 0.01).any())
+    check_steps(model, text)
 
 
 def test_later_sentences_and_other_documents_change_nothing() -> None:
-    model, text = copying(), labelled()
+    model = copying()
+    text = batch(model)
     layout = text.target.layout
     rows = torch.arange(layout.num_tokens)
     sentence = int(layout.document_offsets[1]) - 1  # the last of the first document
@@ -169,7 +123,8 @@ def test_later_sentences_and_other_documents_change_nothing() -> None:
 
 
 def test_a_closed_pointer_is_the_sentence_model_and_opens() -> None:
-    model, text, sentence = copying(), labelled(), build("transformer")
+    model, sentence = copying(), build("transformer").double()
+    text = batch(model)
     weights = sentence.state_dict()
     model.load_state_dict({**model.state_dict(), **weights})
     assert document_parameters(model) == set(model.state_dict()) - set(weights)
@@ -183,5 +138,5 @@ def test_a_closed_pointer_is_the_sentence_model_and_opens() -> None:
 
 def test_every_parameter_learns() -> None:
     model = copying()
-    LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, labelled())[0].backward()
+    LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, batch(model))[0].backward()
     assert [n for n, p in model.named_parameters() if p.grad is None or not bool((p.grad != 0).any())] == []

@@ -17,8 +17,7 @@ import pytest
 import small_system
 import torch
 from commands import SHORT
-from random_models import OWN_TEXT
-from small_models import Numbers, build
+from small_models import OWN_TEXT, Numbers, build
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.batch import collate, planned_units

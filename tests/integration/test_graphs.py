@@ -20,7 +20,6 @@ from torch import Tensor
 from toy import log
 
 from docnmt.cli.train import main, parse
-from docnmt.core.batch import TranslationBatch
 from docnmt.core.training import graphed
 from docnmt.core.training import graphed as fill
 from docnmt.core.training.checkpoint import load_checkpoint
@@ -31,7 +30,7 @@ from docnmt.core.training.update import take_step
 from docnmt.functional import kernels
 from docnmt.modules.positions import MultiLevel
 from docnmt.registry import MODELS
-from docnmt.runtime.device import Inbox, Uncapturable, seeds_from
+from docnmt.runtime.device import seeds_from
 from docnmt.runtime.system import UserError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))
@@ -101,78 +100,50 @@ def assert_alike(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
 
 
 CASES = {
-    "plain": "",
     "label smoothing, two batches": "--label-smoothing 0.1 --update-freq 2 --weight-decay 0.1",
     "post": "--norm post --activation gelu --output-bias --clip-norm 0 --ema 0.9",
+    "hier": "--arch hier_transformer_tiny",
+    "kernels": "--max-tokens 48 --embed-dim 32 --label-smoothing 0.1 --dropout 0.2",
     "learned": "--position learned --no-share-embeddings --no-tie-output",
     "rope": "--position rope --dropout 0",
     "concat": "--arch concat_transformer_tiny --max-tokens 250",
     "doc": "--arch doc_transformer_tiny --max-tokens 700",
-    "hier": "--arch hier_transformer_tiny",
+    "hier_cond, kernels": "--arch hier_cond_transformer_tiny --max-tokens 60 --top-t 2 --embed-dim 32 --dropout 0.2",
 }
-SLOW = ("plain", "learned", "rope", "concat", "doc")
-SOME = [pytest.param(case, marks=pytest.mark.slow if case in SLOW else ()) for case in CASES]
+SLOW = ("learned", "rope", "concat", "doc", "hier_cond, kernels")
 
 
-@pytest.mark.usefixtures("flash")
-@pytest.mark.parametrize("case", SOME)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow if c in SLOW else ()) for c in CASES])
 def test_graphs_compute_what_is_computed_launch_by_launch(
     case: str, trainings: Trainings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the bit: weights, moments, losses and norms, with dropout."""
-    ours = trainings.train("graphs", CASES[case])
-    assert len(trainings.recorders[0].recordings) >= 2  # of one shape at least, and of the step
+    """To the bit: weights, moments, losses and norms, with dropout. Without graphs to rounding: sums have more terms,
+    which are 0, and rates are float32; dropout's numbers depend on shapes."""
+    if "kernels" not in case:  # triton's interpreter takes its time
+        monkeypatch.setattr(pretended, "interprets", lambda: False)
+    elif not pretended.interprets():
+        pytest.skip("needs triton and its interpreter (TRITON_INTERPRET=1)")
+    updates = 5 if "kernels" in case else 12
+    if "kernels" not in case:
+        options = CASES[case] + " --dropout 0"
+        ours, theirs = trainings.train("zero", options), trainings.train("none", options, graphs=False)
+        for name in ("loss", "gnorm", "nll"):
+            assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-4)
+    ours = trainings.train("graphs", CASES[case], updates=updates)
+    assert len(trainings.recorders[-1].recordings) >= 2  # of one shape at least, and of the step
     monkeypatch.setattr(pretended.PretendedRecorder, "record", lambda self, body: body)
-    theirs = trainings.train("launches", CASES[case])
-    assert ours == theirs
-    assert_alike(trainings.tensors("graphs"), trainings.tensors("launches"))
-
-
-@pytest.mark.skipif(not pretended.interprets(), reason="needs triton and its interpreter (TRITON_INTERPRET=1)")
-@pytest.mark.parametrize(
-    "options",
-    [
-        "--max-tokens 48",
-        pytest.param("--arch hier_cond_transformer_tiny --max-tokens 60 --top-t 2", marks=pytest.mark.slow),
-    ],
-)
-def test_graphs_compute_the_same_with_the_kernels(
-    options: str, trainings: Trainings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options += " --embed-dim 32 --label-smoothing 0.1 --dropout 0.2"
-    trainings.train("graphs", options, updates=5)
-    assert len(trainings.recorders[0].recordings) >= 2
-    monkeypatch.setattr(pretended.PretendedRecorder, "record", lambda self, body: body)
-    trainings.train("launches", options, updates=5)
+    assert ours == trainings.train("launches", CASES[case], updates=updates)
     assert_alike(trainings.tensors("graphs"), trainings.tensors("launches"))
 
 
 @pytest.mark.usefixtures("flash")
-@pytest.mark.parametrize("case", SOME)
-def test_graphs_compute_what_is_computed_without_them(case: str, trainings: Trainings) -> None:
-    """To rounding: sums have more terms, which are 0, and rates are float32. Dropout's numbers depend on shapes."""
-    options = CASES[case] + " --dropout 0"
-    ours, theirs = trainings.train("graphs", options), trainings.train("none", options, graphs=False)
-    for name in ("loss", "gnorm", "nll"):
-        assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-4)
-
-
-@pytest.mark.usefixtures("flash")
-def test_a_run_that_is_continued_has_the_same_bits(trainings: Trainings) -> None:
-    """However many graphs there were when it stopped."""
+def test_a_run_that_is_continued_has_the_same_bits(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many graphs there were when it stopped, and however few are kept."""
     trainings.train("whole", updates=12)
-    for updates in (5, 12):
-        trainings.train("parts", updates=updates)
-    assert_alike(trainings.tensors("parts"), trainings.tensors("whole"))
-
-
-@pytest.mark.usefixtures("flash")
-def test_few_graphs_are_kept(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainings.train("many")
+    trainings.train("parts", updates=5)
     monkeypatch.setattr(graphed, "KEPT", 1)
-    trainings.train("one")
-    assert len(trainings.recorders[1].recordings) != len(trainings.recorders[0].recordings)
-    assert_alike(trainings.tensors("one"), trainings.tensors("many"))
+    trainings.train("parts", updates=12)
+    assert_alike(trainings.tensors("parts"), trainings.tensors("whole"))
 
 
 @pytest.mark.usefixtures("flash")
@@ -180,13 +151,12 @@ def test_few_graphs_are_kept(trainings: Trainings, monkeypatch: pytest.MonkeyPat
     "options",
     [
         "--position relative --dropout 0",  # lengths are read on the host
-        pytest.param("--position alibi --dropout 0", marks=pytest.mark.slow),
-        pytest.param("--attention linear --dropout 0", marks=pytest.mark.slow),
         "--arch cond_transformer_tiny",  # without the kernels
-        pytest.param("--r-drop 1", marks=pytest.mark.slow),
-        pytest.param("--checkpoint-activations", marks=pytest.mark.slow),
+        *(pytest.param(more, marks=pytest.mark.slow) for more in (
+            "--position alibi --dropout 0", "--attention linear --dropout 0", "--r-drop 1",
+            "--checkpoint-activations")),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_captured_trains_without(
     options: str, trainings: Trainings, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -234,21 +204,6 @@ def test_graphs_that_find_no_memory_end_and_the_run_goes_on(
     theirs = trainings.train("none", options, graphs=False)
     for name in ("loss", "gnorm"):
         assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-4)
-
-
-@pytest.mark.usefixtures("flash")
-def test_kernels_are_for_the_passes_of_graphs_alone(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for measuring memory, nor for validation, nor for what the process does later."""
-    loss_of, used = Run.loss_of, set[tuple[type, bool, bool]]()
-
-    def noted(self: Run, batch: Any) -> Any:
-        used.add((type(batch), self.model.training, kernels._used))
-        return loss_of(self, batch)
-
-    monkeypatch.setattr(Run, "loss_of", noted)
-    trainings.train("graphs", "--no-disable-validation", updates=3)
-    assert used == {(fill.FilledBatch, True, True), (TranslationBatch, True, False), (TranslationBatch, False, False)}
-    assert not kernels._used
 
 
 def test_on_a_cpu_there_are_none(trainings: Trainings, capfd: pytest.CaptureFixture[str]) -> None:
@@ -370,55 +325,3 @@ def test_levels_are_hidden_by_numbers_of_the_device() -> None:
     with seeds_from(seeds):
         same = [torch.equal(position(places), shown) for _ in seeds]
     assert same == (seeds >= 0.3 * (1 << 31)).tolist()
-
-
-class TestRecording:
-    """The stand-in for a CUDA graph."""
-
-    def recorded(self, body: Callable[[], None]) -> Callable[[], None]:
-        return pretended.PretendedRecorder(torch.device(pretended.NAME)).record(body)
-
-    def test_it_computes_new_numbers_of_the_same_memory(self) -> None:
-        with pretended.pretended():
-            inbox = Inbox([torch.zeros(3), torch.zeros(2, dtype=torch.int64)], pretended.NAME)
-            total, host = torch.zeros(3).to(pretended.NAME), [10.0]
-
-            def body() -> None:
-                x, rows = inbox.parts
-                sums = torch.zeros(3, device=x.device)
-                sums += x.view(3, 1).expand(3, 2).sum(1) * host[0]
-                total.add_(sums.index_select(0, rows).sum())
-
-            inbox.send([torch.ones(3), torch.zeros(2, dtype=torch.int64)])
-            replay = self.recorded(body)
-            assert total.cpu().tolist() == [0, 0, 0]  # nothing is computed yet
-            host[0] = 1000.0  # what the host had said stays
-            for numbers, rows in (([1.0, 2.0, 3.0], [0, 1]), ([4.0, 5.0, 6.0], [2, 2])):
-                inbox.send([torch.tensor(numbers), torch.tensor(rows)])
-                replay()
-            assert total.cpu().tolist() == [20 * (1 + 2 + 6 + 6)] * 3
-
-    @pytest.mark.parametrize(
-        "body",
-        [
-            lambda x: x.sum().item(),
-            lambda x: x[x > 0],
-            lambda x: x + torch.ones(4).to(x.device),
-            lambda x: x.copy_(torch.ones(4)),
-            lambda x: x[torch.tensor([0, 1])],
-        ],
-    )
-    def test_it_refuses_what_a_graph_cannot_contain(self, body: Callable[[Tensor], object]) -> None:
-        with pretended.pretended():
-            x = torch.ones(4).to(pretended.NAME)
-            with pytest.raises(RuntimeError, match="while capturing"):
-                self.recorded(lambda: body(x))
-
-
-def test_lengths_are_not_known_to_the_host() -> None:
-    from docnmt.layout import BoundedSpans
-
-    spans = BoundedSpans(torch.tensor([0, 3, 5]), rows=8, longest=4)
-    assert (len(spans), spans.num_tokens, spans.max_length) == (2, 8, 4)
-    with pytest.raises(Uncapturable):
-        _ = spans.lengths

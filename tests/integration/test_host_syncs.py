@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -111,67 +110,6 @@ def test_an_update_launches_no_more_than_it_did(case: str, data: Path, tmp_path:
     found = host_syncs.count(data, tmp_path / "run", arch, [*options.split(" "), *more], kernels=False)
     assert sum(found.waits.values()) == 1
     assert sum(found.launches.values()) <= BUDGETS[case], found.launches.most_common(40)
-
-
-@pytest.mark.parametrize(
-    ("operations", "launches"),
-    [
-        (lambda x: x.view(2, 2).T[:1].unsqueeze(0).expand(3, -1, -1).detach(), 0),
-        (torch.empty_like, 0),
-        (lambda x: (x * 2 + 1).relu_(), 3),
-        (lambda x: torch.zeros(3, device=x.device), 1),
-        (lambda x: torch._foreach_mul([x] * 70, 2.0), 1),
-        (lambda x: torch._foreach_add([x] * 70, [x] * 70), 2),  # 64 tensors at a time
-        (lambda x: torch._foreach_mul([torch.ones(65536 * 200, device=x.device)] * 3, 2.0), 2),  # 320 blocks at a time
-    ],
-)  # fmt: skip
-def test_launches_are_counted(operations: Callable[[Tensor], object], launches: int) -> None:
-    with pretended.pretended() as counter:
-        x = torch.ones(4).to(pretended.NAME)
-        counter.launched.clear()
-        operations(x)
-        assert len([what for what, _ in counter.launched if what != "ones"]) == launches, counter.launched
-
-
-@pytest.mark.parametrize(
-    ("what", "operation"),
-    {
-        "device to host": lambda x: x.sum().item(),
-        "device to host ": lambda x: x.cpu(),
-        "device to host  ": lambda x: bool((x > 0).any()),
-        "device to host   ": lambda x: x[: (x > 0).sum()],
-        "nonzero": lambda x: (x > 0).nonzero(),
-        "boolean index": lambda x: x[x > 0],
-        "masked_select": lambda x: x.masked_select(x > 0),
-        "repeat_interleave": lambda x: torch.arange(4, device=x.device).repeat_interleave((x > 0).long()),
-        "bincount": lambda x: (x > 0).long().bincount(minlength=3),
-        "equal": lambda x: torch.equal(x, x),
-        "_unique2": lambda x: x.unique(),
-        "host to device": lambda x: torch.zeros(4).to(x.device),
-        "host to device ": lambda x: torch.zeros(4).to(x.device, non_blocking=True),  # not pinned
-        "host to device  ": lambda x: x[torch.tensor([0, 2])],
-    }.items(),
-)
-def test_what_waits_is_counted(what: str, operation: Callable[[Tensor], object]) -> None:
-    with pretended.pretended() as counter:
-        x = torch.ones(4).to(pretended.NAME)
-        counter.found.clear()
-        operation(x)
-        assert [each for each, _ in counter.found] == [what.strip()]
-
-
-def test_what_does_not_wait_is_not_counted() -> None:
-    with pretended.pretended() as counter:
-        x = torch.ones(4).to(pretended.NAME)
-        counter.found.clear()
-        y = (x * 2 + 1).sort().values.cumsum(0)[torch.arange(2, device=x.device)].masked_fill(x[:2] > 0, 5)
-        y = torch.where(y > 3, y, 0.0).repeat_interleave(torch.tensor(2).item(), output_size=4).clamp(max=4)
-        y[0] = 7
-        torch.cat([y, torch.zeros(3, device=x.device)]).topk(2)
-        assert y.device.type == pretended.NAME
-        assert counter.found == []
-        with pytest.raises(RuntimeError, match="among the device's"):
-            x + torch.ones(4)
 
 
 def test_arrays_arrive_together_without_a_wait() -> None:

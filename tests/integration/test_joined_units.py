@@ -9,83 +9,18 @@ import numpy as np
 import plugins  # noqa: F401  registers them
 import pytest
 import small_system
-from small_models import DOCUMENTS, Numbers, assert_steps_equal_the_row, batch, build, collated, corpus
+from small_models import DOCUMENTS, JOINED, Numbers, assert_same, batch, build, collated, corpus, translate
 
 from docnmt.core.batch import planned_units, structure_positions
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate import SentenceResult, translate_corpus
+from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tokenizer import BOS, BRK, EOS
 from docnmt.core.units import window_units
-from docnmt.options import contradictions, from_dict
+from docnmt.options import from_dict
 from docnmt.registry import MODELS
 from docnmt.runtime.system import UsageError, UserError
-
-CASES: list[tuple[str, dict[str, Any]]] = [
-    ("doc_transformer", {}),
-    ("doc_transformer", {"position": "sinusoidal"}),
-    ("doc_transformer", {"position_count": "document"}),
-    ("doc_transformer", {"position_count": "mixed", "learned_words": True, "max_positions": 40}),
-    ("doc_transformer", {"source_breaks": False}),
-    ("doc_transformer", {"position": "none"}),
-    ("doc_transformer", {"position": "rope"}),
-    ("doc_transformer", {"attention": "linear", "position": "relative"}),
-    ("scaleformer", {}),
-    ("scaleformer", {"position": "multi_level", "relative_horizon": 4}),
-    ("concat_transformer", {}),
-    ("concat_transformer", {"target_window": 2}),
-    ("concat_transformer", {"target_window": 2, "source_breaks": False, "position": "sinusoidal"}),
-    ("concat_transformer", {"source_context": 3, "target_window": 2, "position": "multi_level"}),
-    ("g_transformer", {}),
-    ("g_transformer", {"global_layers": 1, "position": "relative", "norm": "post"}),
-    ("g_transformer", {"global_layers": 0, "position": "sinusoidal"}),
-    ("han", {}),
-    ("han", {"han_sides": "decoder", "previous_sentences": 1, "position": "rope"}),
-]
-NAMES = [f"{name} {' '.join(map(str, settings.values()))}" for name, settings in CASES]
-
-
-@pytest.mark.parametrize(("name", "settings"), CASES, ids=NAMES)
-def test_step_by_step_equals_the_whole_row(name: str, settings: dict[str, Any]) -> None:
-    assert_steps_equal_the_row(build(name, **settings).double())
-
-
-@pytest.mark.parametrize(("name", "settings"), CASES, ids=NAMES)
-def test_every_parameter_learns(name: str, settings: dict[str, Any]) -> None:
-    model = build(name, **settings)
-    model.output(model(batch(model))).square().sum().backward()
-    assert [n for n, p in model.named_parameters() if p.grad is None] == []
-
-
-def translate(
-    model: Any,
-    documents: list[list[str]] = DOCUMENTS,
-    search: Any = None,
-    generator: str = "beam_search",
-    **options: Any,
-) -> list[SentenceResult]:
-    models = model if isinstance(model, list) else [model]
-    settings = GenerationConfig(generator=generator, **options)
-    return list(translate_corpus(models, small_system.task(), small_system.corpus(documents), settings, search))
-
-
-def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
-    for one, other in zip(first, second, strict=True):
-        assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
-        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], rel=1e-5, abs=1e-4)
-
-
-@pytest.mark.parametrize(("name", "settings"), CASES, ids=NAMES)
-def test_as_many_sentences_out_as_in_whatever_the_batch(name: str, settings: dict[str, Any]) -> None:
-    model = build(name, **settings)
-    search = BeamSearchConfig(beam=2, nbest=2, max_len_a=0.5, max_len_b=4)
-    many = translate(model, search=search, max_tokens=10_000, batch_size=64)
-    assert [result.number for result in many] == list(range(sum(map(len, DOCUMENTS))))
-    assert all(len(result.nbest) == 2 and "<brk>" not in t.pieces for result in many for t in result.nbest)
-    assert_same(many, translate(model, search=search, max_tokens=1, batch_size=1))
-    alone = [result for document in DOCUMENTS for result in translate(model, [document], search=search)]
-    assert_same(many, alone)
 
 
 @pytest.mark.parametrize("name", ["doc_transformer", "concat_transformer"])
@@ -203,7 +138,7 @@ def test_a_window_reads_its_context_and_nothing_else() -> None:
     assert changed(1) == [False, True, True, False]
 
 
-@pytest.mark.parametrize(("name", "settings"), CASES[:1] + CASES[-3:], ids=NAMES[:1] + NAMES[-3:])
+@pytest.mark.parametrize(("name", "settings"), JOINED[:1] + JOINED[-3:])
 def test_forced_scores_are_the_models_own(name: str, settings: dict[str, Any]) -> None:
     """The last sentence is scored alone, after its forced context: its pieces' probabilities in search."""
     model, task = build(name, **settings), small_system.task()
@@ -220,25 +155,6 @@ def test_forced_scores_are_the_models_own(name: str, settings: dict[str, Any]) -
 def test_models_that_write_different_units_are_refused() -> None:
     with pytest.raises(UserError):
         translate([build("doc_transformer"), build("transformer")])
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("concat_transformer", {"target_window": 3}, "--target-window: "),
-        ("concat_transformer", {"target_window": 0}, "--target-window: "),
-        (
-            "concat_transformer",
-            {"target_window": 2, "window_stride": 3},
-            "--window-stride: ",
-        ),
-        ("concat_transformer", {"window_stride": 0}, "--window-stride: "),
-        ("concat_transformer", {"source_context": -1}, "--source-context: "),
-        ("doc_transformer", {"levels": 5}, "--levels: "),
-    ],
-)
-def test_contradictions_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
-    assert any(message in problem for problem in contradictions(MODELS.config(name)(**settings)))
 
 
 def test_a_scaleformer_has_linear_attention() -> None:

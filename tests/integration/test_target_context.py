@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,90 +14,34 @@ import torch
 from attention_reference import assert_same as assert_same_tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import OWN_TEXT, SOURCE, build, gold, scores
-from small_models import Numbers
-from small_models import build as single_precision
+from small_models import OWN_TEXT, Numbers, assert_same, batch, build
+from small_models import translate as translated
 from torch import Tensor
 from toy import assert_same_checkpoint, log
 from trainings import LAST, SMALL
 
 from docnmt.cli.train import main as train
 from docnmt.core.scoring.discourse import ForcedExample
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import BOS
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_context import attend_earlier
-from docnmt.options import contradictions
-from docnmt.registry import MODELS
 
 KINDS = ["summaries", "conditional"]
-
-
-@pytest.mark.parametrize(("name", "options"), OWN_TEXT)
-def test_sentence_by_sentence_equals_the_whole_document(name: str, options: dict[str, Any]) -> None:
-    """Decoding with gold translations remembered one by one, against one training pass."""
-    model, text = build(name, **options), gold()
-    offsets = text.target.layout.sentence_offsets.tolist()
-    with torch.no_grad():
-        whole, memory = scores(model, text), model.encode(text.source)
-        for first, last in itertools.pairwise(text.target.layout.document_offsets.tolist()):
-            written: list[Any] = []
-            for sentence in range(first, last):
-                tokens = text.target.tokens[offsets[sentence] : offsets[sentence + 1]]
-                state = model.begin(memory, torch.tensor([sentence]), 2, [written])
-                for place, token in enumerate(tokens):
-                    logits = model.step(token.repeat(2), state)
-                    assert torch.allclose(logits[1], whole[offsets[sentence] + place], atol=1e-10)
-                written.append(model.remember(memory, sentence, tokens[1:].tolist()))
-
-
-@pytest.mark.parametrize(("name", "options"), OWN_TEXT)
-def test_slots_leave_and_join_without_a_trace(name: str, options: dict[str, Any]) -> None:
-    """Slots with one, no and two sentences before them, side by side, reordered and joined."""
-    model, text = build(name, **options), gold()
-    tokens = torch.randint(5, 40, (4, 3))
-    with torch.no_grad():
-        memory = model.encode(text.source)
-        written = [model.remember(memory, n, [7 + n, 9, 11 + n]) for n in range(3)]
-        slots = {1: written[:1], 5: [], 2: written[:2], 3: written}
-
-        def alone(number: int, row: int) -> Tensor:
-            state = model.begin(memory, torch.tensor([number]), 1, [slots[number]])
-            return torch.stack([model.step(tokens[row, i : i + 1], state)[0] for i in range(3)])
-
-        state = model.begin(memory, torch.tensor([1, 5, 2]), 1, [slots[1], slots[5], slots[2]])
-        model.step(tokens[:3, 0], state)
-        state.reorder(torch.tensor([0, 2]))
-        state.append(model.begin(memory, torch.tensor([3]), 1, [slots[3]]))
-        second = model.step(torch.stack([tokens[0, 1], tokens[2, 1], tokens[3, 0]]), state)
-        third = model.step(torch.stack([tokens[0, 2], tokens[2, 2], tokens[3, 1]]), state)
-    for row, (number, kept) in enumerate([(1, 0), (2, 2), (3, 3)]):
-        expected = alone(number, kept)
-        begin = 0 if number == 3 else 1
-        assert torch.allclose(second[row], expected[begin], atol=1e-10)
-        assert torch.allclose(third[row], expected[begin + 1], atol=1e-10)
-
-
-@pytest.mark.parametrize(("name", "options"), OWN_TEXT)
-def test_every_parameter_learns(name: str, options: dict[str, Any]) -> None:
-    model = build(name, **options)
-    scores(model, gold()).square().sum().backward()
-    assert [n for n, p in model.named_parameters() if p.grad is None] == []
-    assert all(bool((p.grad != 0).any()) for n, p in model.named_parameters() if ".target.attention.output" in n)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_sentence_reads_exactly_nothing(kind: str) -> None:
     """What the block adds to words of first sentences is 0 bit for bit, in training and in decoding."""
-    model, text = build("cond_transformer", target_context=kind), gold()
+    model = build("cond_transformer", target_context=kind).double()
+    text = batch(model)
     added: list[Tensor] = []
     for layer in model.decoder.layers:
         layer.target.attention.output.register_forward_hook(lambda module, inputs, output: added.append(output))
     first = torch.isin(text.target.layout.sentence_of_token, text.target.layout.document_offsets[:-1])
     with torch.no_grad():
-        scores(model, text)
+        model(text)
         assert len(added) == 2
         assert all(bool((each[first] == 0).all()) and bool((each[~first] != 0).any(1).all()) for each in added)
         memory = model.encode(text.source)
@@ -112,12 +57,13 @@ def test_the_first_sentence_reads_exactly_nothing(kind: str) -> None:
 def test_only_what_stands_before_is_read(name: str, options: dict[str, Any]) -> None:
     """A change in a target sentence reaches later sentences of its document, and nothing before it or elsewhere."""
     options = {**options, "target_top_t": 4} if options["target_context"] == "conditional" else options
-    model, text = build(name, **options), gold()
-    offsets, before = text.target.layout.sentence_offsets.tolist(), scores(model, text)
-    for sentence in (0, 1, 3, len(SOURCE[0])):
+    model = build(name, **options).double()
+    text = batch(model)
+    offsets, before = text.target.layout.sentence_offsets.tolist(), model(text)
+    for sentence in range(4):
         tokens = text.target.tokens.clone()
         tokens[offsets[sentence] + 1 : offsets[sentence + 1]] = 39
-        after = scores(model, replace(text, target=replace(text.target, tokens=tokens)))
+        after = model(replace(text, target=replace(text.target, tokens=tokens)))
         changed = [not torch.allclose(before[a:b], after[a:b], atol=1e-12) for a, b in itertools.pairwise(offsets)]
         same_document = int(text.target.layout.document_of_sentence[sentence])
         for other, document in enumerate(text.target.layout.document_of_sentence.tolist()):
@@ -152,49 +98,24 @@ def test_attention_to_earlier_summaries_word_by_word(lengths: list[list[int]], s
     assert_same_tensors([found, *filled[0]], [expected, *filled[1]])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_checkpointed_activations_give_the_same_gradients(kind: str) -> None:
-    gradients = []
-    for save in (False, True):
-        model = build("hier_cond_transformer", target_context=kind, checkpoint_activations=save, levels=2)
-        model.train()
-        scores(model, gold()).square().sum().backward()
-        gradients.append([p.grad for p in model.parameters()])
-    for one, other in zip(*gradients, strict=True):
-        assert torch.allclose(one, other, atol=1e-10)
-
-
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8, 9)]
 SHORT: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 4}
 SEARCH = BeamSearchConfig(beam=2, nbest=2, **SHORT)
-
-
-def translate(
-    model: Any, documents: list[list[str]] = DOCUMENTS, search: Any = SEARCH, generator: str = "beam_search",
-    window: int | None = None, task: Any = None, **options: Any,
-) -> list[SentenceResult]:  # fmt: skip
-    models = model if isinstance(model, list) else [model]
-    corpus, settings = small_system.corpus(documents), GenerationConfig(generator=generator, **options)
-    task = task or small_system.task()
-    return list(translate_corpus(models, task, corpus, settings, search, context_window=window))
-
-
-def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
-    for one, other in zip(first, second, strict=True):
-        assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
-        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], rel=1e-5, abs=1e-4)
+translate = partial(translated, documents=DOCUMENTS, search=SEARCH)
 
 
 @pytest.mark.parametrize(
     ("name", "options", "window"), [(*case, (None, 1)[n // 2 % 2]) for n, case in enumerate(OWN_TEXT)]
 )
 def test_a_batch_of_one_is_a_batch_of_many(name: str, options: dict[str, Any], window: int | None) -> None:
-    model = single_precision(name, **options)
+    model = build(name, **options)
     many = translate(model, window=window, max_tokens=10_000)
     assert [r.number for r in many] == list(range(sum(map(len, DOCUMENTS))))
     assert_same(many, translate(model, window=window, max_tokens=1, batch_size=1))
     assert_same(many, translate(model, window=window, max_tokens=120, batch_size=3))
-    assert_same(many, [result for document in DOCUMENTS for result in translate(model, [document], window=window)])
+    assert_same(
+        many, [result for document in DOCUMENTS for result in translate(model, documents=[document], window=window)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,7 +125,7 @@ def test_a_translation_scores_as_if_its_forerunners_were_forced(
     name: str, options: dict[str, Any], window: int | None
 ) -> None:
     """Search over its own text against one training pass over the same text; with a window both read the same part."""
-    model, task = single_precision(name, **options), small_system.task()
+    model, task = build(name, **options), small_system.task()
     task.target_tokenizer = Numbers()  # type: ignore[assignment]
     search = BeamSearchConfig(beam=2, lenpen=0.0, max_len_a=0.5, max_len_b=4)
     results, texts = iter(translate(model, search=search, window=window, task=task)), []
@@ -222,9 +143,9 @@ def test_a_translation_scores_as_if_its_forerunners_were_forced(
 
 
 def test_ensembles_and_generators() -> None:
-    models = [single_precision(name, **options) for name, options in (OWN_TEXT[0], OWN_TEXT[2])]
+    models = [build(name, **options) for name, options in (OWN_TEXT[0], OWN_TEXT[2])]
     assert_same(translate([models[0], models[0]]), translate(models[0]))
-    mixed = [*models, single_precision("transformer")]
+    mixed = [*models, build("transformer")]
     assert_same(translate(mixed), translate(mixed, max_tokens=40, batch_size=2))
     greedy = translate(models[1], search=GreedyConfig(**SHORT), generator="greedy")
     assert_same(greedy, translate(models[1], search=BeamSearchConfig(beam=1, **SHORT)))
@@ -246,22 +167,3 @@ def test_training_resumes_and_validates_by_its_own_text(data: Path, tmp_path: Pa
     assert log(tmp_path / "whole") == log(tmp_path / "parts")
     assert all("bleu" in line for line in log(tmp_path / "whole", ["valid"]))
     assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"target_top_t": 2}, "--target-top-t"),
-        ({"target_context": "summaries", "target_top_t": 2}, "--target-top-t"),
-        ({"target_context": "conditional", "target_top_t": 0}, "--target-top-t: "),
-    ],
-)
-def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> None:
-    assert any(message in problem for problem in contradictions(MODELS.config("hier_cond_transformer")(**settings)))
-
-
-def test_units_that_are_one_sequence_have_no_such_option(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        train(["data", "--task", "document_translation", "--arch", "doc_transformer", "--target-context", "none"]) == 2
-    )
-    assert "it belongs to hier_transformer" in capsys.readouterr().err

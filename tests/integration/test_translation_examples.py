@@ -22,8 +22,6 @@ from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
 from docnmt.layout import DocumentLayout
 from docnmt.modules.layers import Reads
-from docnmt.options import contradictions
-from docnmt.registry import MODELS
 
 by_sentence = importlib.import_module("joined_text").by_sentence  # of the plug-ins, which stand on the path now
 ARCHITECTURES = ["g_transformer", "han", "han_encoder"]
@@ -161,15 +159,3 @@ def test_han_reads_the_sentences_before_and_no_others(name: str) -> None:
         range(int(apart.layout.sentence_offsets[number]), int(apart.layout.sentence_offsets[number + 2]))
     )
 
-
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("g_transformer", {"global_layers": -1}, "--global-layers: "),
-        ("g_transformer", {"attention": "linear"}, "--attention"),
-        ("han", {"attention": "linear"}, "--attention"),
-        ("han_encoder", {"previous_sentences": 0}, "--previous-sentences: "),
-    ],
-)
-def test_contradictions_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
-    assert any(message in problem for problem in contradictions(MODELS.config(name)(**settings)))

@@ -1,7 +1,7 @@
 """What every translation architecture must be able to do: learn 20 sentences by heart, write them, know their scores.
 
 Training sees whole rows, search one token at a time: that references come back and that scores agree are two routes to
-one model. (`test_models` and `test_joined_units` compare both routes step by step on random weights.)
+one model. (`test_architectures` compares both routes step by step on random weights.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import plugins  # noqa: F401  registers them
 import pytest
 import small_system
 import torch
-from small_models import Numbers, assert_steps_equal_the_row, build
+from small_models import Numbers, batch, build
 
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
@@ -30,6 +30,7 @@ from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.options import contradictions, settings
 from docnmt.registry import MODELS
+from docnmt.testing import check_steps
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer": ("transformer", {}),
@@ -157,4 +158,5 @@ def test_any_combination_of_switches_is_refused_or_decodes_as_it_trains(name: st
     accepted = [chosen for chosen in drawn if not contradictions(MODELS.config(name)(**sizes, **chosen))]
     assert len(accepted) >= 8
     for chosen in accepted[:8]:
-        assert_steps_equal_the_row(build(name, **chosen).double())
+        model = build(name, **chosen).double()
+        check_steps(model, batch(model))

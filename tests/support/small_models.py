@@ -3,27 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import plugins  # noqa: F401  registers them
+import pytest
 import small_system
 import torch
 
 from docnmt.core.batch import TranslationBatch, collate, planned_units
 from docnmt.core.corpus import ParallelCorpus
+from docnmt.core.search.config import GenerationConfig
+from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.units import Units
 from docnmt.options import contradictions
 from docnmt.registry import MODELS
 
+#: Models that write several sentences as one sequence.
+JOINED: list[tuple[str, dict[str, Any]]] = [
+    ("doc_transformer", {}),
+    ("doc_transformer", {"position": "sinusoidal"}),
+    ("doc_transformer", {"position_count": "document"}),
+    ("doc_transformer", {"position_count": "mixed", "learned_words": True, "max_positions": 40}),
+    ("doc_transformer", {"source_breaks": False}),
+    ("doc_transformer", {"position": "none"}),
+    ("doc_transformer", {"position": "rope"}),
+    ("doc_transformer", {"attention": "linear", "position": "relative"}),
+    ("scaleformer", {}),
+    ("scaleformer", {"position": "multi_level", "relative_horizon": 4}),
+    ("concat_transformer", {}),
+    ("concat_transformer", {"target_window": 2}),
+    ("concat_transformer", {"target_window": 2, "source_breaks": False, "position": "sinusoidal"}),
+    ("concat_transformer", {"source_context": 3, "target_window": 2, "position": "multi_level"}),
+    ("g_transformer", {}),
+    ("g_transformer", {"global_layers": 1, "position": "relative", "norm": "post"}),
+    ("g_transformer", {"global_layers": 0, "position": "sinusoidal"}),
+    ("han", {}),
+    ("han", {"han_sides": "decoder", "previous_sentences": 1, "position": "rope"}),
+]
+#: Models that read their own translations.
+OWN_TEXT: list[tuple[str, dict[str, Any]]] = [
+    ("hier_transformer", {"target_context": "summaries"}),
+    ("hier_transformer", {"target_context": "conditional", "norm": "post"}),
+    ("cond_transformer", {"target_context": "conditional", "target_top_t": 2, "context_placement": "heads"}),
+    ("cond_transformer", {"target_context": "summaries", "context_sides": "encoder"}),
+    ("hier_cond_transformer", {"target_context": "conditional", "target_top_t": 1, "attention": "linear"}),
+    ("hier_cond_transformer", {"target_context": "summaries", "always_own_sentence": True, "position": "rope"}),
+]
 DOCUMENTS = small_system.text(4, 4)
 
 
 def build(name: str, **settings: Any) -> Any:
     torch.manual_seed(0)
     sizes = {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2, "ffn_dim": 48, "dropout": 0.0}
-    config = MODELS.config(name)(**sizes, **settings)
+    config = MODELS.config(name)(**{**sizes, **settings})
     assert contradictions(config) == []
     model = small_system.task().build_model(MODELS.get(name), config)
     with torch.no_grad():
@@ -48,32 +81,23 @@ def collated(model: Any, data: ParallelCorpus, units: Units, chosen: np.ndarray)
     return collate(data, units, chosen, model.reading)
 
 
-def assert_steps_equal_the_row(model: Any) -> None:
-    """Both routes to the scores of every target token, with gold tokens as what has been written."""
-    data = batch(model)
-    offsets, lengths = data.target.layout.sentence_offsets.tolist(), data.target.layout.sentences.lengths.tolist()
-    with torch.no_grad():
-        whole = model.output(model(data))
-        memory = model.encode(data.source)
-        earlier = [gold_before(model, data, memory, slot) for slot in range(len(lengths))]
-        begin = model.begin if not model.reading.own_text else partial(model.begin, earlier=earlier)
-        state = begin(memory, torch.arange(len(lengths)), 2)
-        for i in range(max(lengths)):
-            places = [begin + min(i, n - 1) for begin, n in zip(offsets[:-1], lengths, strict=True)]
-            logits = model.step(data.target.tokens[places].repeat_interleave(2), state)
-            for slot, n in enumerate(lengths):
-                if i < n:
-                    assert torch.allclose(logits[2 * slot + 1], whole[places[slot]], atol=1e-10)
+def translate(
+    models: Any, documents: list[list[str]] = DOCUMENTS, search: Any = None, generator: str = "beam_search",
+    window: int | None = None, task: Any = None, given: Any = None, **options: Any,
+) -> list[SentenceResult]:  # fmt: skip
+    """The sentences of some documents in their order."""
+    settings, text = GenerationConfig(generator=generator, **options), small_system.corpus(documents)
+    found = translate_corpus(
+        models if isinstance(models, list) else [models], task or small_system.task(), text, settings, search,
+        given=given, context_window=window,
+    )  # fmt: skip
+    return list(found)
 
 
-def gold_before(model: Any, data: TranslationBatch, memory: Any, sentence: int) -> list[Any]:
-    """What a model that reads its own text would read before a sentence, had it written the reference."""
-    if not model.reading.own_text:
-        return []
-    layout, tokens = data.target.layout, data.target.tokens
-    first = int(layout.document_offsets[layout.document_of_sentence[sentence]])
-    offsets = layout.sentence_offsets.tolist()
-    return [model.remember(memory, n, tokens[offsets[n] + 1 : offsets[n + 1]].tolist()) for n in range(first, sentence)]
+def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
+    for one, other in zip(first, second, strict=True):
+        assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
+        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], rel=1e-5, abs=1e-4)
 
 
 class Numbers:

@@ -19,7 +19,6 @@ if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
 from docnmt.core.training.run import HalfWeights  # noqa: E402
 from docnmt.functional import kernels  # noqa: E402
 from docnmt.functional.conditional import select  # noqa: E402
-from docnmt.functional.kernels import takes_kernels  # noqa: E402
 from docnmt.functional.kernels.attention import (  # noqa: E402
     choose_sentences,
     chosen_attention,
@@ -352,10 +351,6 @@ def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:
     for ours, theirs in zip(of(HalfWeights(model, [model])), of(None), strict=True):
         assert (ours is None and theirs is None) or torch.equal(ours, theirs)
     assert all(parameter is parameters[name] for name, parameter in model.named_parameters())
-
-
-def test_kernels_are_for_cards_alone() -> None:
-    assert not takes_kernels(torch.zeros(2, 2))
 
 
 def test_kernels_compute_where_updates_are_graphs_unless_the_environment_says_otherwise(

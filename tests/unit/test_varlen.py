@@ -5,7 +5,6 @@ What only a card can say is in tests/integration/test_gpu.py.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import attention_reference as reference
@@ -21,9 +20,9 @@ from docnmt.functional import build_tree, conditional_attention
 from docnmt.functional import packed as varlen
 from docnmt.functional import varlen as varlen_plan
 from docnmt.functional.conditional import select
-from docnmt.functional.packed import FLASH, Sequences, packed_attention, takes_varlen, varlen_packed_attention
+from docnmt.functional.packed import Sequences, packed_attention, takes_varlen, varlen_packed_attention
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.functional.varlen import heads_at_once, plan_varlen, suits_varlen, varlen_attention
+from docnmt.functional.varlen import plan_varlen, suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
 
 Attend = Callable[[Queries, Keys, Selection], Tensor]
@@ -131,17 +130,6 @@ def test_heads_are_divided_where_a_call_takes_fewer_sequences(monkeypatch: pytes
     reference.assert_same(parts, whole)
 
 
-@given(st.integers(1, 20), st.integers(1, 10**6), st.integers(1, 8), st.integers(1, 10**5))
-def test_a_plan_of_so_many_heads_has_a_call_full_of_sequences(heads: int, queries: int, t: int, sentences: int) -> None:
-    found = heads_at_once(heads, queries, t, sentences)
-
-    def most(of: int) -> int:
-        return min(of * sentences, of * queries * t) + of * queries * t // varlen_plan.FLASH_TILE
-
-    assert 0 <= found <= heads
-    assert most(found) <= varlen_plan.SEQUENCES
-
-
 def test_a_popular_sentence_is_read_by_several_short_sequences() -> None:
     """All 5,000 queries keep one sentence; no sequence has more than 512 of them, and each query is in one."""
     layout = DocumentLayout.from_lengths([[4] * 50])
@@ -183,18 +171,6 @@ def test_a_whole_pass_reads_nothing_from_the_device_and_fits_the_library_s_calls
         assert (out.shape, out.dtype) == (inside.shape, inside.dtype) == (q.shape, half)
 
 
-def test_the_library_s_calls_take_these_arguments_on_a_card() -> None:
-    """By their own shape rules, for tensors of a device "cuda" without memory."""
-    with FakeTensorMode():
-        q, k = (torch.empty(rows, 1, 64, device="cuda", dtype=torch.bfloat16) for rows in (100, 60))
-        begin = torch.empty(5, device="cuda", dtype=torch.int32)
-        at = Sequences(begin, begin, 512, 40)
-        found = FLASH.forward(q, k, k, at, False)
-        assert (found.out.shape, found.lse.shape, found.lse.dtype) == (q.shape, (1, 100), torch.float32)
-        gradients = FLASH.backward(q, q, k, k, found, at, False)
-        assert [x.shape for x in gradients] == [q.shape, k.shape, k.shape]
-
-
 def test_what_flash_attention_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(varlen, "_has_flash", lambda device: True)
     half = torch.bfloat16
@@ -214,15 +190,6 @@ def test_what_flash_attention_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not taken(width=20, values=20)
     assert not taken(width=264, values=264)
     assert not taken(rows=0)
-
-
-def test_this_pytorch_names_the_results_that_are_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    for capability, known in (((8, 0), True), ((9, 0), True), ((7, 5), False)):
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, found=capability: found)
-        varlen._has_flash.cache_clear()
-        assert varlen._has_flash(torch.device("cuda")) == known
-    varlen._has_flash.cache_clear()
 
 
 @pytest.fixture
@@ -292,18 +259,3 @@ def test_a_query_whose_sentence_is_empty_reads_nothing() -> None:
     out = varlen_packed_attention(q, k, k, queries.sentences, keys.sentences, calls=EMULATED)
     assert not out[:2].any()
     assert all(torch.isfinite(x).all() for x in torch.autograd.grad(out.sum(), (q, k)))
-
-
-def test_the_gradient_without_the_relevance_would_be_another() -> None:
-    """What the tests above would see: called with the log-sum-exp alone, the backward call weighs words wrongly."""
-
-    def unaware(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, of: varlen.VarlenOutput, at: Sequences, causal: bool):
-        scores = [EMULATED.forward(q, k, v, at, causal).lse, of.lse]
-        return EMULATED.backward(grad, q, k, v, of._replace(lse=scores[0]), at, causal)
-
-    calls = EMULATED._replace(backward=unaware)
-    wrong = read(lambda q, k, s: varlen_attention(q, k, s, calls), SelectionPolicy(2), LAYOUT, LAYOUT, tree=False)
-    right = read(reference.attend_dense, SelectionPolicy(2), LAYOUT, LAYOUT, tree=False)
-    errors = [float((a - b).abs().max()) for a, b in itertools.islice(zip(wrong, right, strict=True), 4)]
-    assert errors[0] < 1e-12
-    assert min(errors[1:]) > 0.01

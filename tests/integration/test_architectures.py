@@ -1,0 +1,267 @@
+"""Every translation architecture and option that changes what it computes: properties that all of them have.
+
+A case is a row of the matrix; what one architecture alone computes is in the test of its chapter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from small_models import JOINED, OWN_TEXT, batch, build
+from torch import Tensor
+
+from docnmt.core.batch import PackedText, TranslationBatch
+from docnmt.core.training.criterions import CrossEntropy
+from docnmt.functional import selection
+from docnmt.options import contradictions
+from docnmt.registry import MODELS
+from docnmt.testing import check_model, check_steps
+
+DOCUMENTS = ["hier_transformer", "cond_transformer", "hier_cond_transformer"]
+TREE = {"merge": "source2token"}
+OWN = {"always_own_sentence": True, "top_t": 2}
+PLACEMENTS: list[dict[str, Any]] = [
+    {"context_placement": "heads"},
+    {"context_placement": "replace"},
+    {"context_placement": "replace", "context_heads": 2, "heads": 4},
+    {"summary_input": "embeddings"},
+    {"context_sides": "decoder"},
+    {"context_sides": "encoder"},
+    {"norm": "post", "context_norm": "pre"},
+    {"norm": "post", "position_fusion": "gate_mlp", "activation": "gelu"},
+    {"share_embeddings": False},
+]
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("transformer", {}),
+    *(("transformer", {"position": position}) for position in ("alibi", "relative", "rope", "none")),
+    ("transformer", {"tie_output": False, "output_bias": True, "scale_embeddings": False, "activation": "swish"}),
+    ("transformer", {"norm": "post", "position_fusion": "gate_mlp", "activation": "gelu"}),
+    ("transformer", {"share_embeddings": False}),
+    ("transformer", {"attention": "linear", "position": "relative", "relative_horizon": 1}),
+    *((name, {}) for name in DOCUMENTS),
+    *((name, options) for name in DOCUMENTS for options in PLACEMENTS),
+    ("hier_cond_transformer", {"attention": "linear", "context_placement": "replace"}),
+    *(("hier_cond_transformer", TREE | options) for options in [{}, {"select_on": "node"}, *PLACEMENTS[:6]]),
+    *(("hier_cond_transformer", {"merge": merge}) for merge in ("mean", "plain_source2token", "multidim_source2token")),
+    ("hier_cond_transformer", {"merge": "mean", "count_copies": False}),
+    *(
+        (name, OWN | kind | more)
+        for name, kind in [("cond_transformer", {}), ("hier_cond_transformer", {}), ("hier_cond_transformer", TREE)]
+        for more in [{}, {"context_placement": "heads"}, {"attention": "linear"}]
+    ),
+    ("scaleformer", {"relative_horizon": 2, "position": "sinusoidal"}),
+    ("scaleformer", {"relative_horizon": 0, "norm": "post"}),
+    ("scaleformer", {"cross_relative": False}),
+    ("han_encoder", {}),
+    ("han_encoder", {"previous_sentences": 1, "attention": "linear"}),
+    *JOINED,
+    *OWN_TEXT,
+]
+
+
+def name_of(case: object) -> str:
+    return case if isinstance(case, str) else " ".join(map(str, case.values())) if isinstance(case, dict) else ""
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=name_of)
+def test_every_parameter_learns_and_a_step_at_a_time_is_the_whole_row(name: str, options: dict[str, Any]) -> None:
+    """So the future changes nothing, either; and activations that are computed again give the same gradients."""
+    gradients = []
+    for again in (False, True):
+        model = build(name, checkpoint_activations=again, **options).double().train()
+        CrossEntropy(label_smoothing=0.1)(model, batch(model))[0].backward()
+        assert [n for n, p in model.named_parameters() if p.grad is None] == []
+        gradients.append([p.grad for p in model.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+    check_steps(model.eval(), batch(model))
+
+
+@pytest.mark.parametrize(("name", "options"), [case for case in CASES if "always_own_sentence" in case[1]], ids=name_of)
+def test_blocks_of_sentences_are_decoded_as_they_are_trained(
+    name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "_FEW", 2)  # sentences up to which all are compared
+    monkeypatch.setattr(selection, "_LEAST", 0)
+    model = build(name, **options).double()
+    check_steps(model, batch(model))
+
+
+@pytest.mark.parametrize(("name", "options"), [JOINED[n] for n in (2, 3, 4, 11, 12, 13, 18)], ids=name_of)
+def test_as_many_sentences_out_as_in_whatever_the_batch(name: str, options: dict[str, Any]) -> None:
+    check_model(name, **options)
+
+
+@pytest.mark.parametrize("name", ["transformer", *DOCUMENTS])
+def test_context_is_the_own_document(name: str) -> None:
+    """Another document changes nothing; another sentence of the same one does, except for the sentence model."""
+    model = build(name).double()
+    data = batch(model)
+
+    def scores(changed: int | None = None) -> Tensor:
+        tokens = data.source.tokens.clone()
+        if changed is not None:
+            tokens[changed] = 5 + (tokens[changed] - 4) % 35
+        source = PackedText(tokens, data.source.layout, data.source.positions)
+        logits: Tensor = model.output(model(TranslationBatch(source, data.target, data.labels, data.units)))
+        return logits
+
+    before, sentences = scores(), data.source.layout.sentence_offsets
+    of_first = int(data.target.layout.documents.offsets[1])
+    elsewhere = scores(int(data.source.layout.documents.offsets[1]))
+    same = elsewhere[:of_first] if name != "transformer" else elsewhere[: int(data.target.layout.sentence_offsets[1])]
+    torch.testing.assert_close(before[: len(same)], same, rtol=0, atol=1e-12)
+    first = int(data.target.layout.sentence_offsets[1])
+    changed = not torch.allclose(before[:first], scores(int(sentences[1]))[:first], atol=1e-12)
+    assert changed == (name != "transformer")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("hier_cond_transformer", {}), ("scaleformer", {}), ("copy_transformer", {}), *OWN_TEXT],
+    ids=name_of,
+)
+def test_slots_leave_and_join_without_a_trace(name: str, options: dict[str, Any]) -> None:
+    """Slots with one, no and two translations before them, side by side, reordered and joined."""
+    model = build(name, **options).double()
+    reads = model.reading.own_text or model.reading.given_text
+    tokens = torch.randint(5, 40, (4, 3))
+    with torch.no_grad():
+        memory = model.encode(batch(model).source)
+        written = [model.remember(memory, n, [7 + n, 9, 11 + n]) for n in range(2)] if reads else []
+        earlier = [written[:1], [], written[:2], written]
+
+        def begun(*slots: int) -> Any:
+            more = ([earlier[slot] for slot in slots],) if reads else ()
+            return model.begin(memory, torch.tensor(slots), 1, *more)
+
+        def alone(slot: int) -> Tensor:
+            state = begun(slot)
+            return torch.stack([model.step(tokens[slot, i : i + 1], state)[0] for i in range(3)])
+
+        state = begun(1, 0, 2)
+        model.step(tokens[[1, 0, 2], 0], state)
+        state.reorder(torch.tensor([0, 2]))
+        state.append(begun(3))
+        second = model.step(torch.stack([tokens[1, 1], tokens[2, 1], tokens[3, 0]]), state)
+        third = model.step(torch.stack([tokens[1, 2], tokens[2, 2], tokens[3, 1]]), state)
+        for row, (slot, first) in enumerate([(1, 1), (2, 1), (3, 0)]):
+            expected = alone(slot)
+            torch.testing.assert_close(second[row], expected[first], rtol=0, atol=1e-10)
+            torch.testing.assert_close(third[row], expected[first + 1], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "option"),
+    [
+        ("hier_cond_transformer", {"heads": 3}, "--heads"),
+        ("hier_cond_transformer", {"position": "rope", "position_fusion": "concat"}, "--position-fusion"),
+        ("hier_cond_transformer", {"position_fusion": "gate_conv"}, "--position-fusion"),
+        ("hier_cond_transformer", {"context_placement": "replace", "context_heads": 5}, "--context-heads"),
+        ("hier_cond_transformer", {"attention": "linear", "position": "rope"}, "--position"),
+        ("hier_cond_transformer", {"relative_horizon": 4}, "--relative-horizon"),
+        ("hier_cond_transformer", {"relative_horizon": 0, "position": "relative"}, "--relative-horizon"),
+        ("hier_cond_transformer", {"embed_dim": 36, "position": "rope"}, "--position"),
+        ("hier_cond_transformer", {"embed_dim": 33, "heads": 3}, "--embed-dim"),
+        ("hier_cond_transformer", {"select_on": "node"}, "--select-on"),
+        ("hier_cond_transformer", {"count_copies": False}, "--no-count-copies"),
+        ("hier_cond_transformer", {"target_top_t": 2}, "--target-top-t"),
+        ("hier_cond_transformer", {"target_context": "summaries", "target_top_t": 2}, "--target-top-t"),
+        ("cond_transformer", {"always_own_sentence": True, "top_t": 1}, "--always-own-sentence"),
+        ("concat_transformer", {"target_window": 3}, "--target-window"),
+        ("concat_transformer", {"target_window": 2, "window_stride": 3}, "--window-stride"),
+        ("g_transformer", {"attention": "linear"}, "--attention"),
+        ("han", {"attention": "linear"}, "--attention"),
+    ],
+    ids=name_of,
+)
+def test_contradictions_are_refused(name: str, options: dict[str, Any], option: str) -> None:
+    """What is out of its range is refused by every option: `test_rules`."""
+    config = MODELS.config(name)(**{"embed_dim": 32, "heads": 4} | options)
+    assert any(option in problem for problem in contradictions(config))
+
+
+UNREAD = [
+    ("transformer", {"max_positions": 9}, {"max_positions"}),
+    ("transformer", {"max_positions": 9, "position": "learned"}, set()),
+    ("doc_transformer", {"max_positions": 9, "learned_levels": True}, set()),
+    ("doc_transformer", {"max_positions": 9, "learned_words": True}, set()),
+    ("doc_transformer", {"max_positions": 9, "position": "learned"}, set()),
+    ("doc_transformer", {"max_positions": 9}, {"max_positions"}),
+    ("doc_transformer", {"max_positions": 9, "learned_levels": True, "levels": 1}, {"max_positions", "learned_levels"}),
+    ("doc_transformer", {"attention": "linear", "cross_relative": False}, {"cross_relative"}),
+    ("doc_transformer", {"attention": "linear", "relative_horizon": 4, "cross_relative": False}, set()),
+    ("scaleformer", {"cross_relative": False}, set()),
+    ("transformer", {"cross_relative": False}, {"cross_relative"}),
+    ("hier_transformer", {"norm": "post", "context_norm": "pre"}, set()),
+    ("hier_transformer", {"norm": "post", "context_norm": "pre", "context_placement": "heads"}, {"context_norm"}),
+    ("hier_transformer", {"norm": "post", "context_norm": "pre", "context_placement": "replace"}, {"context_norm"}),
+    *(  # all heads are the context's
+        (
+            "hier_transformer",
+            {"norm": "post", "context_norm": "pre", "context_placement": "replace", **all_of_them},
+            set(),
+        )
+        for all_of_them in ({"context_heads": 8}, {"heads": 1})
+    ),
+    ("doc_transformer", {"levels": 3, "level_scale": 0.2, "position_count": "document"}, set()),
+    ("doc_transformer", {"levels": 1, "learned_levels": True}, {"learned_levels"}),
+    ("doc_transformer", {"position": "learned", "levels": 2, "position_count": "unit"}, {"levels", "position_count"}),
+    ("hier_transformer", {"position": "learned", "position_count": "document"}, set()),
+    ("hier_transformer", {"position": "rope", "position_count": "document"}, {"position_count"}),
+    ("hier_transformer", {"context_sides": "decoder", "summary_input": "layer"}, {"summary_input"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "named"), UNREAD, ids=name_of)
+def test_options_that_nothing_reads_are_named(name: str, options: dict[str, Any], named: set[str]) -> None:
+    problems = contradictions(MODELS.config(name)(**options), options)
+    found = {problem.split()[0].removeprefix("--").removeprefix("no-").replace("-", "_") for problem in problems}
+    assert found == named
+
+
+def test_the_sentence_model_knows_nothing_of_the_document_by_its_positions_either() -> None:
+    assert len(build("transformer", position="multi_level").encoder.embedding.position.scale) == 0
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_all_levels_may_be_learned(words: bool) -> None:
+    options = {"levels": 3, "learned_levels": True, "learned_words": words, "max_positions": 20}
+    position = build("hier_cond_transformer", **options).encoder.embedding.position
+    learned = ["Learned" if words else "Sinusoidal", "Learned", "Learned"]
+    assert [type(table).__name__ for table in (position.word, *position.higher)] == learned
+    assert all(table.weight.shape == (20, 32) for table in position.higher)
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_context_heads_in_place_of_all_or_some(heads: int) -> None:
+    model = build("cond_transformer", heads=4, context_placement="replace", context_heads=heads)
+    first = ("context",) if heads == 4 else ("attention", "context")
+    assert model.encoder.stack[0].blocks == (first, ("feed_forward",))
+    last = ("context",) if heads == 4 else ("cross", "context")
+    assert model.decoder.stack[0].blocks == (("attention",), last, ("feed_forward",))
+
+
+def test_the_attention_to_the_source_may_go_without_relative_positions() -> None:
+    names = [name for name, _ in build("scaleformer", cross_relative=False).named_parameters() if "position" in name]
+    assert len(names) == 4  # of self-attention, two layers a side
+    assert len([name for name, _ in build("scaleformer").named_parameters() if "position" in name]) == 6
+
+
+def test_biases_of_summaries_that_are_only_compared_change_nothing() -> None:
+    model = build("cond_transformer").double()
+    data = batch(model)
+    before = model(data)
+    for name, parameter in model.named_parameters():
+        if "summarise" in name and name.endswith("bias"):
+            parameter.data.normal_()
+    torch.testing.assert_close(model(data), before, rtol=0, atol=1e-10)
+
+
+def test_reading_one_sentence_is_not_learned_and_said_so() -> None:
+    config = MODELS.config("hier_cond_transformer")
+    notes = config(top_t=1, target_context="conditional", target_top_t=1).notes()
+    assert [note.split(":")[0] for note in notes] == ["--top-t 1", "--target-top-t 1"]
+    assert config().notes() == []
