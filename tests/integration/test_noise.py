@@ -15,8 +15,7 @@ import torch
 from small_models import build
 from torch import Tensor, nn
 from torch.nn import functional as F
-from toy import assert_same_checkpoint, log
-from trainings import LAST, SMALL
+from trainings import SMALL
 
 from docnmt.cli.train import main as train
 from docnmt.core.batch import (
@@ -270,69 +269,6 @@ def test_r_drop_judges_by_the_plain_loss() -> None:
     assert torch.equal(first, LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, batch)[0])
     assert "divergence" not in logs
     assert contradictions(LabelSmoothedCrossEntropyConfig(r_drop=-1.0))
-
-
-NOISE = ["--source-mask", "0.3", "--subword-sampling", "0.3", "--r-drop", "1"]
-
-
-@pytest.mark.parametrize(
-    ("arch", "options"),
-    [
-        (
-            "hier_cond_transformer",
-            ["--context-word-dropout", "0.2", "--context-dropout", "0.3", "--resolutions", "2", "0"],
-        ),
-        ("concat_transformer", ["--context-word-dropout", "0.2"]),
-    ],
-)
-def test_a_noisy_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, options: list[str]) -> None:
-    command = [
-        str(data),
-        "--arch",
-        arch,
-        *SMALL.split(),
-        "--max-tokens",
-        "300",
-        "--log-interval",
-        "2",
-        *NOISE,
-        *options,
-    ]
-    end = ["--max-epoch", "2"]
-    for run, limits in (("whole", [end]), ("parts", [["--max-update", "2"], end])):
-        for limit in limits:
-            assert train([*command, "--save-dir", str(tmp_path / run), *limit]) == 0
-    lines = log(tmp_path / "whole", ["train", "epoch"])
-    assert lines == log(tmp_path / "parts", ["train", "epoch"])
-    assert all(line["divergence"] > 0 for line in lines)
-    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--arch", "transformer", "--source-mask", "1"], "--source-mask: "),
-        (["--arch", "transformer", "--subword-sampling", "0"], "--subword-sampling: "),
-        (["--arch", "transformer", "--context-word-dropout", "0.1"], "belongs to hier_transformer"),
-        (["--arch", "cond_transformer", "--context-dropout", "1"], "--context-dropout: "),
-        (["--arch", "transformer", "--r-drop", "1", "--dropout", "0"], "--r-drop"),
-        (["--arch", "transformer", "--r-drop", "1", "--criterion", "cross_entropy"], "--criterion"),
-        (
-            ["--arch", "concat_transformer", "--target-window", "2", "--context-word-dropout", "0.1"],
-            "has no effect where all sentences that are read are translated",
-        ),
-    ],
-)
-def test_contradictions_are_refused(
-    data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    message: str,
-) -> None:
-    assert train([str(data), *SMALL.split(), "--save-dir", str(tmp_path / "run"), *options]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
 
 
 def test_text_that_was_cut_off_has_no_other_subwords(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import small_system
 import torch
-from toy import assert_same_checkpoint, log
-from trainings import LAST, SMALL
 
-from docnmt.cli.train import main as train
 from docnmt.core.batch import collate
 from docnmt.core.units import document_units
 from docnmt.modules.document_context import ConditionalAttention, tell_update
@@ -44,18 +40,3 @@ def test_every_sentence_is_read_at_first_in_training_only(arch: str) -> None:
     torch.testing.assert_close(output(1, 5, 5, True), one)
     torch.testing.assert_close(output(1, 5, 4, False), output(1, 0, 0, False))
 
-
-def test_a_run_resumes_bit_for_bit_in_both_phases(data: Path, tmp_path: Path) -> None:
-    options = ["--arch", "hier_cond_transformer", *SMALL.split(), "--top-t", "1", "--read-all-updates", "3"]
-    command = [str(data), *options, "--max-tokens", "200", "--log-interval", "1"]
-    for run, limits in (("whole", [6]), ("parts", [2, 4, 6])):
-        for limit in limits:
-            assert train([*command, "--save-dir", str(tmp_path / run), "--max-update", str(limit)]) == 0
-    assert log(tmp_path / "whole", ["train"]) == log(tmp_path / "parts", ["train"])
-    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
-
-
-def test_a_negative_number_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--arch", "cond_transformer", *SMALL.split(), "--read-all-updates", "-1"]
-    assert train([str(data), *options, "--save-dir", str(tmp_path / "run"), "--max-update", "1"]) == 2
-    assert "--read-all-updates: " in capsys.readouterr().err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +16,7 @@ from hypothesis import strategies as st
 from small_models import OWN_TEXT, Numbers, assert_same, batch, build
 from small_models import translate as translated
 from torch import Tensor
-from toy import assert_same_checkpoint, log
-from trainings import LAST, SMALL
 
-from docnmt.cli.train import main as train
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
@@ -155,15 +151,3 @@ def test_ensembles_and_generators() -> None:
     ]
     assert_same(*samples)
 
-
-def test_training_resumes_and_validates_by_its_own_text(data: Path, tmp_path: Path) -> None:
-    options = ["--target-context", "conditional", "--best-checkpoint-metric", "bleu", "--context-word-dropout", "0.1"]
-    command = [str(data), "--arch", "hier_cond_transformer", *SMALL.split(), "--max-tokens", "300", *options]
-    for run, limits in (("whole", ["2"]), ("parts", ["1", "2"])):
-        for limit in limits:
-            assert (
-                train([*command, "--save-dir", str(tmp_path / run), "--max-epoch", limit, "--log-interval", "2"]) == 0
-            )
-    assert log(tmp_path / "whole") == log(tmp_path / "parts")
-    assert all("bleu" in line for line in log(tmp_path / "whole", ["valid"]))
-    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import build
-from toy import assert_same_checkpoint, log
-from trainings import LAST, SMALL
 
 from docnmt.cli.preprocess import main as preprocess
-from docnmt.cli.train import main as train
 from docnmt.core.batch import planned_units
 from docnmt.core.corpus import offsets_of
 from docnmt.core.data_options import DocumentTranslationConfig
@@ -137,86 +133,6 @@ def test_validation_sees_whole_documents_of_the_main_corpus(data: Path, other: P
     model = small_system.model("hier_transformer_tiny", of=task)
     assert len(task.dataset("valid", model).sizes) == 2
     assert len(task.dataset("train", model, seed=1, epoch=1, training=True).sizes) == 12 * 6 + 12 + 2 * 12
-
-
-@pytest.mark.parametrize("arch", ["hier_cond_transformer", "doc_transformer"])
-def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path, arch: str) -> None:
-    mixed = ["--resolutions", "1", "2", "0", "--mix-data", f"{other}=1.5"]
-    command = [str(data), "--arch", arch, *SMALL.split(), "--max-tokens", "400", "--log-interval", "2", *mixed]
-    end = ["--max-epoch", "2"]
-    for run, limits in (("whole", [end]), ("parts", [["--max-update", "2"], ["--max-epoch", "1"], end])):
-        for limit in limits:
-            assert train([*command, "--save-dir", str(tmp_path / run), *limit]) == 0
-    assert log(tmp_path / "whole", ["train", "epoch"]) == log(tmp_path / "parts", ["train", "epoch"])
-    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["--arch", "transformer", "--resolutions", "1", "0"],
-            "has no effect with an architecture that reads sentences",
-        ),
-        (["--arch", "concat_transformer", "--resolutions", "2"], "that reads windows"),
-        (["--arch", "transformer", "--max-doc-tokens", "50"], "--max-doc-tokens"),
-        (["--arch", "doc_transformer", "--mix-data", "REVERSED"], "translates de-en, and DATA en-de"),
-        (
-            ["--arch", "doc_transformer", "--position", "rope", "--levels", "2"],
-            "--position",
-        ),
-        (
-            ["--arch", "doc_transformer", "--position-fusion", "none", "--levels", "4"],
-            "--position-fusion",
-        ),
-        (
-            ["--arch", "scaleformer", "--relative-horizon", "0", "--no-cross-relative"],
-            "--no-cross-relative",
-        ),
-        (
-            ["--arch", "concat_transformer", "--source-context", "0", "--no-source-breaks"],
-            "--no-source-breaks",
-        ),
-        (["--arch", "doc_transformer", "--eval-bleu-beam", "4"], "--eval-bleu-beam"),
-        (
-            ["--arch", "doc_transformer", "--disable-validation", "--eval-bleu-beam", "4"],
-            "--eval-bleu-beam",
-        ),
-        (["--arch", "doc_transformer", "--disable-validation", "--patience", "2"], "--patience"),
-        (
-            ["--arch", "doc_transformer", "--disable-validation", "--lr-scheduler", "plateau"],
-            "--lr-scheduler",
-        ),
-        (["--arch", "doc_transformer", "--resolutions", "2", "2"], "--resolutions"),
-        (["--arch", "doc_transformer", "--resolutions", "-1"], "--resolutions"),
-        (["--arch", "doc_transformer", "--mix-data", "OTHER=0"], "its weight must be a number above 0"),
-        (["--arch", "doc_transformer", "--mix-data", "OTHER=much"], "its weight must be a number above 0"),
-        (["--arch", "doc_transformer", "--mix-data", "nothing"], "nothing: not a data folder"),
-        (["--arch", "doc_transformer", "--mix-data", "FOREIGN"], "was preprocessed with another vocabulary"),
-    ],
-)
-def test_contradictions_are_refused(
-    data: Path,
-    other: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    message: str,
-) -> None:
-    if "FOREIGN" in options:
-        pair = ["--source-lang", "en", "--target-lang", "de", "--vocab-size", "50"]
-        files = ["--trainpref", str(data.parent / "train"), "--destdir", str(tmp_path / "foreign")]
-        assert preprocess([*pair, *files]) == 0
-    if "REVERSED" in options:
-        pair = ["--source-lang", "de", "--target-lang", "en", "--srcdict", str(data)]
-        files = ["--trainpref", str(data.parent / "train"), "--destdir", str(tmp_path / "reversed")]
-        assert preprocess([*pair, *files]) == 0
-    made = {"OTHER": other, "FOREIGN": tmp_path / "foreign", "REVERSED": tmp_path / "reversed"}
-    options = [reduce(lambda o, name: o.replace(name, str(made[name])), made, option) for option in options]
-    assert train([str(data), *SMALL.split(), "--save-dir", str(tmp_path / "run"), *options]) != 0
-    err = capsys.readouterr().err.strip().splitlines()
-    assert message in err[-1]
-    assert not (tmp_path / "run").exists()
 
 
 def test_overlapping_windows_count_a_sentence_once_but_in_training(data: Path) -> None:

@@ -14,18 +14,6 @@ from docnmt.cli.train import main as train
 from docnmt.core.training.checkpoint import load_model
 
 
-@pytest.mark.parametrize("arch", ["transformer", "hier_cond_transformer"])
-@pytest.mark.parametrize("bf16", ["--bf16", "--no-bf16"])
-def test_resume_is_bit_exact(data: Path, tmp_path: Path, arch: str, bf16: str) -> None:
-    command = [str(data), "--arch", arch, *SMALL.split(), "--max-tokens", "150", "--log-interval", "2"]
-    command += [bf16, "--force-bf16"]
-    for run, limits in (("whole", [9]), ("parts", [2, 5, 9])):
-        for limit in limits:
-            assert train([*command, "--save-dir", str(tmp_path / run), "--max-update", str(limit)]) == 0
-    assert log(tmp_path / "whole", ["train", "epoch"]) == log(tmp_path / "parts", ["train", "epoch"])
-    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
-
-
 def test_tensorboard_shows_translations_and_options(data: Path, tmp_path: Path) -> None:
     """The same training with and without it."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -13,10 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import build
-from toy import assert_same_checkpoint, log
-from trainings import LAST, SMALL
 
-from docnmt.cli.train import main as train
 from docnmt.core.batch import IGNORE, HiddenWords, plan_batches
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
@@ -135,42 +132,3 @@ def test_sentences_in_the_batches_of_a_document_model(data: Path) -> None:
             assert torch.equal(batches[0].source.tokens, batches[1].source.tokens)
             assert torch.equal(batches[0].labels, batches[1].labels)
 
-
-@pytest.mark.parametrize(
-    ("arch", "options"),
-    [
-        ("transformer", ["--unit-sentences", "0", "--max-doc-tokens", "60"]),
-        ("hier_cond_transformer", ["--unit-sentences", "2"]),
-    ],
-)
-def test_a_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, options: list[str]) -> None:
-    command = [str(data), "--arch", arch, *SMALL.split(), "--max-tokens", "200", "--log-interval", "2", *options]
-    for run, limits in (("whole", [7]), ("parts", [2, 5, 7])):
-        for limit in limits:
-            assert train([*command, "--save-dir", str(tmp_path / run), "--max-update", str(limit)]) == 0
-    assert log(tmp_path / "whole", ["train", "epoch"]) == log(tmp_path / "parts", ["train", "epoch"])
-    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["doc_transformer", "--unit-sentences", "2"], "--unit-sentences"),
-        (["concat_transformer", "--unit-sentences", "0"], "--unit-sentences"),
-        (
-            ["cond_transformer", "--unit-sentences", "2", "--resolutions", "1"],
-            "--resolutions",
-        ),
-        (["cond_transformer", "--unit-sentences", "-1"], "--unit-sentences: "),
-    ],
-)
-def test_contradictions_are_refused(
-    data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    message: str,
-) -> None:
-    assert train([str(data), "--save-dir", str(tmp_path / "run"), *SMALL.split(), "--arch", *options]) != 0
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
