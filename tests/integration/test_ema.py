@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy import assert_same_checkpoint, log, train, write_toy_data
+from toy import train, write_toy_data
 
 from docnmt.core.training.checkpoint import load_checkpoint, load_model
 
@@ -46,20 +46,6 @@ def test_validation_and_best_are_the_mean_s(data: Path, tmp_path: Path) -> None:
     for name, mean in last.group("ema").items():
         assert torch.equal(best.group("model")[name], mean)
     load_model(tmp_path / "run")
-
-
-def test_resuming_is_exact(data: Path, tmp_path: Path) -> None:
-    options = ("--ema", "0.9", "--validate-interval-updates", "5")
-    for update in (4, 11, 20):
-        assert train(data, tmp_path / "parts", *options, "--max-update", str(update)) == 0
-    assert train(data, tmp_path / "whole", *options, "--max-update", "20") == 0
-    assert_same_checkpoint(tmp_path / "parts" / LAST, tmp_path / "whole" / LAST)
-    assert log(tmp_path / "parts", ["train"]) == log(tmp_path / "whole", ["train"])
-
-
-def test_a_decay_is_a_share(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(data, tmp_path / "run", "--ema", "1") == 2
-    assert "--ema: expected a number" in capsys.readouterr().err
 
 
 def test_a_note_says_that_no_checkpoint_has_the_mean_as_its_model(
