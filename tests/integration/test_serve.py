@@ -419,4 +419,4 @@ def test_a_port_that_is_taken_is_named(checkpoint: Path, capsys: pytest.CaptureF
 
 def test_several_translations_of_a_text_are_refused(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert serve_command(["--path", str(checkpoint), "--nbest", "2"]) == 2
-    assert "--nbest has no effect: a text has one translation here" in capsys.readouterr().err
+    assert "--nbest" in capsys.readouterr().err

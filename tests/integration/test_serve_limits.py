@@ -80,9 +80,9 @@ def test_bodies_that_are_not_as_expected(start: Start, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("address", "problem"),
     [
-        ("/translate?explain=true", "'explain'; expected none"),
-        ("/translate/file?name=a.txt&knd=docx", "'knd'; expected name and kind"),
-        ("/translate/file?kind=txt&kind=docx", "'kind'; expected name and kind, once each"),
+        ("/translate?explain=true", "'explain'"),
+        ("/translate/file?name=a.txt&knd=docx", "'knd'"),
+        ("/translate/file?kind=txt&kind=docx", "'kind'"),
     ],
 )
 def test_parameters_that_are_not_known(start: Start, address: str, problem: str) -> None:
@@ -132,7 +132,7 @@ def test_a_sentence_has_its_limit(start: Start) -> None:
     client = start(max_sentence_tokens=10)
     answer = client.post("/translate", json={"documents": [["a dog", "dog " * 15]]})
     assert refused(answer) == (413, "too_long")
-    assert "(--max-sentence-tokens): divide it" in answer.json()["error"]["message"]
+    assert "--max-sentence-tokens" in answer.json()["error"]["message"]
     assert client.post("/translate", json={"documents": [["a dog"] * 15]}).status_code == 200
 
 

@@ -20,7 +20,7 @@ LINES = [line for document in small_system.text(40, 8, seed=9) for line in docum
 
 def test_the_model_is_the_same() -> None:
     assert train_in_process(LINES, vocab_size=45).to_bytes() == Tokenizer.train(LINES, 45).to_bytes()
-    with pytest.raises(UserError, match="--vocab-size 9999 is more than this text supports: the largest that works"):
+    with pytest.raises(UserError, match="--vocab-size"):
         train_in_process(LINES, vocab_size=9999)
 
 

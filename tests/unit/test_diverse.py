@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused() -> None:
         assert found.startswith("--diverse-beam-groups: ")
     (found,) = contradictions(config(6, 3, -0.5))
     assert found.startswith("--diverse-beam-strength: ")
-    with pytest.raises(UsageError, match="--generator diverse_beam_search cannot keep to it"):
+    with pytest.raises(UsageError, match="--generator"):
         asked_terms(GenerationConfig(generator="diverse_beam_search"), None, Glossary({"a": "b"}))  # type: ignore[arg-type]
 
 

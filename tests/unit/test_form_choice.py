@@ -79,7 +79,7 @@ def test_both_passes_of_r_drop_choose() -> None:
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (SimpleNamespace(), "--criterion form_choice: is for translation; leave it out"),
+        (SimpleNamespace(), "--criterion"),
         (task(["▁tu", "▁il"]), "the vocabulary has no formal word of address; leave it out"),
         (task(language="en"), "no rule"),
     ],

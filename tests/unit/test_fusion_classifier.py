@@ -159,19 +159,19 @@ def test_scale_of_embeddings() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"position": "rope", "position_fusion": "gate_scalar"}, "--position-fusion gate_scalar: --position rope"),
-        ({"position": "alibi", "position_fusion": "concat"}, "--position-fusion concat: --position alibi"),
-        ({"position": "relative", "position_fusion": "mlp"}, "--position-fusion mlp: --position relative"),
-        ({"position": "none", "position_fusion": "gate_mlp"}, "--position-fusion gate_mlp: --position none"),
-        ({"relative_horizon": 0, "position": "relative"}, "--relative-horizon: "),
-        ({"position": "multi_level", "levels": 3}, "--levels: "),
-        ({"position": "alibi", "norm_after_fusion": True}, "--norm-after-fusion needs --position"),
-        ({"embed_dim": 15, "heads": 3}, "--embed-dim: --position sinusoidal"),
-        ({"embed_dim": 12, "position": "rope"}, "--heads: --position rope"),
-        ({"attention": "linear", "position": "alibi"}, "--attention linear"),
-        ({"attention": "linear", "position": "rope"}, "--attention linear"),
-        ({"heads": 3}, "--heads 3"),
-        ({"dropout": 1.0}, "--dropout: "),
+        ({"position": "rope", "position_fusion": "gate_scalar"}, r"--position-fusion.*--position"),
+        ({"position": "alibi", "position_fusion": "concat"}, r"--position-fusion.*--position"),
+        ({"position": "relative", "position_fusion": "mlp"}, r"--position-fusion.*--position"),
+        ({"position": "none", "position_fusion": "gate_mlp"}, r"--position-fusion.*--position"),
+        ({"relative_horizon": 0, "position": "relative"}, "--relative-horizon"),
+        ({"position": "multi_level", "levels": 3}, "--levels"),
+        ({"position": "alibi", "norm_after_fusion": True}, r"--norm-after-fusion.*--position"),
+        ({"embed_dim": 15, "heads": 3}, r"--embed-dim.*--position"),
+        ({"embed_dim": 12, "position": "rope"}, r"--heads.*--position"),
+        ({"attention": "linear", "position": "alibi"}, "--attention"),
+        ({"attention": "linear", "position": "rope"}, "--attention"),
+        ({"heads": 3}, "--heads"),
+        ({"dropout": 1.0}, "--dropout"),
     ],
 )
 def test_options_that_contradict_are_refused(values: dict[str, object], message: str) -> None:
@@ -184,9 +184,9 @@ def test_options_that_contradict_are_refused(values: dict[str, object], message:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"levels": 2}, "--levels needs --position multi_level"),
-        ({"max_positions": 9}, "--max-positions needs --position learned or relative_input"),
-        ({"gate_conv_scalar": True}, "--gate-conv-scalar needs --position-fusion gate_conv"),
+        ({"levels": 2}, "--position"),
+        ({"max_positions": 9}, "--max-positions"),
+        ({"gate_conv_scalar": True}, "--gate-conv-scalar"),
     ],
 )
 def test_options_without_effect_are_named(values: dict[str, object], message: str) -> None:

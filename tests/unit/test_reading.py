@@ -23,7 +23,7 @@ from docnmt.modules.layers import FeedForward, Layer, Reads, Residual
     ("settings", "message"),
     [
         ({"written": 0}, "written must be a whole number of at least 1, got 0"),
-        ({"written": "2"}, "written must be a whole number of at least 1, got '2'"),
+        ({"written": "2"}, "'2'"),
         ({"written": True}, "written must be a whole number"),
         ({"written": 2, "joined": True, "stride": 3}, "stride 3 leaves sentences out of units of 2"),
         ({"written": None, "stride": 1}, "leaves sentences out"),
@@ -51,7 +51,7 @@ def test_a_window_narrows_what_is_read() -> None:
     assert (pair.within(1).written, pair.within(1).earlier) == (1, 1)
     assert [plan.noun for plan in (sentence, document, joined, pair)] == ["sentence", "document", "document", "window"]
     assert all(plan.within(None) == plan for plan in (sentence, document, joined, pair))
-    with pytest.raises(ValueError, match="window: must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="window:"):
         document.within(-1)
 
 
@@ -73,9 +73,9 @@ def test_a_layer_knows_all_its_sublayers(names: list[str], blocks: list[Any], me
 
 
 def test_misspelt_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="activation: expected one of relu, gelu, swish, got 'tanh'"):
+    with pytest.raises(ValueError, match=r"activation:.*'tanh'"):
         FeedForward(d_model=4, d_inner=8, activation="tanh")
-    with pytest.raises(ValueError, match="norm: "):
+    with pytest.raises(ValueError, match="norm:"):
         Residual(d_model=4, dropout=0.0, norm="Pre")
 
 

@@ -106,9 +106,9 @@ def test_systems_are_named_by_their_paths_or_as_asked() -> None:
 
 
 def test_one_name_for_two_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"--sys: two files have the name 'a\.txt'"):
+    with pytest.raises(UsageError, match=r"--sys.*'a\.txt'"):
         names_of(["a.txt", "a.txt"], "--sys")
-    with pytest.raises(UsageError, match="--sys: two files have the name 'x'; give each its own with --names"):
+    with pytest.raises(UsageError, match=r"--sys.*'x'.*--names"):
         names_of(["a.txt", "b.txt"], "--sys", ["x", " x"])
 
 
@@ -169,9 +169,9 @@ NOT_A_NUMBER = '{"solved": [{"solved": true}], "by": {}, "accuracy": NaN, "group
 )
 def test_other_files_than_contrastive_ones_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.json").write_text(content)
-    with pytest.raises(UserError, match=r"x\.json: is not what docnmt-score --contrastive"):
+    with pytest.raises(UserError, match=r"x\.json.*--contrastive"):
         read_test_sets([str(tmp_path / "x.json")])
-    with pytest.raises(UserError, match=r"none\.json: cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"none\.json"):
         read_test_sets([str(tmp_path / "none.json")])
 
 

