@@ -105,14 +105,8 @@ def test_load_model_is_the_saved_one(good: Path) -> None:
         (lambda h: h["config"]["model"].update(depth=3), "'depth'"),
         (lambda h: h["config"]["model"].update(width=-1), "no model can be built"),
         (lambda h: h["config"]["model"].update(width=10**13), "no model can be built"),
-        (
-            lambda h: h["config"]["model"].update(merge="mine"),
-            "'mine'",
-        ),
-        (
-            lambda h: h["config"]["model"].update(position="logs"),
-            "'logs'",
-        ),
+        (lambda h: h["config"]["model"].update(merge="mine"), "'mine'"),
+        (lambda h: h["config"]["model"].update(position="logs"), "'logs'"),
         (lambda h: h.update(plugins=3), "its header: expected"),
         (lambda h: h.update(model="mystery"), "--user-dir"),
     ],

@@ -109,11 +109,7 @@ def test_one_document_has_no_foreign_ones() -> None:
     assert list(task(corpus(small_system.text(1, 6))).other_contexts("valid", build("doc_transformer"))) == ["none"]
 
 
-def test_a_run_says_it_and_trains_as_without_it(
-    data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_run_says_it_and_trains_as_without_it(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Printed and logged at each validation; the same in a resumed run; weights and best scores do not know of it."""
     command = [str(data), *SMALL.split(), "--arch", "cond_transformer", "--max-tokens", "150", "--log-interval", "2"]
     runs = {"whole": ["6"], "parts": ["2", "6"], "off": ["6"]}
@@ -140,11 +136,7 @@ def test_a_run_says_it_and_trains_as_without_it(
         assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / other / LAST)
 
 
-def test_a_model_of_sentences_says_nothing(
-    data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_model_of_sentences_says_nothing(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [str(data), *SMALL.split(), "--arch", "transformer", "--max-update", "1", "--save-dir"]
     assert train([*command, str(tmp_path / "run")]) == 0
     assert "context is worth" not in capsys.readouterr().err

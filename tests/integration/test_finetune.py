@@ -177,12 +177,7 @@ def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "name", "new", "message"),
     [
-        (
-            "transformer",
-            "cond_transformer",
-            {"context_placement": "replace"},
-            "--context-placement",
-        ),
+        ("transformer", "cond_transformer", {"context_placement": "replace"}, "--context-placement"),
         ("transformer", "cond_transformer", {"heads": 4}, "--heads"),
         ("transformer", "cond_transformer", {"position": "rope"}, "--position"),
         ("transformer", "hier_transformer", {"position_count": "document"}, "--position-count"),
@@ -254,9 +249,7 @@ def test_a_run_starts_there_and_resumes_without_it(data: Path, tmp_path: Path) -
 
 
 def test_a_comparison_says_what_was_started_from_the_other(
-    data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A document model against its start, against the start trained as far, and against one trained shorter."""
     basic = [str(data), *SMALL.split(), "--max-tokens", "150", "--validate-interval-updates", "2"]
@@ -343,11 +336,7 @@ def test_old_parts_learn_at_a_share_of_the_rate(data: Path, tmp_path: Path) -> N
     assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
 
 
-def test_frozen_parameters_keep_their_values(
-    data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_frozen_parameters_keep_their_values(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The others learn as if they were alone, and a resumed run is the whole one; they have no moments."""
     basic = [str(data), *SMALL.split(), "--arch", "transformer", "--max-tokens", "150"]
     assert train([*basic, "--save-dir", str(tmp_path / "old"), "--max-update", "2"]) == 0

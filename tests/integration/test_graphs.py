@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -254,27 +253,6 @@ def test_an_update_is_two_graphs(data: Path, tmp_path: Path, monkeypatch: pytest
     launched = [what for what, _ in found.launches.elements()]
     assert launched.count("graph") == 2
     assert len(launched) <= 7, launched
-
-
-def test_a_batch_that_was_prepared_is_not_made_again() -> None:
-    made: list[int] = []
-
-    class Data:
-        def batch(self, units: np.ndarray) -> str:
-            made.append(len(units))
-            return f"batch of {len(units)}"
-
-    for device, prepared in (("cuda", [3]), ("cpu", [])):
-        made.clear()
-        run: Any = SimpleNamespace(device=torch.device(device), _next_batch=None)
-        first, other = np.arange(3), np.arange(3)
-        Run.prepare(run, Data(), first)  # type: ignore[arg-type]
-        assert made == prepared
-        assert Run.batch(run, Data(), first) == "batch of 3"  # type: ignore[arg-type]
-        assert len(made) == 1
-        Run.prepare(run, Data(), first)  # type: ignore[arg-type]
-        Run.batch(run, Data(), other)  # type: ignore[arg-type]
-        assert len(made) == 2 + len(prepared)  # equal units are not the same
 
 
 def test_the_batch_that_is_prepared_is_the_next_one(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -272,9 +272,7 @@ def test_r_drop_judges_by_the_plain_loss() -> None:
 
 
 def test_text_that_was_cut_off_has_no_other_subwords(
-    data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from docnmt.cli.preprocess import main as preprocess
 

@@ -39,4 +39,3 @@ def test_every_sentence_is_read_at_first_in_training_only(arch: str) -> None:
     torch.testing.assert_close(output(1, 5, 4, True), every)
     torch.testing.assert_close(output(1, 5, 5, True), one)
     torch.testing.assert_close(output(1, 5, 4, False), output(1, 0, 0, False))
-

@@ -149,4 +149,3 @@ def test_ensembles_and_generators() -> None:
         for size in (64, 2)
     ]
     assert_same(*samples)
-

@@ -215,4 +215,3 @@ def test_inspect(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for part in ("toy (model toy)", "embedding", "--max-tokens", "epoch 2", "fingerprint toy-60-11-0"):
         assert part in text
     assert inspect([str(tmp_path / "nothing")]) == 1
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -228,10 +227,7 @@ def test_what_is_loaded_is_read_under_the_lock(
         ("--arch toy --save-dir S --device quantum", "--device"),
         ("--arch toy --save-dir S --criterion toi", "--criterion"),
         ("--arch toy --save-dir S --max-update 1.5", "--max-update"),
-        (
-            "--arch toy --save-dir S --seed 99999999999999999999",
-            "--seed",
-        ),
+        ("--arch toy --save-dir S --seed 99999999999999999999", "--seed"),
         ("--arch toy --save-dir S --remove-bpe", "--remove-bpe"),
         ("--arch toy --save-dir S --optimizer adam", "--optimizer"),
         ("--arch toy --save-dir S --lr nan", "--lr"),
@@ -392,13 +388,6 @@ def test_a_hang_up_saves_as_a_termination_does(data: Path, tmp_path: Path, capsy
     assert error.endswith("docnmt-train: stopped by SIGHUP\n")
 
 
-def test_what_nobody_means_is_said_first(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(data, tmp_path / "run", "--dry-run") == 0
-    assert "no --max-update, --max-epoch or --patience: training goes on until Ctrl-C" in capsys.readouterr().out
-    assert train(data, tmp_path / "run", "--dry-run", "--max-update", "3") == 0
-    assert "--warmup-updates 5 is above --max-update 3" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("has", [False, True])
 def test_a_processor_without_bfloat16_is_refused(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, has: bool
@@ -415,17 +404,6 @@ def test_a_processor_without_bfloat16_is_refused(
     assert train(data, tmp_path / "other", *command[2:], "--bf16", "--force-bf16") == 0
     assert train(data, tmp_path / "plain", *command[2:], "--dry-run") == 0
     assert "bfloat16 products" not in capsys.readouterr().out
-
-
-def test_long_work_is_shown_while_it_lasts(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Here all work is long: validation and the updates of a dry run have their bars."""
-    monkeypatch.setattr("docnmt.runtime.progress.LOG_INTERVAL", 0.0)
-    assert train(data, tmp_path / "run", "--max-epoch", "1") == 0
-    assert re.search(r"^validating \(loss\) 100% of ", capsys.readouterr().err, re.MULTILINE)
-    assert train(data, tmp_path / "other", "--dry-run", "--max-update", "3") == 0
-    assert re.search(r"^trying \d+ updates? 100% of ", capsys.readouterr().err, re.MULTILINE)
 
 
 def test_too_little_processor_time_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

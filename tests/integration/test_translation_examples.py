@@ -158,4 +158,3 @@ def test_han_reads_the_sentences_before_and_no_others(name: str) -> None:
     assert changed.nonzero().flatten().tolist() == list(
         range(int(apart.layout.sentence_offsets[number]), int(apart.layout.sentence_offsets[number + 2]))
     )
-

@@ -131,4 +131,3 @@ def test_sentences_in_the_batches_of_a_document_model(data: Path) -> None:
             batches = [parts[0].batch(one), parts[1].batch(other)]
             assert torch.equal(batches[0].source.tokens, batches[1].source.tokens)
             assert torch.equal(batches[0].labels, batches[1].labels)
-

@@ -80,16 +80,12 @@ def test_tree(t, select_on, keys):
 def test_no_rows():
     q, k, v, sentence_q, sentence_k = (x.detach() for x in random_inputs(QUERIES, KEYS, KEYS.num_sentences, 0))
     none = torch.zeros(0, dtype=torch.int64)
-    out = step(
-        q[:0], k, v, sentence_q[:0], sentence_k, key_layout=KEYS, document_of_row=none, top_t=2
-    )
+    out = step(q[:0], k, v, sentence_q[:0], sentence_k, key_layout=KEYS, document_of_row=none, top_t=2)
     assert out.shape == (0, 2, 4)
 
 
 def test_nothing_to_read_yet():
     empty = DocumentLayout.from_lengths([[], []])
     q, k, v, sentence_q, sentence_k = (x.detach() for x in random_inputs(QUERIES, empty, 0, 0))
-    out = step(
-        q, k, v, sentence_q, sentence_k, key_layout=empty, document_of_row=torch.arange(12) % 2, top_t=2
-    )
+    out = step(q, k, v, sentence_q, sentence_k, key_layout=empty, document_of_row=torch.arange(12) % 2, top_t=2)
     assert (out == 0).all()

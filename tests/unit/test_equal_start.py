@@ -9,11 +9,7 @@ import torch
 from torch import nn
 
 from docnmt.core.models.encoder_decoder import initialise
-from docnmt.modules.document_context import (
-    ConditionalAttention,
-    ContextAttention,
-    SummaryAttention,
-)
+from docnmt.modules.document_context import ConditionalAttention, ContextAttention, SummaryAttention
 
 SIZES = {"d_model": 12, "heads": 2, "d_head": 4}
 ATTENTIONS: dict[str, Callable[[bool], ContextAttention]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.core.models.architectures import Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
-from docnmt.core.training.graphed import Shape, fill, filled_batch, row_step
+from docnmt.core.training.graphed import Shape, fill, filled_batch
 from docnmt.functional.loss import chunked_cross_entropy
 from docnmt.layout import DocumentLayout
 
@@ -72,32 +71,6 @@ def test_a_filled_batch_has_the_same_loss_and_gradients(
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_shapes_hold_their_batches() -> None:
-    random = np.random.default_rng(0)
-    for seed in range(300):
-        sizes = random.integers(1, random.integers(2, 90), (2, random.integers(1, 80)))
-        batch = drawn_batch(sizes[0].tolist(), sizes[1].tolist(), seed)
-        shape = Shape.of(batch, 256)
-        arrays = fill(batch, shape)
-        assert [len(arrays[0]), len(arrays[3]), len(arrays[1]) - 1] == [shape.source, shape.target, shape.sentences]
-        for text, rows, (tokens, offsets, positions) in (
-            (batch.source, shape.source, arrays[:3]),
-            (batch.target, shape.target, arrays[3:6]),
-        ):
-            assert 0 <= rows - len(text.tokens) < 256
-            assert offsets[0] == 0
-            assert offsets[-1] == rows == len(positions)
-            assert 0 <= offsets.diff().min() <= offsets.diff().max() <= shape.longest
-            assert torch.equal(tokens[: len(text.tokens)], text.tokens)
-            assert torch.equal(offsets[: len(text.layout.sentence_offsets)], text.layout.sentence_offsets)
-            assert positions.max() <= shape.reach
-        assert len(arrays[6]) == shape.documents + 1
-        assert arrays[6][-1] == shape.sentences
-        assert 0 <= arrays[6].diff().min() <= arrays[6].diff().max() <= shape.most
-        assert (arrays[7] != IGNORE).sum() == arrays[8] == batch.num_tokens
-    assert [row_step(tokens) for tokens in (1, 1024, 4096, 25000)] == [64, 64, 256, 1600]
-
-
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_labels_whose_number_only_the_device_knows(bias: bool, smoothing: float) -> None:
@@ -119,13 +92,3 @@ def test_labels_whose_number_only_the_device_knows(bias: bool, smoothing: float)
 
     for ours, theirs in zip(passes(counted.sum()), passes(None), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-
-
-def test_a_pointer_needs_the_number_of_labels() -> None:
-    from docnmt.functional.loss import Copied
-
-    copied = Copied(torch.zeros(2), torch.zeros(2))
-    with pytest.raises(ValueError, match="pointer"):
-        chunked_cross_entropy(
-            torch.zeros(2, 3), torch.zeros(5, 3), torch.tensor([1, 2]), copied=copied, count=torch.tensor(2)
-        )

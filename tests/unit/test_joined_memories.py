@@ -7,12 +7,7 @@ import torch
 
 from docnmt.functional.decoding import PackedKeys, Shelf, TokenTable
 from docnmt.layout import DocumentLayout
-from docnmt.modules.document_context import (
-    ConditionalAttention,
-    ContextAttention,
-    SourceContext,
-    SummaryAttention,
-)
+from docnmt.modules.document_context import ConditionalAttention, ContextAttention, SourceContext, SummaryAttention
 from docnmt.modules.layers import DocumentStore, Reads, Slots, Step
 
 WIDTH, BEAM = 16, 2

@@ -25,7 +25,6 @@ from docnmt.functional.kernels.attention import (  # noqa: E402
     short_attention,
 )
 from docnmt.functional.kernels.pointwise import bias_activation, residual_norm  # noqa: E402
-from docnmt.functional.packed import packed_attention  # noqa: E402
 from docnmt.functional.selection import (  # noqa: E402
     Keys,
     Queries,
@@ -34,14 +33,6 @@ from docnmt.functional.selection import (  # noqa: E402
     top_sentences,
 )
 from docnmt.layout import DocumentLayout, Spans  # noqa: E402
-from docnmt.modules import layers  # noqa: E402
-from docnmt.modules.layers import (  # noqa: E402
-    FeedForward,
-    Layer,
-    Reads,
-    Residual,
-)
-from docnmt.runtime.device import seeds_from  # noqa: E402
 from docnmt.runtime.system import UserError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what a mask then drops
@@ -114,21 +105,6 @@ def test_attention_inside_short_sentences(
     assert_close(gradients(kernel, inputs, weights), expected)
 
 
-@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-def test_attention_inside_short_sentences_in_half_types(kind: torch.dtype) -> None:
-    if kind == torch.bfloat16 and DEVICE == "cpu":
-        pytest.skip("triton's interpreter multiplies no bfloat16")
-    torch.manual_seed(0)
-    of = spans([9, 17, 4])
-    qkv = torch.randn(of.num_tokens, 3, 2, 32).to(kind)
-    weights = torch.randn(of.num_tokens, 2, 32)
-    found = gradients(
-        lambda x: short_attention(*x.unbind(1), there(of), there(of), causal=True), [qkv.to(DEVICE)], weights
-    )
-    expected = gradients(lambda x: packed_attention(*x.unbind(1), of, of, causal=True), [qkv.double()], weights)
-    assert_close(found, expected, 0.03)
-
-
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize(("rows", "width"), [(70, 24), (1, 8), (130, 40)])
 def test_residual_norm(rows: int, width: int, dropout: float) -> None:
@@ -161,25 +137,6 @@ def test_residual_norm(rows: int, width: int, dropout: float) -> None:
     assert_close(found, expected, 2e-5)
 
 
-@pytest.mark.parametrize("norms", list(itertools.product(("pre", "post"), repeat=2)))
-def test_a_layer_of_either_norms(norms: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """With kernels a layer computes the same, whichever norm its blocks have."""
-    torch.manual_seed(0)
-    order = iter(norms)
-    made = {name: FeedForward(d_model=16, d_inner=32, activation="gelu") for name in ("one", "other")}
-    layer = Layer(made, [("one",), ("other",)], residual=lambda: Residual(d_model=16, dropout=0.0, norm=next(order)))
-    x, weights = torch.randn(2, 9, 16)
-    reads = Reads(DocumentLayout(torch.tensor([0, 9]), torch.tensor([0, 1])))
-    layer.double()
-    expected = gradients(lambda x: layer(x, reads), [x.double()], weights)
-    monkeypatch.setenv("DOCNMT_KERNELS", "on")
-    if DEVICE == "cpu":
-        monkeypatch.setattr(layers, "takes_kernels", lambda *tensors: True)
-    layer = layer.float().to(DEVICE)
-    found = gradients(lambda x: layer(x, reads), [x.to(DEVICE)], weights)
-    assert_close(found, expected, 2e-5)
-
-
 def test_what_dropout_drops_follows_from_the_seed_alone() -> None:
     x = torch.ones(40, 16, device=DEVICE)
 
@@ -201,22 +158,6 @@ def test_what_dropout_drops_follows_from_the_seed_alone() -> None:
     torch.manual_seed(5)
     mask = residual_norm(0 * x, x, None, 0.5)[0]
     assert torch.equal(given.grad, 2 * (1 + mask) ** 2)
-
-
-def test_seeds_may_wait_on_the_device() -> None:
-    """The same numbers are dropped, forward and backward, as with seeds of the host."""
-    x = torch.randn(40, 16, device=DEVICE, requires_grad=True)
-
-    def twice() -> list[Tensor]:
-        total = residual_norm(residual_norm(x, x, None, 0.25)[0], x, None, 0.5)[0]
-        return [total, *torch.autograd.grad((total**2).sum(), x)]
-
-    torch.manual_seed(1)
-    expected = twice()
-    torch.manual_seed(1)
-    with seeds_from(torch.randint(1 << 31, (3,)).to(DEVICE)):
-        found = twice()
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 def test_a_norm_alone_and_a_sum_alone() -> None:

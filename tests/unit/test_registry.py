@@ -120,10 +120,7 @@ def test_a_plugin_that_fails_may_be_mended(tmp_path: Path) -> None:
         ("import sys\nsys.exit()\n", r"x\.py.*x\.py.*line 2"),
         ("def f():\n    {}['eps']\n\nf()\n", r"x\.py.*'eps'.*x\.py.*line 2"),
         ("import pytest\npytest.skip('no', allow_module_level=True)\n", r"x\.py.*x\.py.*line 2"),
-        (
-            "from docnmt.plugin import register_fusion\nclass C: ...\nregister_fusion('c', config=C)(print)\n",
-            "'c'",
-        ),
+        ("from docnmt.plugin import register_fusion\nclass C: ...\nregister_fusion('c', config=C)(print)\n", "'c'"),
     ],
 )
 def test_what_is_wrong_in_a_plugin_is_named(text: str, message: str, tmp_path: Path) -> None:
@@ -151,11 +148,7 @@ def test_a_plugin_that_failed_may_be_mended_and_registers_again(tmp_path: Path) 
     [
         ("transfomer", {}, "--arch"),
         ("transformer", None, "--arch"),
-        (
-            "transformer",
-            {"encoder_layers": "six"},
-            "--encoder-layers",
-        ),
+        ("transformer", {"encoder_layers": "six"}, "--encoder-layers"),
     ],
 )
 def test_architectures_that_are_wrong_are_named(model: str, settings: object, message: str) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from varlen_emulation import EMULATED, pretend
 
-from docnmt.functional import build_tree, conditional_attention
+from docnmt.functional import build_tree
 from docnmt.functional import packed as varlen
 from docnmt.functional import varlen as varlen_plan
 from docnmt.functional.conditional import select
@@ -143,34 +143,6 @@ def test_a_popular_sentence_is_read_by_several_short_sequences() -> None:
     assert plan.key[begin:stop].tolist() == [28, 29, 30, 31]
 
 
-def fake_layout(layout: DocumentLayout, mode: FakeTensorMode) -> DocumentLayout:
-    """Offsets whose numbers nobody can read but by the host's copy, as on a card."""
-    for spans in (layout.sentences, layout.documents, layout.document_sentences):
-        assert len(spans.host)
-        object.__setattr__(spans, "offsets", mode.from_tensor(spans.offsets))
-    return layout
-
-
-def test_a_whole_pass_reads_nothing_from_the_device_and_fits_the_library_s_calls() -> None:
-    """Fake tensors have shapes, types and no numbers: `.item()`, `nonzero` and the like raise."""
-    layout = DocumentLayout.from_lengths([[3, 0, 5, 1], [4], [2, 2, 6]])
-    mode = FakeTensorMode()
-    there = fake_layout(layout, mode)
-    with mode:
-        tokens, half = layout.num_tokens, torch.bfloat16
-        q, k, v = (torch.empty(tokens, 4, 64, dtype=half, requires_grad=True) for _ in range(3))
-        sentence_q, sentence_k = (torch.empty(n, 4, 64, requires_grad=True) for n in (tokens, layout.num_sentences))
-        selection = Selection(torch.empty(4, tokens, 3, dtype=torch.int64), torch.empty(4, tokens, 3))
-        out = varlen_attention(Queries(q, sentence_q, there), Keys(k, v, sentence_k, there), selection)
-        inputs = [q, k, v, sentence_q, sentence_k]
-        gradients = torch.autograd.grad(out, inputs, torch.empty_like(out))
-        inside = varlen_packed_attention(q, k, v, there.sentences, there.sentences, causal=True)
-        gradients += torch.autograd.grad(inside, inputs[:3], torch.empty_like(inside))
-        for given, gradient in zip(inputs + inputs[:3], gradients, strict=True):
-            assert (gradient.shape, gradient.dtype) == (given.shape, given.dtype)
-        assert (out.shape, out.dtype) == (inside.shape, inside.dtype) == (q.shape, half)
-
-
 def test_what_flash_attention_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(varlen, "_has_flash", lambda device: True)
     half = torch.bfloat16
@@ -196,23 +168,6 @@ def test_what_flash_attention_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 def on_a_card(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What has been computed in a card's way."""
     return pretend(monkeypatch)
-
-
-def test_half_types_on_a_card_take_this_way_and_only_they(on_a_card: list[str]) -> None:
-    random = torch.Generator().manual_seed(1)
-    rows = (LAYOUT.num_tokens,) * 4 + (LAYOUT.num_sentences,)
-    inputs = [torch.randn(n, 2, 8, generator=random).bfloat16() for n in rows]
-
-    def attend(*x: Tensor, backend: str = "auto") -> Tensor:
-        return conditional_attention(*x, query_layout=LAYOUT, key_layout=LAYOUT, top_t=2, backend=backend)
-
-    found = attend(*inputs)
-    assert on_a_card == ["conditional"]
-    assert found.dtype == torch.bfloat16
-    expected = attend(*inputs, backend="dense")
-    attend(*(x.float() for x in inputs))
-    assert on_a_card == ["conditional"]
-    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
 
 
 def test_sentences_take_this_way_where_the_calls_mean_the_same(on_a_card: list[str]) -> None:
