@@ -67,9 +67,9 @@ def test_parameters_of_summaries_and_merges_get_the_gradients_of_the_walk(docume
         both = [
             torch.autograd.grad((x * weight).sum(), leaves, allow_unused=True, retain_graph=True) for x in (fast, slow)
         ]
-        for one, other in zip(*both, strict=True):
-            one, other = (torch.zeros(1, dtype=torch.float64) if g is None else g for g in (one, other))
-            torch.testing.assert_close(one.expand_as(other), other.expand_as(one), rtol=0, atol=1e-10)
+        for leaf, one, other in zip(leaves, *both, strict=True):
+            one, other = (torch.zeros_like(leaf) if g is None else g for g in (one, other))
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("select_on", SELECT_ON)
