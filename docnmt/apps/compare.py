@@ -43,7 +43,8 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         folder: for models, translations and the table. data: folder of docnmt-preprocess, for all systems.
         train: options of docnmt-train for every system and start. systems: further ones of each, and `start`, the name
             of what it is fine-tuned from, and `data`. The others are compared with the first.
-        starts: models that are trained only to start systems from. seeds: of all trainings.
+        starts: models that are trained only to start systems from; one with a `seed` is trained once, for all seeds.
+        seeds: of all trainings.
         tests: test sets, prefixes of text (PREFIX.en, PREFIX.de). contrastive: contrastive test sets, files.
         generate: options of docnmt-generate. metrics: further metrics. checkpoint: the one that is tested.
         foreign: also translate the test sets with their sentences in other documents (true - foreign).
@@ -118,8 +119,11 @@ class Comparison:
         start = self._options(name).get("start")
         return 0 if start is None else 1 + self._depth(start)
 
+    def _seed(self, name: str, seed: int) -> int:
+        return int(self.plan.starts.get(name, {}).get("seed", seed))
+
     def _model(self, name: str, seed: int) -> Path:
-        return self.folder / name / f"seed-{seed}" / "model"
+        return self.folder / name / f"seed-{self._seed(name, seed)}" / "model"
 
     def _checkpoint(self, name: str, seed: int) -> Path:
         return self._model(name, seed) / f"checkpoint_{self.plan.checkpoint}.safetensors"
@@ -128,7 +132,7 @@ class Comparison:
         """Train until docnmt-train says that its limit is reached; an interrupted training goes on."""
         options, model = self._options(name), self._model(name, seed)
         start, data = options.pop("start", None), options.pop("data", self.plan.data)
-        words = [data, "--save-dir", str(model), "--seed", str(seed)]
+        words = [data, "--save-dir", str(model), "--seed", str(options.pop("seed", seed))]
         if start is not None:
             words += ["--finetune-from-model", str(self._checkpoint(start, seed))]
         last = model / "checkpoint_last.safetensors"
@@ -330,7 +334,8 @@ def _problems(plan: Plan) -> Iterator[str]:
             yield f"{name!r}: expected a name that can be a folder's, and not tests, foreign or foreign-text"
     for name, options in {"train": plan.train, **known}.items():
         for option in sorted({option.replace("-", "_") for option in options} & OURS):
-            if option != "data" or name == "train":
+            allowed = option == "data" or (option == "seed" and isinstance(options.get("seed"), int))
+            if not allowed or name == "train" or (option == "seed" and name not in plan.starts):
                 yield f"{name}: {option} is set by the comparison; use seeds, folder, data and start"
     totals: dict[str, object] = {}
     starts: dict[str, object] = {}

@@ -69,6 +69,16 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return done
 
 
+def test_a_start_with_a_seed_is_trained_once(calls: list[list[str]]) -> None:
+    starts = {"start": {"arch": "transformer_tiny", "seed": 7}}
+    assert main(["compare", write({**PLAN, "starts": starts, "tests": {}, "contrastive": {}})]) == 0
+    trained = [call for call in calls if call[0] == "train"]
+    assert [call[call.index("--seed") + 1] for call in trained] == ["7", "1", "1", "2", "2"]
+    assert {str(Path("out/start/seed-7/model/checkpoint_best.safetensors"))} == {
+        call[call.index("--finetune-from-model") + 1] for call in trained[1:]
+    }
+
+
 def test_a_table_holds_what_the_commands_say(calls: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", write(PLAN), "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
