@@ -1,10 +1,10 @@
-"""Units → batches: order by length, packing, hidden words, dropped context.
-In: units (`units`). Out: `PackedText`s of source and target with their layouts, which models read.
+"""Units → batches, in four steps: units of a plan, their sizes, groups of similar size, packed text of each group.
+corpus + `ReadingPlan` → `planned_units` → `unit_sizes` → `plan_batches` → `collate` → `TranslationBatch` → hidden words
+A `TranslationBatch` has a `PackedText` of source and of target: tokens with the layout that models read.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,15 +13,150 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of, ranges
-from docnmt.core.subword_sampling import SubwordSampler, uniform
-from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, Tokenizer
+from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of, ranges
+from docnmt.core.subword_sampling import uniform
+from docnmt.core.tokenizer import BOS, BRK, EOS, MASK
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, last_units, window_units
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import to_device
-from docnmt.runtime.progress import Progress
 
-# Packed text, which models read, and batches of it. Tensors only; `planned_units` and `collate` make them of a corpus.
+# 1. The units that a reading plan makes of a corpus.
+
+
+def planned_units(
+    plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
+) -> Units:
+    """Return the units of the plan, which contain every sentence of the corpus.
+
+    Args:
+        limit: the most subwords of a document; a plan of whole documents cuts longer ones.
+        window: the most sentences read before and after a sentence (`ReadingPlan.within`).
+    """
+    offsets, narrow = corpus.document_offsets, plan.within(window)
+    if narrow.written is None:
+        units = document_units(offsets)
+    else:
+        units = window_units(offsets, narrow.written, narrow.earlier, narrow.stride)
+    if limit is not None and plan.whole_documents:
+        units = cut_units(units, sentence_costs(corpus), limit)
+    return units if narrow.around is None else context_units(units, narrow.around)
+
+
+def learned_units(units: Units, corpus: ParallelCorpus) -> Units:
+    """Return the units with at least one sentence whose translation counts in the loss."""
+    partners = corpus.has_partner(np.arange(corpus.num_sentences))
+    if partners.all():
+        return units
+    total = offsets_of(partners)
+    return units[np.flatnonzero(total[units.last] > total[units.kept])]
+
+
+def last_sentence_units(
+    plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
+) -> Units:
+    """Return one unit per document: its last sentence, with as much before it as the plan reads at once.
+
+    Args:
+        limit: the most source subwords that a plan of whole documents reads.
+        window: the most sentences read before the last; their positions do not change.
+    """
+    first, last = corpus.document_offsets[:-1], corpus.document_offsets[1:]
+    narrow = plan.within(window)
+    if not plan.whole_documents:
+        assert narrow.written is not None
+        return last_units(first, last, narrow.written, narrow.earlier)
+    fits = last - first
+    if limit is not None:  # by the source alone, as in translation; variants must be compared in the same context
+        total = offsets_of(corpus.source.lengths() + 1)
+        fits = np.maximum(last - np.searchsorted(total, total[last] - limit), 1)
+    return last_units(first, last, fits if window is None else np.minimum(fits, window + 1), 0)
+
+
+# 2. The sizes of units, in subwords.
+
+
+def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
+    """Return the number of subwords (S,) of each sentence's longer side with `</s>`, which `--max-tokens` bounds."""
+    source = np.diff(corpus.source.offsets)
+    if corpus.target is None:
+        return np.asarray(source + 1)
+    return np.asarray(np.maximum(source, np.diff(corpus.target.offsets)) + 1)
+
+
+def unit_sizes(corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> np.ndarray:
+    """Return max(source, target) subwords (U,) of each unit, the end of every sentence included; sentences that are
+    only read count, too."""
+    source = source_costs(corpus, units)
+    if corpus.target is None:
+        return source
+    reads = (units.source_first, units.source_last) if plan.reads_translations else (units.first, units.last)
+    return np.asarray(np.maximum(source, _costs(corpus.target, *reads)))
+
+
+def source_costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
+    """Return the source subwords (U,) that each unit reads, the end of every sentence included."""
+    return _costs(corpus.source, units.source_first, units.source_last)
+
+
+def _costs(side: TokenArray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    offsets = np.asarray(side.offsets)
+    return np.asarray(offsets[last] - offsets[first] + last - first)
+
+
+# 3. The division of units into batches: a pure function of sizes, limits and (seed, epoch).
+
+
+#: Units are sorted by size · (1 + NOISE · u), u uniform in [0, 1): those of a batch have similar, not equal size.
+NOISE = 0.25
+
+
+def plan_batches(
+    sizes: np.ndarray,
+    max_tokens: int,
+    *,
+    seed: int,
+    epoch: int,
+    shuffle: bool = True,
+    max_units: int | None = None,
+) -> list[np.ndarray]:
+    """Divide units into batches of at most `max_tokens`; every unit is in exactly one batch.
+
+    A unit larger than `max_tokens` is a batch of its own. With `shuffle`, batches combine units of similar size at
+    random and come in random order, both drawn from (seed, epoch) alone; without, units keep their order.
+
+    Args:
+        sizes: (U,) the cost of each unit.
+        max_tokens: limit on the summed size of a batch.
+        max_units: limit on the number of units of a batch.
+
+    Returns:
+        For each batch the int64 indices of its units.
+    """
+    sizes = np.asarray(sizes)
+    if max_tokens < 1 or (max_units is not None and max_units < 1):
+        raise ValueError(f"max_tokens and max_units must be at least 1, got {max_tokens} and {max_units}")
+    if sizes.ndim != 1 or (len(sizes) and (not np.issubdtype(sizes.dtype, np.integer) or sizes.min() < 0)):
+        raise ValueError(f"sizes: expected a vector of whole numbers ≥ 0, got {sizes.dtype} of shape {sizes.shape}")
+    if len(sizes) == 0:
+        return []
+    rng = np.random.default_rng([seed, epoch])
+    order = np.arange(len(sizes))
+    if shuffle:
+        noisy = sizes * (1 + np.float32(NOISE) * rng.random(len(sizes), dtype=np.float32))
+        order = np.argsort(noisy + rng.random(len(sizes), dtype=np.float32))  # equal sizes, size 0 too, are mixed
+    ends = np.cumsum(sizes[order].astype(np.int64))
+    following = np.searchsorted(ends, np.append(0, ends[:-1]) + max_tokens, side="right")  # the first that does not fit
+    following = np.maximum(following, np.arange(1, len(sizes) + 1))
+    if max_units is not None:
+        following = np.minimum(following, np.arange(len(sizes)) + max_units)
+    borders = [0]  # begin of each batch, and the end of the last: they are filled greedily in this order
+    while borders[-1] < len(sizes):
+        borders.append(int(following[borders[-1]]))
+    batches = np.split(order.astype(np.int64), borders[1:-1])
+    return [batches[i] for i in rng.permutation(len(batches))] if shuffle else batches
+
+
+# 4. Packed text, which models read, and batches of it.
 
 
 #: The label that no loss counts.
@@ -140,7 +275,7 @@ def join_begins(begins: Sequence[Tensor]) -> Tensor:
     return torch.cat([rows[:, torch.arange(most).clamp(max=rows.shape[1] - 1)] for rows in begins])
 
 
-# Collation: ranges of sentences become the packed tensors that a model reads.
+# From ranges of sentences to packed tensors.
 
 
 def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> TranslationBatch:
@@ -149,67 +284,46 @@ def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: Read
     The target of a sentence without a translation is its first token, without a label, so nothing is learned from it.
     Sentences before `units.kept` have no label either.
     """
-    if corpus.target is None:
+    if (side := corpus.target) is None:
         raise ValueError("a training batch needs a target side, and this corpus has none")
-    target, labels = (_joined_target if plan.joined else _target)(corpus, corpus.target, units, chosen, plan)
+    if plan.joined:
+        sentences = ranges(units.first[chosen], units.last[chosen])  # (S,) of the corpus
+        documents = offsets_of((units.last - units.first)[chosen])  # (U+1,)
+    else:
+        sentences, written = read_sentences(units, chosen)
+        documents = offsets_of((units.source_last - units.source_first)[chosen])
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    counted = corpus.has_partner(sentences) & (sentences >= np.repeat(units.kept[chosen], np.diff(documents)))
+    if plan.joined:
+        running = plan.positions == "sequence"
+        target = pack_joined(side, sentences, documents, structure, begin=True, running=running)
+        lengths = side.offsets[sentences + 1] - side.offsets[sentences] + 1
+        learned = torch.from_numpy(np.repeat(counted, lengths))  # (T,)
+    else:
+        empty = None if plan.reads_translations else ~written
+        target = pack(side, sentences, documents, structure, begin=True, empty=empty)
+        learned = torch.from_numpy(written & counted)[target.layout.sentence_of_token]
+    offsets, labels = target.layout.sentence_offsets, target.tokens.roll(-1)  # (T,) each token's next one
+    labels[offsets[1:][offsets.diff() > 0] - 1] = EOS
     return TranslationBatch(
         source=collate_source(corpus, units, chosen, plan),
         target=target,
-        labels=labels,
+        labels=labels.masked_fill_(~learned, IGNORE),
         units=torch.from_numpy(np.asarray(chosen, dtype=np.int64)),
     )
-
-
-def _joined_target(
-    corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
-) -> tuple[PackedText, Tensor]:
-    """Return the target side of joined units, one sequence each, and its labels (T,)."""
-    first, last = units.first[chosen], units.last[chosen]
-    sentences, layout = ranges(first, last), offsets_of(last - first)
-    structure = structure_positions(corpus, sentences, count=plan.positions)
-    target = pack_joined(side, sentences, layout, structure, begin=True, running=plan.positions == "sequence")
-    lengths = side.offsets[sentences + 1] - side.offsets[sentences] + 1
-    learned = np.repeat(_counted(corpus, units.kept[chosen], sentences, layout), lengths)
-    return target, _labels(target, torch.from_numpy(learned))
-
-
-def _target(
-    corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
-) -> tuple[PackedText, Tensor]:
-    """Return a target sentence for each sentence read, and labels (T,) for those written."""
-    sentences, written = read_sentences(units, chosen)
-    layout = offsets_of((units.source_last - units.source_first)[chosen])
-    structure = structure_positions(corpus, sentences, count=plan.positions)
-    empty = None if plan.reads_translations else ~written
-    target = pack(side, sentences, layout, structure, begin=True, empty=empty)
-    learned = written & _counted(corpus, units.kept[chosen], sentences, layout)
-    return target, _labels(target, torch.from_numpy(learned)[target.layout.sentence_of_token])
-
-
-def _labels(target: PackedText, learned: Tensor) -> Tensor:
-    """Return each token's next one, `</s>` at the end of its sequence (T,); `IGNORE` where nothing is learned (T,)."""
-    offsets, labels = target.layout.sentence_offsets, target.tokens.roll(-1)
-    labels[offsets[1:][offsets.diff() > 0] - 1] = EOS
-    return labels.masked_fill_(~learned, IGNORE)
-
-
-def _counted(corpus: ParallelCorpus, kept: np.ndarray, sentences: np.ndarray, layout: np.ndarray) -> np.ndarray:
-    """Return a mask (S,) of sentences with a translation, at or after their unit's `kept` (U,); `layout` (U+1,)."""
-    return np.asarray(corpus.has_partner(sentences) & (sentences >= np.repeat(kept, np.diff(layout))))
 
 
 def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> PackedText:
     """Pack the source side of the units `chosen` of a plan, which search encodes."""
     first, last = units.source_first[chosen], units.source_last[chosen]
-    sentences, layout = ranges(first, last), offsets_of(last - first)  # (S,) of the corpus; (U+1,)
+    sentences, documents = ranges(first, last), offsets_of(last - first)  # (S,) of the corpus; (U+1,)
     structure = structure_positions(corpus, sentences, count=plan.positions)
     if not plan.joined:
-        return pack(corpus.source, sentences, layout, structure, begin=False)
-    running = plan.positions == "sequence"
-    options = {"running": running, "breaks": plan.source_breaks}
-    source = pack_joined(corpus.source, sentences, layout, structure, begin=False, **options)
+        return pack(corpus.source, sentences, documents, structure, begin=False)
+    options = {"running": plan.positions == "sequence", "breaks": plan.source_breaks}
+    source = pack_joined(corpus.source, sentences, documents, structure, begin=False, **options)
     written = (units.last - units.first)[chosen]
-    last_sentence = layout[1:] - 1  # (U,) row of `structure`; a unit writes its last sentences
+    last_sentence = documents[1:] - 1  # (U,) row of `structure`; a unit writes its last sentences
     from_the_end = np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n): n-1 … 0, 0, 0
     return replace(source, begins=torch.from_numpy(structure[last_sentence[:, None] - from_the_end]))
 
@@ -266,9 +380,9 @@ def pack_joined(
     tokens[(offsets[:-1] if begin else offsets[1:] - 1)[inner]] = BRK
     starts = offsets[text.layout.document_offsets]
     if not breaks:
-        kept = tokens != BRK
-        tokens, positions = tokens[kept], positions[kept]
-        starts = starts - torch.nn.functional.pad((~kept).cumsum(0), (1, 0))[starts]
+        words = tokens != BRK
+        tokens, positions = tokens[words], positions[words]
+        starts = starts - torch.nn.functional.pad((~words).cumsum(0), (1, 0))[starts]
     layout = DocumentLayout(starts, torch.arange(len(documents)))
     if running:
         starts = layout.sentence_offsets[:-1].index_select(0, layout.sentence_of_token)
@@ -295,16 +409,16 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
         positions[:, 0] = corpus.source.offsets[sentences] - corpus.source.offsets[begin] + positions[:, 1]
     if corpus.levels.shape[1]:
         documents, number = np.unique(document, return_inverse=True)
-        segments = offsets_of(offsets[documents + 1] - offsets[documents])
+        segments = offsets_of(offsets[documents + 1] - offsets[documents])  # the documents as rows of `levels`
         levels = corpus.levels[ranges(offsets[documents], offsets[documents + 1])]
         _set_levels(positions, levels, segments, segments[number] + positions[:, 1], counts=count == "document")
     return positions
 
 
 def _set_levels(
-    positions: np.ndarray, levels: np.ndarray, segments: np.ndarray, place: np.ndarray, *, counts: bool
+    positions: np.ndarray, levels: np.ndarray, segments: np.ndarray, row: np.ndarray, *, counts: bool
 ) -> None:
-    """Set the index of the sentence, the paragraph and the section in positions (S, 4)."""
+    """Set the index of sentence, paragraph and section in positions (S, 4); `row` (S,) of each sentence in `levels`."""
     begins = np.zeros(len(levels), dtype=bool)
     begins[segments[:-1]] = True
     new = np.zeros(len(levels), dtype=bool)  # True where a unit of this level, or of one above, begins inside
@@ -319,45 +433,33 @@ def _set_levels(
             number -= np.repeat(number[segments[:-1]], np.diff(segments))
             level = np.where(np.repeat(unknown, np.diff(segments)), level, number)
         if column <= 3:
-            positions[:, column] = level[place]
+            positions[:, column] = level[row]
     if not counts:
         starts = np.maximum.accumulate(np.where(new | begins, np.arange(len(levels)), 0))
-        positions[:, 1] = place - starts[place]
+        positions[:, 1] = row - starts[row]
 
 
-def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
-    """Return the number of subwords (S,) of each sentence's longer side with `</s>`, which `--max-tokens` bounds."""
-    source = np.diff(corpus.source.offsets)
-    if corpus.target is None:
-        return np.asarray(source + 1)
-    return np.asarray(np.maximum(source, np.diff(corpus.target.offsets)) + 1)
+# What search needs to know of packed sources: which row is which sentence.
 
 
-def unit_sizes(corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> np.ndarray:
-    """Return max(source, target) subwords (U,) of each unit, the end of every sentence included; sentences that are
-    only read count, too."""
-    source = source_costs(corpus, units)
-    if corpus.target is None:
-        return source
-    reads = (units.source_first, units.source_last) if plan.reads_translations else (units.first, units.last)
-    return np.asarray(np.maximum(source, _costs(corpus.target, *reads)))
+def memory_sentences(plan: ReadingPlan, units: Units, chosen: np.ndarray) -> np.ndarray:
+    """Return, for each text that the units `chosen` write, the row of their packed source that it translates."""
+    if plan.joined:
+        return np.arange(len(chosen))
+    reads = (units.source_last - units.source_first)[chosen]
+    begins = np.cumsum(reads) - reads - units.source_first[chosen]
+    return ranges(begins + units.first[chosen], begins + units.last[chosen])
 
 
-def source_costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
-    """Return the source subwords (U,) that each unit reads, the end of every sentence included."""
-    return _costs(corpus.source, units.source_first, units.source_last)
+def sentences_read(units: Units, chosen: np.ndarray, before: int) -> dict[int, int]:
+    """Map each sentence that the units `chosen` read to its row in their packed source, counted after `before` others;
+    if several units read it, to the row in the unit that writes it, if there is one."""
+    sentences, written = read_sentences(units, chosen)
+    order = np.argsort(written, kind="stable")
+    return dict(zip(sentences[order].tolist(), (before + order).tolist(), strict=True))
 
 
-def _costs(side: TokenArray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    offsets = np.asarray(side.offsets)
-    return np.asarray(offsets[last] - offsets[first] + last - first)
-
-
-# Noise on training text. Every draw is a function of its seeds and its place only, not of other text in the batch.
-
-
-#: Lines whose subwords are drawn together; no draw depends on it.
-CHUNK = 4096
+# 5. Noise on training text. Every draw is a function of its seeds and its place only, not of other text in the batch.
 
 
 @dataclass(frozen=True)
@@ -383,15 +485,15 @@ class HiddenWords:
             return text
         sentences, written = read_sentences(units, chosen)
         lengths = np.diff(corpus.source.offsets)[sentences] + 1  # (S,) with the sentence's end token
-        read = (units.source_last - units.source_first)[chosen]  # (U,) sentences
-        tokens_of_unit = np.add.reduceat(lengths, offsets_of(read)[:-1])
+        sentences_of_unit = (units.source_last - units.source_first)[chosen]  # (U,)
+        tokens_of_unit = np.add.reduceat(lengths, offsets_of(sentences_of_unit)[:-1])
         place_in_unit = ranges(np.zeros_like(tokens_of_unit), tokens_of_unit)
         draws = uniform(self.seeds, np.repeat(chosen, tokens_of_unit), place_in_unit)
         hidden = draws < np.where(np.repeat(written, lengths), self.own, self.context)
         sentence_ends = np.cumsum(lengths) - 1
         hidden[sentence_ends] = False
         if not self.breaks:  # the text has no token there
-            last_sentence_of_unit = np.cumsum(read) - 1
+            last_sentence_of_unit = np.cumsum(sentences_of_unit) - 1
             inner_ends = np.delete(sentence_ends, last_sentence_of_unit)
             hidden = np.delete(hidden, inner_ends)
         hidden &= ~np.isin(text.tokens.numpy(), self.kept)
@@ -423,169 +525,3 @@ def _alone(text: PackedText, dropped: np.ndarray) -> PackedText:
     sentences = np.flatnonzero(np.repeat(dropped, documents.lengths))
     offsets = torch.from_numpy(np.union1d(documents.host, sentences))
     return replace(text, layout=DocumentLayout(text.layout.sentence_offsets, offsets))
-
-
-def resegmented(
-    corpus: ParallelCorpus, tokenizers: tuple[Tokenizer, Tokenizer], alpha: float, seeds: Sequence[int]
-) -> ParallelCorpus:
-    """Return the corpus with newly drawn subwords of the same text on both sides (Kudo 2018)."""
-    texts = (corpus.source_text, corpus.references[0])
-    with Progress(2 * corpus.num_sentences, "drawing subwords", unit="lines") as bar:
-        source, target = (
-            _drawn(text, _sampler(tokenizer, alpha), [*seeds, side], bar)
-            for side, (text, tokenizer) in enumerate(zip(texts, tokenizers, strict=True))
-        )
-    return replace(corpus, source=source, target=target)
-
-
-@functools.lru_cache(maxsize=2)
-def _sampler(tokenizer: Tokenizer, alpha: float) -> SubwordSampler:
-    """Return the sampler of a side, cached because it learns words that the next epoch needs."""
-    return SubwordSampler(tokenizer, alpha)
-
-
-def _drawn(text: TextArray, sampler: SubwordSampler, seeds: Sequence[int], bar: Progress) -> TokenArray:
-    parts = []
-    for first in range(0, len(text), CHUNK):
-        parts.append(sampler.draw(text[first : first + CHUNK], first, seeds))
-        bar.update(len(parts[-1]))
-    lengths = np.concatenate([part.lengths() for part in parts])
-    return TokenArray(np.concatenate([part.tokens for part in parts]), offsets_of(lengths))
-
-
-# The division of units into batches: a pure function of sizes, limits and (seed, epoch).
-
-
-#: Units are sorted by size · (1 + NOISE · u), u uniform in [0, 1): those of a batch have similar, not equal size.
-NOISE = 0.25
-
-
-def plan_batches(
-    sizes: np.ndarray,
-    max_tokens: int,
-    *,
-    seed: int,
-    epoch: int,
-    shuffle: bool = True,
-    max_units: int | None = None,
-) -> list[np.ndarray]:
-    """Divide units into batches of at most `max_tokens`; every unit is in exactly one batch.
-
-    A unit larger than `max_tokens` is a batch of its own. With `shuffle`, batches combine units of similar size at
-    random and come in random order, both drawn from (seed, epoch) alone; without, units keep their order.
-
-    Args:
-        sizes: (U,) the cost of each unit.
-        max_tokens: limit on the summed size of a batch.
-        max_units: limit on the number of units of a batch.
-
-    Returns:
-        For each batch the int64 indices of its units.
-    """
-    sizes = np.asarray(sizes)
-    if max_tokens < 1 or (max_units is not None and max_units < 1):
-        raise ValueError(f"max_tokens and max_units must be at least 1, got {max_tokens} and {max_units}")
-    if sizes.ndim != 1 or (len(sizes) and (not np.issubdtype(sizes.dtype, np.integer) or sizes.min() < 0)):
-        raise ValueError(f"sizes: expected a vector of whole numbers ≥ 0, got {sizes.dtype} of shape {sizes.shape}")
-    if len(sizes) == 0:
-        return []
-    rng = np.random.default_rng([seed, epoch])
-    order = np.arange(len(sizes))
-    if shuffle:
-        noisy = sizes * (1 + np.float32(NOISE) * rng.random(len(sizes), dtype=np.float32))
-        order = np.argsort(noisy + rng.random(len(sizes), dtype=np.float32))  # equal sizes, size 0 too, are mixed
-    borders = _fill(sizes[order].astype(np.int64), max_tokens, max_units)
-    batches = np.split(order.astype(np.int64), borders[1:-1])
-    return [batches[i] for i in rng.permutation(len(batches))] if shuffle else batches
-
-
-def _fill(sizes: np.ndarray, max_tokens: int, max_units: int | None) -> list[int]:
-    """Return the begin of each batch, and the end of the last, if batches are filled greedily in the given order."""
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
-    following = np.searchsorted(ends, begins + max_tokens, side="right")  # the first unit that no longer fits
-    following = np.maximum(following, np.arange(1, len(sizes) + 1))
-    if max_units is not None:
-        following = np.minimum(following, np.arange(len(sizes)) + max_units)
-    borders = [0]
-    while borders[-1] < len(sizes):
-        borders.append(int(following[borders[-1]]))
-    return borders
-
-
-# The units that a reading plan makes of a corpus, and the texts that search writes for them.
-
-
-def planned_units(
-    plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
-) -> Units:
-    """Return the units of the plan, which contain every sentence of the corpus.
-
-    Args:
-        limit: the most subwords of a document; a plan of whole documents cuts longer ones.
-        window: the most sentences read before and after a sentence (`ReadingPlan.within`).
-    """
-    offsets, narrow = corpus.document_offsets, plan.within(window)
-    if narrow.written is None:
-        units = document_units(offsets)
-    else:
-        units = window_units(offsets, narrow.written, narrow.earlier, narrow.stride)
-    if limit is not None and plan.whole_documents:
-        units = cut_units(units, sentence_costs(corpus), limit)
-    return units if narrow.around is None else context_units(units, narrow.around)
-
-
-def learned_units(units: Units, corpus: ParallelCorpus) -> Units:
-    """Return the units with at least one sentence whose translation counts in the loss."""
-    partners = corpus.has_partner(np.arange(corpus.num_sentences))
-    if partners.all():
-        return units
-    total = offsets_of(partners)
-    return units[np.flatnonzero(total[units.last] > total[units.kept])]
-
-
-def last_sentence_units(
-    plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
-) -> Units:
-    """Return one unit per document: its last sentence, with as much before it as the plan reads at once.
-
-    Args:
-        limit: the most source subwords that a plan of whole documents reads.
-        window: the most sentences read before the last; their positions do not change.
-    """
-    first, last = corpus.document_offsets[:-1], corpus.document_offsets[1:]
-    narrow = plan.within(window)
-    if not plan.whole_documents:
-        assert narrow.written is not None
-        return last_units(first, last, narrow.written, narrow.earlier)
-    fits = last - first
-    if limit is not None:  # by the source alone, as in translation; variants must be compared in the same context
-        total = offsets_of(corpus.source.lengths() + 1)
-        fits = np.maximum(last - np.searchsorted(total, total[last] - limit), 1)
-    return last_units(first, last, fits if window is None else np.minimum(fits, window + 1), 0)
-
-
-def searched_texts(plan: ReadingPlan, units: Units, sentences: int) -> np.ndarray:
-    """Return the texts (W, 2) that search writes one by one, joined units or else all `sentences` of the corpus: the
-    first sentence of each, and the first whose translation is kept."""
-    if plan.joined:
-        return np.stack([units.first, units.kept], axis=1)
-    return np.repeat(np.arange(sentences)[:, None], 2, axis=1)
-
-
-def memory_sentences(plan: ReadingPlan, units: Units, chosen: np.ndarray) -> np.ndarray:
-    """Return, for each text that the units `chosen` write, the row of their packed source that it translates."""
-    if plan.joined:
-        return np.arange(len(chosen))
-    reads = (units.source_last - units.source_first)[chosen]
-    begins = np.cumsum(reads) - reads - units.source_first[chosen]
-    return ranges(begins + units.first[chosen], begins + units.last[chosen])
-
-
-def sentences_read(units: Units, chosen: np.ndarray, before: int) -> dict[int, int]:
-    """Map each sentence that the units `chosen` read to its row in their packed source, counted after `before` others;
-    if several units read it, to the row in the unit that writes it, if there is one."""
-    sentences, written = read_sentences(units, chosen)
-    places = before + np.arange(len(sentences))
-    order = np.argsort(written, kind="stable")
-    return dict(zip(sentences[order].tolist(), places[order].tolist(), strict=True))

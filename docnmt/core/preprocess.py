@@ -1,6 +1,5 @@
-"""docnmt-preprocess: text files → a data folder.
-documents (`read_corpus`) → filters → text on disk → vocabulary (`tokenizer`) → subwords, limits → arrays (`corpus`)
-→ report. Documents pass one by one; of each sentence only numbers stay in memory.
+"""docnmt-preprocess: text files → a data folder. Documents pass one by one; of sentences only numbers stay in memory.
+documents (`read_corpus`) → filters → text on disk → vocabulary (`vocabularies`) → subwords, limits → arrays (`corpus`)
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +72,7 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
         raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
         files: dict[str, dict[str, Any]] = {}
-        splits = [_Split(name, found, SplitFolder(folder, name, files)) for name, found in inputs.items()]
+        splits = [_Split(name, sources, SplitFolder(folder, name, files)) for name, sources in inputs.items()]
         train = next((split for split in splits if split.name == "train"), None)
         held_out = [split for split in splits if split is not train]
         filters = None
@@ -82,14 +80,13 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
             if split is train and config.filters():
                 filters = _Filters(config, held_out)
             _read(split, config, filters if split is train else None)
-        for split in splits:
-            for note in split.facts.notes:
-                say(note)
+        for note in [note for split in splits for note in split.facts.notes]:
+            say(note)
         training = [] if train is None else [train.files.text(side) for side in train.sides]
         if train and filters:
             _note(train, filters.finish(train), say)
         tokenizers = make_tokenizers(config, training, say)
-        sentences = sum(2 * split.num_sentences for split in splits)
+        sentences = sum(2 * len(split.numbers) for split in splits)
         with _encoder(tokenizers, config.workers or fitting_workers(sentences)) as encoder:
             for split in splits:
                 _note(split, _cut(split, encoder, tokenizers, config), say)
@@ -131,18 +128,6 @@ class _Split:
         """True for a test split, whose sentences and documents must not be changed."""
         return self.name.startswith("test")
 
-    @property
-    def num_sentences(self) -> int:
-        """The number of sentences after the filters."""
-        return len(self.numbers)
-
-    def add_places(self, document: ParallelDocument) -> None:
-        """Remember where a document's sentences stand."""
-        for where, number in document.places:
-            if not self.where or self.where[-1][1] != where:
-                self.where.append((len(self.numbers), where))
-            self.numbers.append(number)
-
     def place(self, sentence: int) -> str:
         """Return the place of a sentence in the input, for messages."""
         where = next(where for first, where in reversed(self.where) if first <= sentence)
@@ -152,18 +137,28 @@ class _Split:
 def _read(split: _Split, config: TranslationPreprocessConfig, filters: _Filters | None = None) -> None:
     """Read all files of a split once; write raw text and structure to its folder."""
     structure, known = StructureBuilder(), False
+    try:
+        size = sum(path.stat().st_size for path in split.input.paths)
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
     with contextlib.ExitStack() as stack:
-        bar = stack.enter_context(Progress(sum(map(_size, split.input.paths)), f"reading {split.name}", unit="bytes"))
+        bar = stack.enter_context(Progress(size, f"reading {split.name}", unit="bytes"))
         writers, changes = [], []
         for part, documents in enumerate(read_split(split.input, split.facts, bar.update)):
             structure.before += part > 0  # a document ends with its corpus
             begin = structure.num_sentences
             for block in _blocks(documents):
                 if not split.sides:
-                    references = _references(split, len(block[0].rows[0]) - 1, config.target_lang)
-                    split.sides = [config.source_lang, *references]
+                    references, path = len(block[0].rows[0]) - 1, split.input.paths[0]
+                    if not references and not split.is_test:
+                        raise UserError(
+                            f"{path}: no target side; {split.name} data needs one, only test data may have none"
+                        )
+                    if split.name == "train" and references > 1:
+                        raise UserError(f"{path}: {references} references; training data has one target side")
+                    split.sides = [config.source_lang, *reference_names(config.target_lang, references)]
                     writers = [stack.enter_context(split.files.writer(f"{side}.text", "u1")) for side in split.sides]
-                    languages = [config.source_lang, *[config.target_lang] * len(references)]
+                    languages = [config.source_lang, *[config.target_lang] * references]
                     changes = [detokenizer(language) for language in languages if config.detokenize == "moses"]
                 for document in block if changes else ():
                     document.rows = [
@@ -177,7 +172,10 @@ def _read(split: _Split, config: TranslationPreprocessConfig, filters: _Filters 
                     if document.rows:
                         levels = unit_numbers(document.units)
                         structure.add(levels if document.known else np.full_like(levels, -1))
-                        split.add_places(document)
+                        for where, number in document.places:
+                            if not split.where or split.where[-1][1] != where:
+                                split.where.append((len(split.numbers), where))
+                            split.numbers.append(number)
                 for side, writer in enumerate(writers):
                     writer.append_lines([row[side] for document in block for row in document.rows])
             if not split.facts.levels:
@@ -198,23 +196,6 @@ def _blocks(documents: Iterable[ParallelDocument]) -> Iterator[list[ParallelDocu
             block, size = [], 0
     if block:
         yield block
-
-
-def _references(split: _Split, count: int, target_lang: str) -> list[str]:
-    """Return the names of a split's references; their number must fit the kind of split."""
-    where = split.input.paths[0]
-    if not count and not split.is_test:
-        raise UserError(f"{where}: no target side; {split.name} data needs one, only test data may have none")
-    if split.name == "train" and count > 1:
-        raise UserError(f"{where}: {count} references; training data has one target side")
-    return reference_names(target_lang, count)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 # Filters that leave out training documents: duplicates, and texts of held-out data.
@@ -305,7 +286,7 @@ def shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray
 def _shares(text: TextArray, offsets: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:
     """Return the shares (D,) by the hashes of others' lines, each part with the first line of the next one."""
     sentences = _hashed(text)
-    pairs = _pairs(sentences)  # pair i: sentences i and i + 1
+    pairs = _pairs(sentences)  # (S-1,): sentences i and i + 1
     known, known_pairs = np.zeros(len(sentences), dtype=bool), np.zeros(len(pairs), dtype=bool)
     for other in others:
         known |= np.isin(sentences, other)
@@ -379,11 +360,15 @@ def _cut(
     sentences, documents = _Long("sentence", config.max_sentence_tokens), _Long("document", config.max_document_tokens)
     old, structure, sides = split.files.structure(), StructureBuilder(), split.sides[:2]
     offsets, texts = old.document_offsets, [split.files.text(side) for side in split.sides]
-    borders = _borders(offsets)
+    borders, first = list[tuple[int, int]](), 0  # runs of documents of at most `CHUNK` sentences, or of one document
+    while first < old.num_documents:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + CHUNK, side="right")) - 1)
+        borders.append((first, last))
+        first = last
     parts = [(int(offsets[first]), int(offsets[last])) for first, last in borders]
     encoded = encoder({side: text[a:b] for side, text in zip(sides, texts, strict=False)} for a, b in parts)
     with contextlib.ExitStack() as stack:
-        bar = stack.enter_context(Progress(split.num_sentences, f"cutting {split.name}", unit="lines"))
+        bar = stack.enter_context(Progress(len(split.numbers), f"cutting {split.name}", unit="lines"))
         types = {f"{side}.tokens": token_dtype(tokenizers[side].vocab_size) for side in sides}
         writers = [stack.enter_context(split.files.writer(name, dtype)) for name, dtype in types.items()]
         names = [f"{side}.text" for side in split.sides if changing]
@@ -398,7 +383,7 @@ def _cut(
                     writer.append(side.tokens, side.lengths())
                 continue
             lines = [text[begin:end] for text in texts]
-            rows: list[_Line] = []
+            lines_kept: list[_Line] = []
             for number in range(first, last):
                 structure.before += int(old.blank_lines[number])
                 document = [
@@ -407,12 +392,13 @@ def _cut(
                 ]
                 for piece in _fitted(document, int(offsets[number]), split, tokenizers, config, sentences, documents):
                     structure.add(renumber(np.stack([line.levels for line in piece]), np.array([0, len(piece)])))
-                    rows += piece
-            for place, writer in enumerate(writers):
-                values = [row.tokens[place] for row in rows]
-                writer.append(np.concatenate([np.zeros(0, np.int64), *values]), np.array([*map(len, values)], np.int64))
-            for place, writer in enumerate(text_writers):
-                writer.append_lines([row.texts[place] for row in rows])
+                    lines_kept += piece
+            for side_number, writer in enumerate(writers):
+                subwords = [line.tokens[side_number] for line in lines_kept]
+                lengths = np.array([*map(len, subwords)], np.int64)
+                writer.append(np.concatenate([np.zeros(0, np.int64), *subwords]), lengths)
+            for side_number, writer in enumerate(text_writers):
+                writer.append_lines([line.texts[side_number] for line in lines_kept])
     note = _describe_long(split, config.long_policy, [kind for kind in (sentences, documents) if kind.count])
     if changing:
         if not structure.num_sentences:
@@ -443,16 +429,6 @@ def _describe_long(split: _Split, policy: str, kinds: Sequence[_Long]) -> str | 
     return f"warning: {split.name}: {' and '.join(words)} are {done}"
 
 
-def _borders(offsets: np.ndarray) -> list[tuple[int, int]]:
-    """Divide documents into runs of at most `CHUNK` sentences, or of one document."""
-    borders, first = [], 0
-    while first < len(offsets) - 1:
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + CHUNK, side="right")) - 1)
-        borders.append((first, last))
-        first = last
-    return borders
-
-
 def _fitted(
     document: list[_Line],
     begin: int,
@@ -463,23 +439,23 @@ def _fitted(
     documents: _Long,
 ) -> list[list[_Line]]:
     """Return the pieces that a document becomes, none if it is left out; count what was too long."""
-    rows: list[_Line] = []
+    fitting: list[_Line] = []
     for number, line in enumerate(document, begin):
         if line.cost <= config.max_sentence_tokens:
-            rows.append(line)
+            fitting.append(line)
             continue
         sentences.add(np.array([number]), np.array([line.cost]))
         if config.long_policy == "truncate":
-            rows.append(line._replace(tokens=[side[: config.max_sentence_tokens] for side in line.tokens]))
+            fitting.append(line._replace(tokens=[side[: config.max_sentence_tokens] for side in line.tokens]))
         elif config.long_policy == "split":
-            rows += _split_line(line, split, number, tokenizers, config.max_sentence_tokens)
-    costs = np.array([row.cost for row in rows], dtype=np.int64)
+            fitting += _split_line(line, split, number, tokenizers, config.max_sentence_tokens)
+    costs = np.array([line.cost for line in fitting], dtype=np.int64)
     limit = config.max_document_tokens
     if limit is None or costs.sum() <= limit:
-        return [rows] if rows else []
+        return [fitting] if fitting else []
     documents.add(np.array([begin]), costs.sum(keepdims=True))
-    units = cut_units(document_units(np.array([0, len(rows)])), costs, limit)
-    pieces = [rows[first:last] for first, last in zip(units.first, units.last, strict=True)]
+    units = cut_units(document_units(np.array([0, len(fitting)])), costs, limit)
+    pieces = [fitting[first:last] for first, last in zip(units.first, units.last, strict=True)]
     return {"split": pieces, "truncate": pieces[:1], "skip": []}[config.long_policy]
 
 
@@ -538,8 +514,13 @@ def _encoder(tokenizers: Mapping[str, Tokenizer], workers: int) -> Iterator[_Enc
         waiting: deque[list[Future[TokenArray]]] = deque()
         try:
             for part in parts:
-                with _interrupts_blocked():  # a worker may start here
+                mask = signal.pthread_sigmask(
+                    signal.SIG_BLOCK, {signal.SIGINT}
+                )  # a worker that starts here inherits it
+                try:
                     waiting.append([pool.submit(_work, side, lines) for side, lines in part.items()])
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 if len(waiting) > 2 * workers:
                     yield [future.result() for future in waiting.popleft()]
             for futures in waiting:
@@ -555,27 +536,17 @@ def _encoder(tokenizers: Mapping[str, Tokenizer], workers: int) -> Iterator[_Enc
     pool.shutdown()
 
 
-@contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Block Ctrl-C in processes that start here: the parent process ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _start_worker(models: Mapping[str, bytes]) -> None:
     """Load the tokenizers in a worker process, and end it when its parent is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+    def end() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
     _of_worker.update({side: Tokenizer.from_bytes(model) for side, model in models.items()})
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
 
 
 def _work(side: str, lines: list[str]) -> TokenArray:
@@ -609,7 +580,7 @@ def _finish_folder(
     for split in splits:
         if counts[split.name]["without_partner"] == counts[split.name]["sentences"] and not split.is_test:
             raise UserError(f"{split.input.paths[0]}: no sentence has a translation; expected one on the target side")
-        say(describe_split(split.name, counts[split.name]))
+        say(_describe_split(split.name, counts[split.name]))
     write_meta(
         folder,
         task="document_translation",
@@ -652,7 +623,7 @@ def _statistics(split: _Split) -> dict[str, Any]:
     }
 
 
-def describe_split(name: str, counts: Mapping[str, Any]) -> str:
+def _describe_split(name: str, counts: Mapping[str, Any]) -> str:
     """Describe a split in one line."""
     known = {0: "no sections or paragraphs", 1: "1 level above the sentence"}
     parts = [

@@ -5,18 +5,20 @@ SentencePiece samples, too, but its draws depend on its version and its process;
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
-from docnmt.core.corpus import TokenArray, offsets_of, token_dtype
+from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of, token_dtype
 from docnmt.core.tokenizer import UNK, Tokenizer, read_model
+from docnmt.runtime.progress import Progress
 from docnmt.runtime.system import UserError
 
 _KINDS = ModelProto.SentencePiece
@@ -252,3 +254,33 @@ class _BpeWords:
                 turn, best = pair, score
         codes = [] if turn is not None else [self._numbers.get(s, self._vocabulary + ord(s[0])) for s in symbols]
         return _Merging(symbols, closed, turn, codes)
+
+
+# The subwords of an epoch.
+
+
+#: Lines whose subwords are drawn together; no draw depends on it.
+_CHUNK = 4096
+
+
+def resegmented(
+    corpus: ParallelCorpus, tokenizers: tuple[Tokenizer, Tokenizer], alpha: float, seeds: Sequence[int]
+) -> ParallelCorpus:
+    """Return the corpus with newly drawn subwords of the same text on both sides (Kudo 2018)."""
+    sides = []
+    with Progress(2 * corpus.num_sentences, "drawing subwords", unit="lines") as bar:
+        for side, text in enumerate((corpus.source_text, corpus.references[0])):
+            parts = []
+            for first in range(0, len(text), _CHUNK):
+                sampler = _sampler(tokenizers[side], alpha)
+                parts.append(sampler.draw(text[first : first + _CHUNK], first, [*seeds, side]))
+                bar.update(len(parts[-1]))
+            lengths = np.concatenate([part.lengths() for part in parts])
+            sides.append(TokenArray(np.concatenate([part.tokens for part in parts]), offsets_of(lengths)))
+    return replace(corpus, source=sides[0], target=sides[1])
+
+
+@functools.lru_cache(maxsize=2)
+def _sampler(tokenizer: Tokenizer, alpha: float) -> SubwordSampler:
+    """Return the sampler of a side, which learns words that the next epoch needs."""
+    return SubwordSampler(tokenizer, alpha)

@@ -24,7 +24,6 @@ from docnmt.core.batch import (
     join_batches,
     learned_units,
     planned_units,
-    resegmented,
     sentence_costs,
     unit_sizes,
 )
@@ -35,6 +34,7 @@ from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationT
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.translate import translate_corpus
+from docnmt.core.subword_sampling import resegmented
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.core.tokenizer import Tokenizer, directed
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, resolution_units

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from docnmt.core.scoring.text_files import LineLayout, read_layout
-from docnmt.core.search.scheduler import first_of_documents
+from docnmt.core.search.translate import first_of_documents
 from docnmt.runtime.system import UserError, write_json
 
 KINDS = ("all", "title", "later", "first", "single")

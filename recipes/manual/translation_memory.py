@@ -33,7 +33,7 @@ except ImportError:
 from docnmt.core.read_corpus import side
 from docnmt.core.scoring.metrics import Scores, bleu_tokenizer, evaluate
 from docnmt.core.scoring.text_files import LineLayout, read_layout
-from docnmt.core.search.scheduler import first_of_documents
+from docnmt.core.search.translate import first_of_documents
 from docnmt.runtime.system import UserError, write_text
 
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")

@@ -26,8 +26,7 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.scheduler import first_of_documents
-from docnmt.core.search.translate import SentenceResult, translate_corpus
+from docnmt.core.search.translate import SentenceResult, first_of_documents, translate_corpus
 from docnmt.core.translation_task import DocumentTranslation
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]

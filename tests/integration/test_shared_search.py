@@ -21,8 +21,8 @@ from docnmt.core.search.config import (
     SearchConfig,
 )
 from docnmt.core.search.rows import Hypothesis
-from docnmt.core.search.scheduler import Ensemble, Job, Scheduler, given_tokens
-from docnmt.core.search.translate import translate_corpus, translation
+from docnmt.core.search.scheduler import Ensemble, Job, Scheduler
+from docnmt.core.search.translate import given_tokens, translate_corpus, translation
 from docnmt.runtime.device import INVARIANT_ROWS
 
 ARCHITECTURES = [

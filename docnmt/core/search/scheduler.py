@@ -11,9 +11,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
-from functools import cached_property, reduce
-from itertools import pairwise
+from functools import reduce
 
 import numpy as np
 import torch
@@ -25,7 +23,6 @@ from docnmt.core.batch import (
     join_texts,
     memory_sentences,
     planned_units,
-    searched_texts,
     sentences_read,
     source_costs,
 )
@@ -35,10 +32,9 @@ from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.generators import ranking
 from docnmt.core.search.glossary import Terms
 from docnmt.core.search.rows import Generator, Hypothesis, Prefix, Slot
-from docnmt.core.tokenizer import BRK, EOS, Tokenizer, tag_of
+from docnmt.core.tokenizer import BRK, EOS, tag_of
 from docnmt.registry import GENERATORS
 from docnmt.runtime.device import INVARIANT_ROWS
-from docnmt.runtime.languages import unspaced
 from docnmt.runtime.system import UserError
 
 # Ensembles: several models write one text together, by the average of their probabilities.
@@ -59,16 +55,15 @@ class Ensemble:
     def remember(
         self, memories: Sequence[object], sentences: Sequence[int], tokens: Sequence[int], *, given: bool
     ) -> list[object]:
-        """Return, for each model, what other sentences read of a translation; None for models that read none.
-
-        Models are those that read their own text or, with `given`, those that read given text. `sentences` has the
-        sentence's number in each model's memory.
+        """Return what other sentences read of a translation, for each model that reads its own text or, with `given`,
+        given text; None for others. `sentences` has the sentence's number in each model's memory.
         """
-        remembered: list[object] = []
-        for model, memory, sentence in zip(self.models, memories, sentences, strict=True):
-            reads = model.reading.given_text if given else model.reading.own_text
-            remembered.append(model.remember(memory, sentence, tokens) if reads else None)
-        return remembered
+        return [
+            model.remember(memory, sentence, tokens)
+            if (model.reading.given_text if given else model.reading.own_text)
+            else None
+            for model, memory, sentence in zip(self.models, memories, sentences, strict=True)
+        ]
 
     def begin(
         self,
@@ -99,49 +94,6 @@ class Ensemble:
         return torch.logsumexp(log_probs, dim=0)
 
 
-# Given translations: they are not searched, and the sentences written after them read them.
-
-
-def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: Tokenizer) -> dict[int, list[int]]:
-    """Return the tokens of the given target sentences by sentence number.
-
-    Args:
-        given: for each sentence its translation or None; None instead of a list gives no translation at all.
-        sentences: the number of sentences of the corpus.
-    """
-    if given is None:
-        return {}
-    if len(given) != sentences:
-        raise ValueError(f"given: expected an entry for each of {sentences} sentences, got {len(given)}")
-    texts = {number: text for number, text in enumerate(given) if text is not None}
-    return dict(zip(texts, tokenizer.encode(list(texts.values())), strict=True))
-
-
-def prefixes_of(texts: Sequence[str | None] | None, tokenizer: Tokenizer, device: torch.device) -> dict[int, Prefix]:
-    """Return the prefixes of translations by sentence number; None and blank texts are none.
-
-    A prefix of a script with spaces that ends in a letter or digit ends in a whole word, with which no token goes on.
-    """
-    wanted = {number: text.strip() for number, text in enumerate(texts or ()) if text is not None and text.strip()}
-    if not wanted:
-        return {}
-    begin = 0 if tag_of(tokenizer) is None else 1  # the slot has the tag
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    joining = torch.tensor([n for n, piece in enumerate(pieces) if piece[:1].isalnum()], device=device)
-    whole = {number for number, text in wanted.items() if text[-1].isalnum() and not unspaced(text[-1])}
-    encoded = zip(wanted, tokenizer.encode(list(wanted.values())), strict=True)
-    return {n: Prefix(tuple(tokens[begin:]), joining if n in whole else None) for n, tokens in encoded}
-
-
-def first_of_documents(references: Sequence[str], document_offsets: Sequence[int], share: float) -> list[str | None]:
-    """Return the first floor(share * n) references of each document of n sentences; None for others and empty ones."""
-    given: list[str | None] = [None] * len(references)
-    for begin, end in pairwise(document_offsets):
-        last = begin + int(Decimal(str(share)) * (end - begin))  # 0.29 of 100 is 29; of floats it would be 28
-        given[begin:last] = [text or None for text in references[begin:last]]
-    return given
-
-
 # A job of the search: a corpus, the models that translate it, and its progress.
 
 
@@ -163,6 +115,8 @@ class Job:
         deliver: called with each searched sentence that is done: its number, and its hypotheses, best first.
 
     Attributes:
+        texts: (W, 2) the texts that the models write together: the first sentence of each, and the first kept.
+        costs: (S,) source subwords that must be read for each unit, at the unit's first kept sentence.
         waiting: ranges of sentences that are not encoded yet. ready: slots that can be written.
         left: number of searched sentences that are not done.
         own_first: (S,) models that read their own text read for each sentence the translations from this one to the one
@@ -199,41 +153,30 @@ class Job:
         self._asked_lengths = self.lengths if asked is None else np.where(asked, self.lengths, 0)
         self.plans = [model.reading for model in models]
         self.units = [planned_units(plan, corpus, limit=task.max_doc_tokens, window=window) for plan in self.plans]
-        self.texts = self._texts()
+        sentence_texts = np.repeat(np.arange(corpus.num_sentences)[:, None], 2, axis=1)
+        self.costs = np.zeros(corpus.num_sentences, dtype=np.int64)
         self.own_first: np.ndarray | None = None
         self.given_range: np.ndarray | None = None
         for plan, units in zip(self.plans, self.units, strict=True):  # those of one kind have the same units
-            kept = units.last - units.first
+            texts = np.stack([units.first, units.kept], axis=1) if plan.joined else sentence_texts
+            if units is self.units[0]:
+                self.texts = texts
+            elif not np.array_equal(texts, self.texts):
+                raise UserError(
+                    "--path: these models cannot translate together: some write sentence by sentence and others "
+                    "windows or documents as one text, or their windows differ; give models of one kind"
+                )
+            self.costs[units.kept] = np.maximum(self.costs[units.kept], source_costs(corpus, units))
+            written = units.last - units.first
             if plan.own_text:
-                self.own_first = np.repeat(units.source_first, kept)
+                self.own_first = np.repeat(units.source_first, written)
             if plan.given_text:
-                self.given_range = np.repeat(np.stack([units.source_first, units.source_last], axis=1), kept, axis=0)
+                self.given_range = np.repeat(np.stack([units.source_first, units.source_last], axis=1), written, axis=0)
         self.written: dict[int, _Remembered] = {}
         self.waiting: deque[tuple[int, int]] = deque()
         self.ready: deque[Slot] = deque()
         self.left = 0
         self.kept: dict[tuple[int, int], Encoding] | None = None
-
-    def _texts(self) -> np.ndarray:
-        """Return the texts (W, 2) that the models write together: the first sentence of each, and the first kept."""
-        texts, *others = (
-            searched_texts(plan, units, self.corpus.num_sentences)
-            for plan, units in zip(self.plans, self.units, strict=True)
-        )
-        if not all(np.array_equal(texts, other) for other in others):
-            raise UserError(
-                "--path: these models cannot translate together: some write sentence by sentence and others windows or "
-                "documents as one text, or their windows differ; give models of one kind"
-            )
-        return texts
-
-    @cached_property
-    def costs(self) -> np.ndarray:
-        """Source subwords (S,) that must be read for each unit, at the unit's first kept sentence."""
-        costs = np.zeros((len(self.units), self.corpus.num_sentences), dtype=np.int64)
-        for of_model, units in zip(costs, self.units, strict=True):
-            of_model[units.kept] = source_costs(self.corpus, units)
-        return np.asarray(costs.max(axis=0))
 
     def ranges(self) -> Iterator[tuple[int, int]]:
         """Yield the ranges of sentences to encode at once, each as large as `--max-tokens` allows."""
@@ -365,7 +308,16 @@ class Encoding:
             for number in self.texts[:, 1].tolist():  # translations before the first are already known
                 if number in job.given and (number == first or not job.reads_before(number)):
                     self.write(number, job.given[number])
-            self._wait(job.own_first)
+            slots = self.ready  # those that can be written now, and of these first those that the most sentences follow
+            for slot in slots:
+                if any(n not in job.written for n in range(int(job.own_first[slot.number]), slot.number)):
+                    self.waiting[slot.number] = slot
+            numbers = sorted(slot.number for slot in slots)
+            heads = [number for number in numbers if number not in self.waiting]
+            ends = [*heads[1:], *(number + 1 for number in numbers[-1:])]
+            following = {head: end - head for head, end in zip(heads, ends, strict=False)}
+            ready = (slot for slot in slots if slot.number not in self.waiting)
+            self.ready = sorted(ready, key=lambda slot: (-following[slot.number], slot.number))
 
     def _slots(self) -> list[Slot]:
         """Return a slot for each text that has a kept sentence to search; longest first."""
@@ -378,21 +330,16 @@ class Encoding:
             if all(sentence in job.given for sentence in range(number, sentences.stop)):
                 continue
             terms = None if job.terms is None else job.terms.of(sentences, job.given)
-            wanted = {} if terms is None else terms.wanted
-            limits = (
-                job.search.limit(int(job.lengths[sentence]))
-                + sum(map(len, wanted.get(place, ())))
-                + (len(job.prefixes[sentence].tokens) if sentence in job.prefixes else 0)
-                for place, sentence in enumerate(sentences)
-            )
-            prefixes = {
-                place: job.prefixes[sentence] for place, sentence in enumerate(sentences) if sentence in job.prefixes
-            }
-            given = {
-                place: (*job.given[sentence], EOS if sentence == sentences[-1] else BRK)
-                for place, sentence in enumerate(sentences)
-                if sentence in job.given
-            }
+            limits, given, prefixes = list[int](), dict[int, tuple[int, ...]](), dict[int, Prefix]()
+            for place, sentence in enumerate(sentences):
+                limits.append(job.search.limit(int(job.lengths[sentence])))
+                if terms is not None:
+                    limits[-1] += sum(map(len, terms.wanted.get(place, ())))
+                if sentence in job.prefixes:
+                    prefixes[place] = job.prefixes[sentence]
+                    limits[-1] += len(prefixes[place].tokens)
+                if sentence in job.given:
+                    given[place] = (*job.given[sentence], EOS if sentence == sentences[-1] else BRK)
             slots.append(
                 Slot(
                     number,
@@ -407,18 +354,6 @@ class Encoding:
                 )
             )
         return slots
-
-    def _wait(self, own_first: np.ndarray) -> None:
-        """Sort the slots: those that can be written now, and of these first those that the most sentences follow."""
-        for slot in self.ready:
-            if any(number not in self.job.written for number in range(int(own_first[slot.number]), slot.number)):
-                self.waiting[slot.number] = slot
-        numbers = sorted(slot.number for slot in self.ready)
-        heads = [number for number in numbers if number not in self.waiting]
-        ends = [*heads[1:], *(number + 1 for number in numbers[-1:])]
-        following = {head: end - head for head, end in zip(heads, ends, strict=False)}
-        ready = (slot for slot in self.ready if slot.number not in self.waiting)
-        self.ready = sorted(ready, key=lambda slot: (-following[slot.number], slot.number))
 
     def release(self) -> None:
         """Let go of the job and its slots, which refer to this encoding: memories are freed at once."""
@@ -564,8 +499,7 @@ class Scheduler:
             self._set_turn(job)
 
     def _set_turn(self, job: Job) -> None:
-        """Set the turn: the number of subwords encoded when the job is due, if all jobs took equal shares from now on.
-        So short texts overtake long ones, but only a bounded number of them: no job waits for ever."""
+        """Set the turn: the subwords encoded when the job is due if all take equal shares, so none waits for ever."""
         if job.waiting:
             self.jobs[job] = self._encoded + job.cost * len(self.jobs)
 
@@ -580,12 +514,12 @@ class Scheduler:
         A finished job leaves `jobs`, as does one that cannot be written; the latter has sentences left.
         """
         self._steps += 1
-        filled = any(job.ready for job in self.jobs)
+        live, filled = self._live(), any(job.ready for job in self.jobs)
         due = len(self.jobs) > 1 and self._steps >= _ENCODE_EVERY * (3 if filled else 1)  # a single job need not wait
-        if due or not self.slots or self._rows_wait():
-            self._encode()
-        entering = self._entering()
-        if not entering and not self.slots:
+        if due or not live or self._rows_wait(live):
+            self._encode(live)
+        entering = self._entering(live)
+        if not entering and not live:
             return
         ended = [(slot.encoding.job, slot, hypotheses) for slot, hypotheses in self._advance(entering)]
         for job, slot, hypotheses in ended:
@@ -612,15 +546,13 @@ class Scheduler:
         self._encodings -= gone
         places = [place for place, slot in enumerate(self._generator.slots) if slot.encoding in gone]
         if places:
-            self._reorder(self._generator.leave(places))
+            rows = self._generator.leave(places)
+            for state in self._states:
+                state.reorder(rows)
         if not self._generator.slots:
             self._states = []  # they hold the encoding of whole documents
         for encoding in gone:
             encoding.release()
-
-    def _reorder(self, rows: Tensor) -> None:
-        for state in self._states:
-            state.reorder(rows)
 
     def _advance(self, entering: Sequence[Slot]) -> list[tuple[Slot, list[Hypothesis]]]:
         """Admit slots and write one token in every row; return the ended slots with their hypotheses, best first."""
@@ -645,16 +577,15 @@ class Scheduler:
             generator.admit(new)
         advance = generator.advance(self._ensemble.step(generator.tokens, self._states))
         if advance.rows is not None:
-            self._reorder(advance.rows)
+            for state in self._states:
+                state.reorder(advance.rows)
         return [(slot, hypotheses) for slot, hypotheses in advance.finished if slot.wanted]
 
-    def _encode(self) -> None:
-        """Encode the next sentences of the jobs with the fewest live slots and, among these, the lowest turns.
-        A large memory, which no other slots can join, is encoded alone."""
-        alone = not all(getattr(state, "any_memory", False) for state in self._states)
-        if alone and (self._generator.slots or any(job.ready for job in self.jobs)):
+    def _encode(self, live: Counter[Job]) -> None:
+        """Encode the next sentences of the jobs with the fewest live slots and, among these, the lowest turns."""
+        large = not all(getattr(state, "any_memory", False) for state in self._states)  # no other slots can join it
+        if large and (self._generator.slots or any(job.ready for job in self.jobs)):
             return
-        live = self._live()
         ahead = sum(len(job.ready) for job in self.jobs)  # or rows would stay free until the next encoding
         room = 2 * self._capacity - live.total() - ahead
         chosen: list[tuple[Job, int, int]] = []
@@ -678,30 +609,26 @@ class Scheduler:
                 else:  # it consists of given sentences alone, that later ones read
                     encoding.release()
 
-    def _rows_wait(self) -> bool:
-        """Rows are free, and no document that is encoded has a sentence for them: each of a model that reads its own
-        text is written by one row after the other. So many subwords are encoded that most rows have a document."""
-        live = self._live()
+    def _rows_wait(self, live: Counter[Job]) -> bool:
+        """Rows are free while models that read their own text write each document in one row after the other."""
         costs = [job.cost for job in self.jobs if job.own_first is not None and _encodable(job, live)]
         if not costs or self._capacity - live.total() < -(-self._capacity // _REFILL):
             return False
         encoded = sum(encoding.cost for encoding in self._encodings)
         return encoded + min(costs) <= _LIVE * self._options.max_tokens
 
-    def _entering(self) -> list[Slot]:
-        """Return the slots that enter now, sorted by memory; each is taken from the job with the fewest live slots.
-        A job that has none need not wait until enough slots are free."""
-        live = self._live()
-        room = self._capacity - live.total()
+    def _entering(self, live: Counter[Job]) -> list[Slot]:
+        """Return the slots that enter now, sorted by memory; each is taken from the job with the fewest live slots."""
+        room, after = self._capacity - live.total(), live.copy()
         waiting = [job for job in self.jobs if job.ready]
-        fresh = any(not live[job] for job in waiting)
+        fresh = any(not live[job] for job in waiting)  # such a job need not wait until enough slots are free
         if live and room < (1 if fresh else -(-self._capacity // _REFILL)):
             return []
         entering: list[Slot] = []
         while waiting and len(entering) < max(room, 1):
-            job = min(waiting, key=lambda job: live[job])
+            job = min(waiting, key=after.__getitem__)
             entering.append(job.ready.popleft())
-            live[job] += 1
+            after[job] += 1
             waiting = [job for job in waiting if job.ready]
         return sorted(entering, key=lambda slot: id(slot.encoding.memories))
 

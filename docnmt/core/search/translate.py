@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from decimal import Decimal
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,16 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.glossary import Glossary, TermFinder, asked_terms
-from docnmt.core.search.rows import Hypothesis
-from docnmt.core.search.scheduler import Job, Scheduler, given_tokens, prefixes_of
+from docnmt.core.search.rows import Hypothesis, Prefix
+from docnmt.core.search.scheduler import Job, Scheduler
 from docnmt.core.search.translation_memory import TranslationMemory, streams_of, with_memory
-from docnmt.core.tokenizer import Tokenizer
+from docnmt.core.tokenizer import Tokenizer, tag_of
 from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.document_context import SourceContext
 from docnmt.modules.layers import FeedForward
 from docnmt.registry import GENERATORS
 from docnmt.runtime import jobs as ranks
+from docnmt.runtime.languages import unspaced
 from docnmt.runtime.launch import obtainable_memory
 from docnmt.runtime.system import UserError, printable
 
@@ -111,6 +113,49 @@ def _memory_on(device: torch.device) -> int | None:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device))
     return obtainable_memory() if device.type == "cpu" else None
+
+
+# Given translations and prefixes, which are not searched, as tokens.
+
+
+def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: Tokenizer) -> dict[int, list[int]]:
+    """Return the tokens of the given target sentences by sentence number.
+
+    Args:
+        given: for each sentence its translation or None; None instead of a list gives no translation at all.
+        sentences: the number of sentences of the corpus.
+    """
+    if given is None:
+        return {}
+    if len(given) != sentences:
+        raise ValueError(f"given: expected an entry for each of {sentences} sentences, got {len(given)}")
+    texts = {number: text for number, text in enumerate(given) if text is not None}
+    return dict(zip(texts, tokenizer.encode(list(texts.values())), strict=True))
+
+
+def _prefixes_of(texts: Sequence[str | None] | None, tokenizer: Tokenizer, device: torch.device) -> dict[int, Prefix]:
+    """Return the prefixes of translations by sentence number; None and blank texts are none.
+
+    A prefix of a script with spaces that ends in a letter or digit ends in a whole word, with which no token goes on.
+    """
+    wanted = {number: text.strip() for number, text in enumerate(texts or ()) if text is not None and text.strip()}
+    if not wanted:
+        return {}
+    begin = 0 if tag_of(tokenizer) is None else 1  # the slot has the tag
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    joining = torch.tensor([n for n, piece in enumerate(pieces) if piece[:1].isalnum()], device=device)
+    whole = {number for number, text in wanted.items() if text[-1].isalnum() and not unspaced(text[-1])}
+    encoded = zip(wanted, tokenizer.encode(list(wanted.values())), strict=True)
+    return {n: Prefix(tuple(tokens[begin:]), joining if n in whole else None) for n, tokens in encoded}
+
+
+def first_of_documents(references: Sequence[str], document_offsets: Sequence[int], share: float) -> list[str | None]:
+    """Return the first floor(share * n) references of each document of n sentences; None for others and empty ones."""
+    given: list[str | None] = [None] * len(references)
+    for begin, end in pairwise(document_offsets):
+        last = begin + int(Decimal(str(share)) * (end - begin))  # 0.29 of 100 is 29; of floats it would be 28
+        given[begin:last] = [text or None for text in references[begin:last]]
+    return given
 
 
 # Translation of a corpus: the one path of validation BLEU, `docnmt-generate` and `docnmt-translate`.
@@ -267,7 +312,7 @@ def job_of(
         corpus, given, own_numbers = with_memory(corpus, given, memory)
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
-    own = prefixes_of(prefixes, task.target_tokenizer, next(models[0].parameters()).device)
+    own = _prefixes_of(prefixes, task.target_tokenizer, next(models[0].parameters()).device)
     begins = {n: own[number] for n, number in enumerate(own_numbers.tolist()) if number in own}
     job = Job(
         models, task, corpus, options, search, given=tokens, prefixes=begins, window=window,
