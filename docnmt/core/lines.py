@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from docnmt.runtime.progress import how_many
 from docnmt.runtime.system import UserError
 
 #: Bytes read at once; of a compressed file, which may expand a thousandfold, fewer.
@@ -158,6 +160,43 @@ def half_character(text: str) -> str | None:
     except UnicodeEncodeError as error:  # JSON's \\ud800 can stand alone
         return f"half a character (\\u{ord(text[error.start]):04x} without its other half); remove it"
     return None
+
+
+# What a line is: text or a mark.
+
+
+#: What other toolkits put between the sentences of a document, or around them, if a line is a whole document.
+_SEPARATOR = re.compile(r"(?i)(?<!\S)(?:_(?:eos|sep|brk)|<(?:sep|eos|brk|beg|end|/?s)>|\[(?:sep|eos)\])(?!\S)")
+
+
+def separator(line: str) -> str:
+    """Return the first sign of a line that separates sentences for other toolkits, "" if there is none."""
+    sign = _SEPARATOR.search(line) if "_" in line or "<" in line or "[" in line else None
+    return sign[0] if sign else ""
+
+
+def note_separators(name: str, lines: int, first: str) -> str:
+    """Return the note on a text with separators in so many lines, of which `first` is one with its place."""
+    return (
+        f"{name}: a sign between sentences in {how_many(lines, 'line')} ({first}): such a line looks like a whole "
+        "document and is read as one sentence; give each sentence a line, and put an empty line between documents"
+    )
+
+
+def kind_of_line(line: str) -> str:
+    """Return "text" for a line of text, or the mark that it is: "", "<p>", "<d>"."""
+    bare = line.strip()
+    return bare if bare in ("", "<p>", "<d>") else "text"
+
+
+#: What is said of a text in which two kinds of marks divide documents.
+TWO_FORMS = ": two sources of structure at once:"
+
+
+def check_marks(kinds: set[str], place: str) -> None:
+    """Check the kinds of lines that a text has so far."""
+    if {"", "<d>"} <= kinds:
+        raise UserError(f"{place}{TWO_FORMS} <d> lines and empty lines; keep one of them to mark documents")
 
 
 # The stream of documents that all readers of a corpus (`read_corpus`, `tables`) give.

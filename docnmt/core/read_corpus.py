@@ -18,10 +18,22 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from docnmt.core.data_options import Columns
-from docnmt.core.lines import ENDINGS, DocumentBuilder, Facts, OneSided, ParallelDocument, TextLines, is_blank
+from docnmt.core.lines import (
+    ENDINGS,
+    TWO_FORMS,
+    DocumentBuilder,
+    Facts,
+    OneSided,
+    ParallelDocument,
+    TextLines,
+    check_marks,
+    is_blank,
+    kind_of_line,
+    note_separators,
+    separator,
+)
 from docnmt.core.tables import KINDS, kind_of_table, read_tables
 from docnmt.runtime.languages import base, joined
-from docnmt.runtime.progress import how_many
 from docnmt.runtime.system import UserError
 
 # The files of a split, found by their names.
@@ -176,30 +188,6 @@ def _read_part(
 # Plain text: one sentence per line, an empty line or `<d>` between documents.
 
 
-#: What other toolkits put between the sentences of a document, or around them, if a line is a whole document.
-_SEPARATOR = re.compile(r"(?i)(?<!\S)(?:_(?:eos|sep|brk)|<(?:sep|eos|brk|beg|end|/?s)>|\[(?:sep|eos)\])(?!\S)")
-
-
-def separator(line: str) -> str:
-    """Return the first sign of a line that separates sentences for other toolkits, "" if there is none."""
-    sign = _SEPARATOR.search(line) if "_" in line or "<" in line or "[" in line else None
-    return sign[0] if sign else ""
-
-
-def note_separators(name: str, lines: int, first: str) -> str:
-    """Return the note on a text with separators in so many lines, of which `first` is one with its place."""
-    return (
-        f"{name}: a sign between sentences in {how_many(lines, 'line')} ({first}): such a line looks like a whole "
-        "document and is read as one sentence; give each sentence a line, and put an empty line between documents"
-    )
-
-
-def kind_of_line(line: str) -> str:
-    """Return "text" for a line of text, or the mark that it is: "", "<p>", "<d>"."""
-    bare = line.strip()
-    return bare if bare in ("", "<p>", "<d>") else "text"
-
-
 def read_text(
     sides: Sequence[TextLines],
     facts: Facts,
@@ -239,9 +227,9 @@ def read_text(
             facts.levels |= kind == "<p>"
             check_marks(kinds_seen, f"{where}{number}")
             if kind in ("<p>", "<d>") and levels is not None:
-                raise UserError(f"{where}{number}{_TWO} {kind} lines and {levels.name}; keep one of them")
+                raise UserError(f"{where}{number}{TWO_FORMS} {kind} lines and {levels.name}; keep one of them")
             if kind in ("", "<d>") and ids is not None:
-                raise UserError(f"{where}{number}{_TWO} {kind or 'empty'} lines and {ids.name}; keep one of them")
+                raise UserError(f"{where}{number}{TWO_FORMS} {kind or 'empty'} lines and {ids.name}; keep one of them")
         if ids is not None and (names := lines[-1].split("\t")[:2]) != opened:
             if len(names) < 2:
                 got = f"got '{lines[-1][:40]}'"
@@ -274,15 +262,6 @@ def read_text(
             facts.notes.append(note_separators(sides[side].name, count, first[side]))
     facts.levels |= levels is not None
     yield from builder.finish()
-
-
-_TWO = ": two sources of structure at once:"
-
-
-def check_marks(kinds: set[str], place: str) -> None:
-    """Check the kinds of lines that a text has so far."""
-    if {"", "<d>"} <= kinds:
-        raise UserError(f"{place}{_TWO} <d> lines and empty lines; keep one of them to mark documents")
 
 
 def _differing(files: Sequence[TextLines], texts: Sequence[str | None], number: int) -> str:

@@ -17,9 +17,7 @@ from itertools import pairwise
 
 from docnmt.core.corpus import Document
 from docnmt.core.data_options import Columns
-from docnmt.core.lines import TextLines, is_blank
-from docnmt.core.read_corpus import check_marks, kind_of_line
-from docnmt.core.tables import BREAKS, JsonlTable, TsvTable, choose_columns, is_header, label_of, text_of
+from docnmt.core.lines import TextLines, check_marks, is_blank, kind_of_line
 from docnmt.runtime.languages import CJK, base, joined
 from docnmt.runtime.system import UserError
 
@@ -145,6 +143,8 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
     Args:
         kind: `tsv` or `jsonl`. given: the columns of `--columns`.
     """
+    from docnmt.core.tables import BREAKS, JsonlTable, TsvTable, choose_columns, is_header, label_of, text_of
+
     languages = (language, "")
     table = JsonlTable(lines) if kind == "jsonl" else TsvTable(lines, lambda cells: is_header(cells, given, languages))
     columns, text = choose_columns(table, given, languages), _Open()

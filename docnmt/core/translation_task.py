@@ -31,7 +31,6 @@ from docnmt.core.corpus import ParallelCorpus, TextArray, check_files, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import ToldForms, address_language, tag_numbers
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask, is_translation_model, lacking
-from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.subword_sampling import resegmented
@@ -474,6 +473,8 @@ def corpus_bleu(
     max_tokens: int = 8000,
 ) -> float:
     """Compute s-BLEU of beam search (`eval_bleu_beam`) on all sentences with references."""
+    from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences  # others need no sacreBLEU
+
     scored = scored_sentences(corpus.references)
     if not scored:
         raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")

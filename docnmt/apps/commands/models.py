@@ -17,10 +17,10 @@ from docnmt.apps.options import MemoryConfig, ModelsConfig, Precision
 from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.formality import Formality, in_form, in_given_form
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask, is_translation_model
-from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.core.tokenizer import UnknownLanguage
 from docnmt.core.training.checkpoint import load_model
+from docnmt.core.training.run_folder import ModelRecord
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.linear_layers import (
     BFloat16Linear,

@@ -18,6 +18,7 @@ from docnmt.core.data_options import Columns
 from docnmt.core.scoring.metrics import scored_sentences
 from docnmt.core.split_sentences import BREAK
 from docnmt.core.tables import DocumentStart, side_lines
+from docnmt.core.training.run_folder import ModelRecord
 from docnmt.runtime.languages import CJK, SOUTHEAST
 from docnmt.runtime.system import OpenObject, UserError, read_json
 
@@ -205,40 +206,6 @@ _LETTER = re.compile(r"[^\W\d_]")
 _MOST = 1000
 #: The translations of a results folder, and the file beside them that has the models' records under "models".
 HYPOTHESES, SCORES = "hypotheses.txt", "scores.json"
-
-
-class ModelRecord(OpenObject, omit_defaults=True):
-    """What is recorded about a model, in a results folder and in the checkpoints of models that start from it.
-
-    Attributes:
-        update: number of its updates, those of its start not counted. weights: checksum of its weights. data:
-            fingerprint of its training data. loss: the last validation loss. averaged: number of checkpoints of which
-            it is the mean. start: the model of `--finetune-from-model`.
-    """
-
-    checkpoint: str
-    arch: str
-    update: int
-    weights: str
-    data: str
-    loss: float | None = None
-    averaged: int = 0
-    start: ModelRecord | None = None
-
-    def __str__(self) -> str:
-        facts = f"{self.arch}, {f'mean of {self.averaged} up to ' if self.averaged else ''}update {self.update:,}, "
-        facts += "not validated" if self.loss is None else f"validation loss {self.loss:.4f}"
-        return f"{self.checkpoint}: {facts}" + (f"; started from {self.start}" if self.start else "")
-
-    @property
-    def lineage(self) -> list[ModelRecord]:
-        """This model, its start, the start of that, and so on."""
-        return [self, *(self.start.lineage if self.start else ())]
-
-    @property
-    def updates(self) -> int:
-        """The number of all updates, those of its starts included."""
-        return sum(model.update for model in self.lineage)
 
 
 class _Results(OpenObject):

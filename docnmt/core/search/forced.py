@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,11 +16,13 @@ import torch
 from docnmt.core.batch import TranslationBatch, collate, last_sentence_units, plan_batches, planned_units, unit_sizes
 from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of, ranges
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
-from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.tokenizer import tag_of
 from docnmt.core.units import Units
 from docnmt.functional.loss import label_log_probs
 from docnmt.runtime import jobs as ranks
+
+if TYPE_CHECKING:
+    from docnmt.core.scoring.discourse import ForcedExample
 
 #: Upper bounds of what a rank scores at a time: examples, and their sentences with contexts (ContraPro has hundreds
 #: per example).

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from docnmt.core.models.config import chosen_parts, model_config
-from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.core.training.run import Run, TrainingState
+from docnmt.core.training.run_folder import ModelRecord
 from docnmt.core.training.trainer import format_values, open_epoch
 from docnmt.core.training.update import largest_batches, peak_memory, probe
 from docnmt.options import flag, settings, to_dict

@@ -28,12 +28,11 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.models.encoder_decoder import EncoderDecoder
-from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Batch, Dataset, Task
 from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_checkpoint, unique_state
 from docnmt.core.training.config import SECTIONS, OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.core.training.criterions import Criterion
-from docnmt.core.training.run_folder import RunFolder
+from docnmt.core.training.run_folder import ModelRecord, RunFolder
 from docnmt.modules.document_context import tell_update
 from docnmt.modules.layers import Layer
 from docnmt.options import to_dict

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.options import settings, to_dict
-from docnmt.runtime.system import BEST, LAST, UserError, make_folder, write_text
+from docnmt.runtime.system import BEST, LAST, OpenObject, UserError, make_folder, write_text
 
 #: The file that identifies a folder as a run's, which is also a `--config` that repeats the run; the log; and the file
 #: that a run locks, in which it names itself.
@@ -32,6 +32,40 @@ _OURS = re.compile(
 _TEMPORARY = re.compile(r"\.(config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.docnmt-\w{8}\.tmp")
 #: What `flock` says on a file system without locks.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+
+
+class ModelRecord(OpenObject, omit_defaults=True):
+    """What is recorded about a model, in a results folder and in the checkpoints of models that start from it.
+
+    Attributes:
+        update: number of its updates, those of its start not counted. weights: checksum of its weights. data:
+            fingerprint of its training data. loss: the last validation loss. averaged: number of checkpoints of which
+            it is the mean. start: the model of `--finetune-from-model`.
+    """
+
+    checkpoint: str
+    arch: str
+    update: int
+    weights: str
+    data: str
+    loss: float | None = None
+    averaged: int = 0
+    start: ModelRecord | None = None
+
+    def __str__(self) -> str:
+        facts = f"{self.arch}, {f'mean of {self.averaged} up to ' if self.averaged else ''}update {self.update:,}, "
+        facts += "not validated" if self.loss is None else f"validation loss {self.loss:.4f}"
+        return f"{self.checkpoint}: {facts}" + (f"; started from {self.start}" if self.start else "")
+
+    @property
+    def lineage(self) -> list[ModelRecord]:
+        """This model, its start, the start of that, and so on."""
+        return [self, *(self.start.lineage if self.start else ())]
+
+    @property
+    def updates(self) -> int:
+        """The number of all updates, those of its starts included."""
+        return sum(model.update for model in self.lineage)
 
 
 class RunFolder:

@@ -20,7 +20,6 @@ from torch import nn
 
 from docnmt.core.models.config import ContextOptions, LevelOptions, TransformerConfig
 from docnmt.core.models.encoder_decoder import EncoderDecoder
-from docnmt.core.scoring.text_files import ModelRecord
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.checkpoint import (
     Checkpoint,
@@ -46,7 +45,7 @@ from docnmt.core.training.run import (
     say,
     seed_everything,
 )
-from docnmt.core.training.run_folder import RunFolder
+from docnmt.core.training.run_folder import ModelRecord, RunFolder
 from docnmt.core.training.trainer import is_finished, train
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.fusion import Concat
