@@ -11,7 +11,7 @@ import math
 import re
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
@@ -27,8 +27,8 @@ SPACE = "▁"
 _WORD = re.compile(f"{SPACE}[^{SPACE}]*|[^{SPACE}]+")
 #: The score of a character without a piece is this much below the worst piece's: SentencePiece's own constant.
 _UNKNOWN_PENALTY = 10.0
-#: The tables of words are emptied when they have more than this many choices, or merges.
-_MOST_CHOICES, _MOST_STEPS = 1 << 22, 1 << 18
+#: The table of words is emptied when it has more than this many choices; so many words merged are kept.
+_MOST_CHOICES, _MOST_MERGED = 1 << 22, 1 << 18
 
 
 def uniform(seeds: Sequence[int], *numbers: np.ndarray) -> np.ndarray:
@@ -182,20 +182,6 @@ class _UnigramWords:
         self._whole[word] = self._states - 1
 
 
-@dataclass(slots=True)
-class _Merging:
-    """A word on its way from characters to pieces; `turn` is the pair to be merged next, None at the end.
-
-    `closed`: the neighbouring pairs passed over. `after`: what follows if the pair is merged, and if it is passed over.
-    """
-
-    symbols: tuple[str, ...]
-    closed: tuple[bool, ...]
-    turn: int | None
-    codes: list[int]
-    after: list[_Merging | None] = field(default_factory=lambda: [None, None])
-
-
 class _BpeWords:
     """Draws a word's pieces by byte-pair encoding with dropout.
 
@@ -208,52 +194,39 @@ class _BpeWords:
         normal = [(n, piece) for n, piece in enumerate(model.pieces) if piece.type == _KINDS.NORMAL]
         self._numbers = {piece.piece: n for n, piece in normal}
         self._scores = {piece.piece: piece.score for _, piece in normal}
-        self._dropout, self._vocabulary, self._steps = dropout, len(model.pieces), 0
-        self._begun: dict[str, _Merging] = {}
+        self._dropout, self._vocabulary = dropout, len(model.pieces)
+        self._merged = functools.lru_cache(_MOST_MERGED)(self._merge)
 
     def draw(
         self, words: Sequence[str], lines: np.ndarray, begins: np.ndarray, seeds: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw a segmentation of each word (see `_UnigramWords.draw`)."""
         turns = np.array([3 * (len(word) - 1) for word in words], dtype=np.int64)  # a merge opens two pairs at most
-        first = np.cumsum(turns) - turns
-        nth = np.arange(turns.sum()) - np.repeat(first, turns)
-        passed = (uniform(seeds, np.repeat(lines, turns), np.repeat(begins, turns), nth) < self._dropout).tolist()
-        codes = [self._merged(word, passed, at) for word, at in zip(words, first.tolist(), strict=True)]
+        ends = np.cumsum(turns)
+        nth = np.arange(turns.sum()) - np.repeat(ends - turns, turns)
+        passed = uniform(seeds, np.repeat(lines, turns), np.repeat(begins, turns), nth) < self._dropout
+        decisions = zip((ends - turns).tolist(), ends.tolist(), strict=True)
+        codes = [self._merged(word, passed[a:b].tobytes()) for word, (a, b) in zip(words, decisions, strict=True)]
         flat = np.array(list(itertools.chain.from_iterable(codes)), dtype=np.int64)
         return flat, np.array([len(pieces) for pieces in codes], dtype=np.int64)
 
-    def _merged(self, word: str, passed: Sequence[bool], at: int) -> list[int]:
-        """Return the codes of a word's pieces, by the decisions from `passed[at]` on."""
-        step = self._begun.get(word)
-        if step is None:
-            if self._steps > _MOST_STEPS:
-                self._begun, self._steps = {}, 0
-            step = self._begun[word] = self._merging(tuple(word), (False,) * (len(word) - 1))
-        while step.turn is not None:
-            step, at = step.after[passed[at]] or self._follow(step, step.turn, passed[at]), at + 1
-        return step.codes
-
-    def _follow(self, step: _Merging, pair: int, passed: bool) -> _Merging:
-        symbols, closed = step.symbols, step.closed
-        if passed:
-            closed = (*closed[:pair], True, *closed[pair + 1 :])
-        else:
-            opened = (False,) * ((pair > 0) + (pair + 2 < len(symbols)))  # its neighbours
-            closed = (*closed[: max(pair - 1, 0)], *opened, *closed[pair + 2 :])
-            symbols = (*symbols[:pair], symbols[pair] + symbols[pair + 1], *symbols[pair + 2 :])
-        after = step.after[passed] = self._merging(symbols, closed)
-        return after
-
-    def _merging(self, symbols: tuple[str, ...], closed: tuple[bool, ...]) -> _Merging:
-        self._steps += 1
-        turn, best = None, -math.inf
-        for pair, over in enumerate(closed):
-            score = -math.inf if over else self._scores.get(symbols[pair] + symbols[pair + 1], -math.inf)
-            if score > best:
-                turn, best = pair, score
-        codes = [] if turn is not None else [self._numbers.get(s, self._vocabulary + ord(s[0])) for s in symbols]
-        return _Merging(symbols, closed, turn, codes)
+    def _merge(self, word: str, passed: bytes) -> list[int]:
+        """Return the codes of a word's pieces; `passed` has the decision on each pair in turn."""
+        symbols, over = list(word), [False] * (len(word) - 1)  # over: the neighbouring pairs passed over
+        for decision in passed:
+            best, pair = -math.inf, -1
+            for number, closed in enumerate(over):
+                score = -math.inf if closed else self._scores.get(symbols[number] + symbols[number + 1], -math.inf)
+                if score > best:
+                    best, pair = score, number
+            if pair < 0:
+                break
+            if decision:
+                over[pair] = True
+                continue
+            symbols[pair : pair + 2] = [symbols[pair] + symbols[pair + 1]]
+            over[max(pair - 1, 0) : pair + 2] = [False] * ((pair > 0) + (pair + 1 < len(symbols)))  # its neighbours
+        return [self._numbers.get(symbol, self._vocabulary + ord(symbol[0])) for symbol in symbols]
 
 
 # The subwords of an epoch.
