@@ -25,12 +25,11 @@ from docnmt.core.batch import (
     TranslationBatch,
     collate_source,
     planned_units,
-    resegmented,
 )
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, in_form
-from docnmt.core.subword_sampling import uniform
+from docnmt.core.subword_sampling import resegmented, uniform
 from docnmt.core.tokenizer import BRK, EOS, MASK, Preparation, Tokenizer
 from docnmt.core.training.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
