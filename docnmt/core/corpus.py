@@ -49,8 +49,8 @@ class Document:
     units: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        given: list[tuple[str, object]] = [("sentences", self.sentences), ("units", self.units)]
-        for name, value in given:
+        for name in ("sentences", "units"):
+            value = getattr(self, name)
             if isinstance(value, str) or not isinstance(value, Sequence):
                 raise UserError(f"Document: {name}: expected a tuple, got {type(value).__name__}")
         if self.units and len(self.units) != len(self.sentences):
@@ -143,16 +143,17 @@ class StructureBuilder:
 
 def structure_of(documents: Sequence[Document]) -> Structure:
     """Return the structure of documents, empty ones included. Levels that only other documents have are -1."""
-    tables = [unit_numbers(document.units or [()] * len(document.sentences)) for document in documents]
-    depth = max((table.shape[1] for table in tables), default=0)
-    padded = [np.pad(table, ((0, 0), (depth - table.shape[1], 0)), constant_values=-1) for table in tables]
-    blank = np.ones(len(documents) + 1, dtype=np.int32)
+    offsets, tables, depth = [0], list[np.ndarray](), 0
+    for document in documents:
+        offsets.append(offsets[-1] + len(document.sentences))
+        tables.append(unit_numbers(document.units or [()] * len(document.sentences)))
+        depth = max(depth, tables[-1].shape[1])
+    levels = np.full((offsets[-1], depth), -1, dtype=np.int32)
+    for begin, table in zip(offsets, tables, strict=False):
+        levels[begin : begin + len(table), depth - table.shape[1] :] = table
+    blank = np.ones(len(offsets), dtype=np.int32)
     blank[[0, -1]] = 0
-    return Structure(
-        np.cumsum([0, *(len(document.sentences) for document in documents)], dtype=np.int64),
-        blank,
-        np.concatenate([np.zeros((0, depth), dtype=np.int32), *padded]),
-    )
+    return Structure(np.array(offsets, dtype=np.int64), blank, levels)
 
 
 def unit_numbers(labels: Sequence[Sequence[str]]) -> np.ndarray:
@@ -161,13 +162,13 @@ def unit_numbers(labels: Sequence[Sequence[str]]) -> np.ndarray:
     A unit begins where its own or an outer label changes; its number is its place inside the unit around it.
     """
     depth = len(labels[0]) if labels else 0
-    rows, numbers = [], [0] * depth
-    for before, own in itertools.pairwise([labels[0] if labels else (), *labels]):
-        if own != before:
-            first = next(level for level, (old, new) in enumerate(zip(before, own, strict=True)) if old != new)
+    levels, numbers = [], [0] * depth
+    for before, units in itertools.pairwise([*labels[:1], *labels]):
+        if units != before:
+            first = next(level for level in range(depth) if units[level] != before[level])
             numbers = [*numbers[:first], numbers[first] + 1, *[0] * (depth - first - 1)]
-        rows.append(numbers)
-    return np.array(rows, dtype=np.int32).reshape(len(labels), depth)
+        levels.append(numbers)
+    return np.array(levels, dtype=np.int32).reshape(len(labels), depth)
 
 
 def renumber(levels: np.ndarray, document_offsets: np.ndarray) -> np.ndarray:
@@ -203,7 +204,7 @@ class TokenArray:
     @classmethod
     def from_lists(cls, sentences: Sequence[Sequence[int]], vocab_size: int) -> TokenArray:
         """Build the array from each sentence's subwords, in memory."""
-        lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         flat = np.fromiter(itertools.chain.from_iterable(sentences), token_dtype(vocab_size), int(lengths.sum()))
         return cls(flat, offsets_of(lengths))
 
@@ -242,7 +243,7 @@ class TextArray(Sequence[str]):
     def from_lines(cls, lines: Iterable[str]) -> TextArray:
         """Build the array from lines, in memory."""
         encoded = [line.encode() for line in lines]
-        lengths = np.array([len(line) for line in encoded], dtype=np.int64)
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets_of(lengths))
 
     def first(self, lines: int) -> TextArray:
@@ -258,19 +259,17 @@ class TextArray(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            rows = range(len(self))[index]
-            return self._lines(rows.start, max(rows) + 1) if rows.step == 1 and rows else [self[i] for i in rows]
-        i = int(index) + len(self) if index < 0 else int(index)
-        if not 0 <= i < len(self):
-            raise IndexError(f"line {index} of {len(self)}")
-        return self._lines(i, i + 1)[0]
+            numbers = range(len(self))[index]
+            adjacent = numbers.step == 1 and len(numbers) > 0
+            return self._lines(numbers.start, numbers.stop) if adjacent else [self[number] for number in numbers]
+        number = range(len(self))[index]
+        return self._lines(number, number + 1)[0]
 
     def __iter__(self) -> Iterator[str]:
         for first in range(0, len(self), 4096):
             yield from self._lines(first, min(first + 4096, len(self)))
 
     def _lines(self, first: int, last: int) -> list[str]:
-        """Return a range of lines, read at once."""
         offsets = np.asarray(self.offsets[first : last + 1])
         data = self.data[offsets[0] : offsets[-1]].tobytes()
         cuts = (offsets - offsets[0]).tolist()
@@ -309,16 +308,10 @@ FORMAT = 2
 #: The list of documents that were left out, which is no part of the data.
 DROPPED = "dropped.tsv"
 _AGAIN = "preprocess again"
-#: Elements written at once.
-_BLOCK = 1 << 20
 
 
 def read_meta(folder: Path, *, task: str | None = None) -> dict[str, Any]:
-    """Read a folder's `meta.json`.
-
-    Args:
-        task: what the folder must be made for, if that matters.
-    """
+    """Read a folder's `meta.json`; it must be made for `task`, if that is given."""
     path = Path(folder) / META
     if not path.exists():
         raise UserError(f"{folder}: not a data folder ({META} is missing); make one with docnmt-preprocess")
@@ -354,7 +347,7 @@ def verify_folder(folder: Path) -> Iterator[tuple[Path, str, bool]]:
 
 
 def _checksum(meta: Mapping[str, Any]) -> str:
-    """Return the checksum of `meta.json` without its checksum, whatever its white space."""
+    """Return the checksum of `meta.json`, whatever its white space."""
     return checksum(json.dumps({k: v for k, v in meta.items() if k != "checksum"}, sort_keys=True).encode())
 
 
@@ -366,9 +359,7 @@ def file_entry(content: bytes) -> dict[str, Any]:
 def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]], **content: object) -> dict[str, Any]:
     """Write `meta.json` with the format, docnmt's version and a fingerprint of the data; return its content.
 
-    Args:
-        files: for each file of the folder at least its `bytes` and checksum.
-        content: everything else, as JSON types.
+    `files` has of each file of the folder at least its `bytes` and checksum; `content` is everything else, as JSON.
     """
     sums = "".join(f"\n{name} {files[name][KIND]}" for name in sorted(files) if name != DROPPED)
     content = {
@@ -386,7 +377,7 @@ def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]
     return meta
 
 
-class ArrayWriter:
+class _ArrayWriter:
     """Appends to one file of a folder and describes it for `meta.json`."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any] | str) -> None:
@@ -396,10 +387,9 @@ class ArrayWriter:
 
     def append(self, values: np.ndarray) -> None:
         """Append elements."""
-        for first in range(0, len(values), _BLOCK):  # `values` may be a map of a large file
-            data = np.ascontiguousarray(values[first : first + _BLOCK], dtype=self.dtype).tobytes()
-            self._file.write(data)
-            self._digest.update(data)
+        data = np.ascontiguousarray(values, dtype=self.dtype)
+        self._file.write(data.data)
+        self._digest.update(data.data)
         self.length += len(values)
 
     def close(self) -> dict[str, Any]:
@@ -413,8 +403,8 @@ class RaggedWriter:
     """Writes rows of different lengths: `NAME.bin` and `NAME.offsets.bin`."""
 
     def __init__(self, folder: Path, name: str, dtype: np.dtype[Any] | str) -> None:
-        self._values = ArrayWriter(folder / f"{name}.bin", dtype)
-        self._offsets = ArrayWriter(folder / f"{name}.offsets.bin", "<i8")
+        self._values = _ArrayWriter(folder / f"{name}.bin", dtype)
+        self._offsets = _ArrayWriter(folder / f"{name}.offsets.bin", "<i8")
         self._offsets.append(np.zeros(1, dtype=np.int64))
 
     def append(self, values: np.ndarray, lengths: np.ndarray) -> None:
@@ -434,7 +424,7 @@ class RaggedWriter:
 
 def write_array(path: Path, values: np.ndarray, dtype: np.dtype[Any] | str) -> dict[str, dict[str, Any]]:
     """Write a file of an array at once; return its entry in `meta.json`."""
-    writer = ArrayWriter(path, dtype)
+    writer = _ArrayWriter(path, dtype)
     writer.append(values)
     return {path.name: writer.close()}
 
@@ -442,11 +432,9 @@ def write_array(path: Path, values: np.ndarray, dtype: np.dtype[Any] | str) -> d
 def stored_array(
     folder: Path, name: str, files: Mapping[str, Mapping[str, Any]], mode: Literal["r", "c"] = "r"
 ) -> np.ndarray:
-    """Map `NAME.bin` into memory.
+    """Map `NAME.bin` into memory; `files` is the list in `meta.json`.
 
-    Args:
-        files: the list in `meta.json`. mode: `c` is copy on write, for arrays that become tensors as they are: torch
-            expects writable ones.
+    With mode `c` it is copied on write, for arrays that become tensors as they are: torch expects writable ones.
     """
     path, entry = folder / f"{name}.bin", files.get(f"{name}.bin")
     if entry is None:
@@ -488,10 +476,7 @@ class SplitFolder:
 
     @contextmanager
     def writer(self, name: str, dtype: np.dtype[Any] | str) -> Iterator[RaggedWriter]:
-        """Return a context manager that writes `SPLIT.NAME.bin`, which is complete at the end of the block.
-
-        It may replace an existing file: arrays mapped from the old one stay valid.
-        """
+        """Write `SPLIT.NAME.bin`, complete at the end of the block; arrays mapped from an old one stay valid."""
         writer = RaggedWriter(self.folder, f"{self.split}.{name}", dtype)
         yield writer
         self.files.update(writer.close())
@@ -507,9 +492,8 @@ class SplitFolder:
         """Write the structure file."""
         arrays = ((structure.document_offsets, "<i8"), (structure.blank_lines, "<i4"), (structure.levels, "<i4"))
         parts = [np.ascontiguousarray(values, dtype=dtype).reshape(-1).view("u1") for values, dtype in arrays]
-        path = self.folder / f"{self.split}.structure.bin"
-        counts = {"documents": structure.num_documents, "sentences": structure.num_sentences}
-        counts["levels"] = structure.levels.shape[1]
+        path, (sentences, levels) = self.folder / f"{self.split}.structure.bin", structure.levels.shape
+        counts = {"documents": structure.num_documents, "sentences": sentences, "levels": levels}
         self.files[path.name] = counts | write_array(path, np.concatenate(parts), "u1")[path.name]
 
 
@@ -541,11 +525,12 @@ class ParallelCorpus(Structure):
         """Return the first `count` documents, or all if there are fewer."""
         documents = min(count, self.num_documents)
         sentences = int(self.document_offsets[documents])
-        behind = self.blank_lines[-1] if documents == self.num_documents else 0
+        blank = self.blank_lines[: documents + 1].astype(np.int32)
+        blank[-1] = self.blank_lines[-1] if documents == self.num_documents else 0
         return replace(
             self,
             document_offsets=self.document_offsets[: documents + 1],
-            blank_lines=np.append(self.blank_lines[:documents], behind).astype(np.int32),
+            blank_lines=blank,
             levels=self.levels[:sentences],
             source=self.source.first(sentences),
             target=None if self.target is None else self.target.first(sentences),
@@ -555,11 +540,7 @@ class ParallelCorpus(Structure):
 
     @classmethod
     def open(cls, folder: Path, split: str) -> ParallelCorpus:
-        """Open a split of a data folder, mapped into memory, so that little memory is needed for any size.
-
-        Its files are read once, at the speed of memory, to compare them with their checksums (not inside
-        `docnmt.runtime.system.skipped`).
-        """
+        """Open a split of a data folder, mapped into memory, after its files were compared with their checksums."""
         folder = Path(folder)
         meta = read_meta(folder, task="document_translation")
         if split not in meta["splits"]:
@@ -606,13 +587,13 @@ class UnknownText:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self.unknown = self.subwords = self.in_sentences = self.sentences = self._said = 0
+        self.unknown = self.subwords = self.in_sentences = self.sentences = self._warned = 0
         self._examples: list[str] = []
 
     def add(self, corpus: ParallelCorpus) -> None:
         """Count the next part; warn on stderr if it is the first with unknown subwords."""
         self.count(corpus)
-        if not self._said:
+        if not self._warned:
             self.warn()
 
     def count(self, corpus: ParallelCorpus) -> None:
@@ -629,17 +610,16 @@ class UnknownText:
 
     def warn(self) -> None:
         """Warn on stderr of all unknown subwords, unless the last warning was up to date."""
-        if self.unknown == self._said:
-            return
-        self._said = self.unknown
-        print(f"warning: {self.message}", file=sys.stderr)
+        if self.unknown != self._warned:
+            self._warned = self.unknown
+            print(f"warning: {self.message}", file=sys.stderr)
 
     @property
     def message(self) -> str:
         """The warning with numbers and examples; empty if no subword was unknown."""
+        shown = f" ({' '.join(map(printable, self._examples))})" if self._examples else ""
         if not self.unknown:
             return ""
-        shown = f" ({' '.join(map(printable, self._examples))})" if self._examples else ""
         return (
             f"{self.unknown:,} of {self.subwords:,} subwords, in {self.in_sentences:,} of {self.sentences:,} "
             f"sentences, are unknown to the model{shown}; what it writes for them is invented"
@@ -648,6 +628,6 @@ class UnknownText:
 
 def unknown_characters(lines: list[str], tokenizer: Tokenizer) -> list[str]:
     """Return the characters of some lines that are in no entry, in the order of their first occurrence."""
-    known = set("".join(entry for entry in tokenizer.vocabulary() if entry not in SPECIAL))
-    normal = "".join(tokenizer.normalize(lines))
-    return [character for character in dict.fromkeys(normal) if character not in known and not character.isspace()]
+    known = set().union(*(set(tokenizer.vocabulary()) - set(SPECIAL)))
+    normal = dict.fromkeys("".join(tokenizer.normalize(lines)))
+    return [character for character in normal if character not in known and not character.isspace()]

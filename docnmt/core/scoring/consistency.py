@@ -181,8 +181,8 @@ def address_doubt(
 
 
 def _repeated(forms: Sequence[Form | None], document_offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each line (S, 2), whether it has the form of the line of address before it, and whether there is one;
-    and the distance (S,) to it."""
+    """Return (S, 2) whether a line has the form of the line of address before it, whether there is one, and the
+    distance (S,) to it."""
     counts, distances = np.zeros((len(forms), 2)), np.zeros(len(forms), dtype=np.int64)
     for begin, end in pairwise(document_offsets.tolist()):
         last: int | None = None
@@ -202,7 +202,6 @@ def _share(counts: np.ndarray) -> float | None:
 
 
 def _percent(evaluation: Evaluation, name: str) -> str:
-    """Describe a share with its number of lines."""
     counts = evaluation.counts[name].sum(axis=0)
     share = _share(counts)
     return "no such lines" if share is None else f"{share:.1f} % of {int(counts[1]):,} lines"

@@ -80,15 +80,12 @@ class _Accuracy:
 
     @property
     def percent(self) -> float:
-        """The share of solved groups, in percent."""
         return 100 * self.solved / self.groups
 
     def line(self, name: str) -> str:
-        """Return a row of the printed table."""
         return f"{name:<24} {self.percent:7.1f}% {self.chance:7.1f}% {self.groups:8,}"
 
     def to_dict(self) -> dict[str, float]:
-        """Return the JSON entry."""
         return {"accuracy": self.percent, "chance": self.chance, "groups": self.groups}
 
 
@@ -98,11 +95,6 @@ class _ContrastiveReport:
 
     groups: Sequence[ContrastiveGroup]
     solved: Sequence[bool]
-
-    @property
-    def overall(self) -> _Accuracy:
-        """The accuracy on all groups."""
-        return self.by()[()]
 
     def by(self, *names: str) -> dict[tuple[str, ...], _Accuracy]:
         """Return the accuracy for every combination of these labels' values, in natural order."""
@@ -118,7 +110,7 @@ class _ContrastiveReport:
         return {name: {value: cell for (value,), cell in self.by(name).items()} for name in names}
 
     def __str__(self) -> str:
-        lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", self.overall.line("all")]
+        lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", self.by()[()].line("all")]
         for name, of_values in self._by_label().items():
             lines += ["", *(cell.line(f"{name} {value or '-'}") for value, cell in of_values.items())]
         return "\n".join(lines)
@@ -127,7 +119,7 @@ class _ContrastiveReport:
         """Return accuracies overall and by each label, and for every group whether it was solved."""
         by_label = self._by_label().items()
         return {
-            **self.overall.to_dict(),
+            **self.by()[()].to_dict(),
             "by": {name: {value: cell.to_dict() for value, cell in of_values.items()} for name, of_values in by_label},
             "solved": [{**group.labels, "solved": done} for group, done in zip(self.groups, self.solved, strict=True)],
         }
@@ -175,24 +167,20 @@ def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = 
     rng = random.Random(seed)
     if kind == "true":
         return list(groups)
-    if kind == "none":
-        return [_in_context(group, (), ()) for group in groups]
     if kind == "shuffled":
         if not any(len(set(group.variants[0].source_context)) > 1 for group in groups):
             raise UserError("no group has two different context sentences that could be shuffled; use another context")
         return [_shuffled(group, rng) for group in groups]
-    if kind == "foreign":
-        others = (_asking_otherwise(groups, group.variants[0].source, rng) for group in groups)
-        return [
-            _in_context(group, other.source_context, other.target_context)
-            for group, other in zip(groups, others, strict=True)
-        ]
-    raise ValueError(f"no context '{kind}'; there are true, shuffled, foreign, none")
-
-
-def _in_context(group: ContrastiveGroup, source: tuple[str, ...], target: tuple[str, ...]) -> ContrastiveGroup:
-    variants = (replace(variant, source_context=source, target_context=target) for variant in group.variants)
-    return replace(group, variants=tuple(variants))
+    if kind not in ("none", "foreign"):
+        raise ValueError(f"no context '{kind}'; there are true, shuffled, foreign, none")
+    changed = []
+    for group in groups:
+        other = ForcedExample((), "", (), "")
+        if kind == "foreign":
+            other = _asking_otherwise(groups, group.variants[0].source, rng)
+        context = {"source_context": other.source_context, "target_context": other.target_context}
+        changed.append(replace(group, variants=tuple(replace(variant, **context) for variant in group.variants)))
+    return changed
 
 
 def _shuffled(group: ContrastiveGroup, rng: random.Random) -> ContrastiveGroup:
@@ -217,7 +205,7 @@ def _asking_otherwise(groups: Sequence[ContrastiveGroup], source: str, rng: rand
 
 
 def _natural(value: str) -> tuple[bool, float, str]:
-    """Return a sorting key that puts numbers, by size, before words."""
+    """A sorting key that puts numbers, by size, before words."""
     try:
         return False, float(value), value
     except ValueError:
@@ -246,7 +234,14 @@ def read_contrastive(path: Path, *, documents: Path | None = None) -> list[Contr
     Args:
         documents: for ContraPro's JSON, the folder of OpenSubtitles documents that its `setup_opensubs.sh` makes.
     """
-    groups = _read_contrastive_json(path, documents) if path.suffix == ".json" else _read_contrastive_tsv(path)
+    if path.suffix != ".json":
+        groups = _read_contrastive_tsv(path)
+    elif isinstance(content := parse_json(read_limited(path), str(path)), list):
+        entries = checked(content, list[_ContraProEntry], f"{path}: not ContraPro's JSON form")
+        groups = [_contrapro(entry, documents) for entry in entries]
+    else:
+        blocks = checked(content, dict[str, _Block], f"{path}: neither ContraPro's nor DiscEvalMT's JSON form")
+        groups = [group for number, block in blocks.items() for group in _discevalmt(f"{path}: '{number}'", block)]
     if not groups:
         raise UserError(f"{path}: holds no contrastive group")
     return groups
@@ -315,15 +310,6 @@ def _sentences_of(context: str) -> tuple[str, ...]:
     return tuple(sentence.strip() for sentence in context.split(_SEPARATOR)) if context.strip() else ()
 
 
-def _read_contrastive_json(path: Path, documents: Path | None) -> list[ContrastiveGroup]:
-    content = parse_json(read_limited(path), str(path))
-    if isinstance(content, list):
-        entries = checked(content, list[_ContraProEntry], f"{path}: not ContraPro's JSON form")
-        return [_contrapro(entry, documents) for entry in entries]
-    blocks = checked(content, dict[str, _Block], f"{path}: neither ContraPro's nor DiscEvalMT's JSON form")
-    return [group for number, block in blocks.items() for group in _discevalmt(f"{path}: '{number}'", block)]
-
-
 class _Wrong(OpenObject):
     contrastive: str
 
@@ -342,26 +328,22 @@ class _ContraProEntry(OpenObject):
 
 
 def _contrapro(entry: _ContraProEntry, documents: Path | None) -> ContrastiveGroup:
-    source_context, target_context = _subtitles(entry, documents) if documents else ((), ())
+    context: dict[str, tuple[str, ...]] = {".en": (), ".de": ()}  # the sentences before this one in its document
+    if documents:
+        if entry.document_id is None or not entry.segment_id:
+            raise UserError(f"{documents}: an entry has no 'document id' and 'segment id', so its context is unknown")
+        document = next(documents.glob(f"*/{glob.escape(entry.document_id)}"), None)
+        if document is None:
+            raise UserError(f"{documents}: no document '{entry.document_id}' in any of its folders")
+        before = entry.segment_id - 1
+        context = {side: tuple(islice(TextLines(document.with_suffix(side)), before)) for side in context}
     targets = [entry.ref_segment, *(error.contrastive for error in entry.errors)]
     labels = {
         "pronoun": f"{entry.src_pronoun}:{entry.ref_pronoun}".lower(),
         "distance": ">3" if entry.ante_distance > 3 else str(entry.ante_distance),  # as in ContraPro's own report
     }
-    variants = (ForcedExample(source_context, entry.src_segment, target_context, target) for target in targets)
+    variants = (ForcedExample(context[".en"], entry.src_segment, context[".de"], target) for target in targets)
     return ContrastiveGroup(tuple(variants), 0, labels)
-
-
-def _subtitles(entry: _ContraProEntry, documents: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the sentences before this entry's in its document, `FOLDER/NAME.de` and `.en`; entries count from 1."""
-    if entry.document_id is None or not entry.segment_id:
-        raise UserError(f"{documents}: an entry has no 'document id' and 'segment id', so its context is unknown")
-    document = next(documents.glob(f"*/{glob.escape(entry.document_id)}"), None)
-    if document is None:
-        raise UserError(f"{documents}: no document '{entry.document_id}' in any of its folders")
-    before = entry.segment_id - 1
-    source, target = (tuple(islice(TextLines(document.with_suffix(side)), before)) for side in (".en", ".de"))
-    return source, target
 
 
 class _Target(OpenObject):
@@ -400,7 +382,7 @@ def _discevalmt(where: str, block: _Block) -> Iterator[ContrastiveGroup]:
 
 
 def _discevalmt_pair(where: str, source: Sequence[str], target: _Target, labels: dict[str, str]) -> ContrastiveGroup:
-    """Build a group whose target context is the right side's; the wrong side's last sentence gets the same context."""
+    """Build a group whose target context is the right side's, also for the wrong side's last sentence."""
     right = target.semi_correct if target.correct is None else target.correct
     if right is None:
         raise UserError(f"{where}: expected 'correct' or 'semi-correct' beside 'incorrect'")
@@ -493,11 +475,7 @@ def _line(name: str, cell: dict[str, float]) -> str:
 
 
 def read_questions(path: Path, *, documents: Path | None = None) -> list[Question]:
-    """Read the questions of a file, in order.
-
-    Args:
-        documents: for ContraPro's JSON, the folder of OpenSubtitles documents that its `setup_opensubs.sh` makes.
-    """
+    """Read the questions of a file, in order; `documents` as in `read_contrastive`."""
     questions = _read_generative_json(path, documents) if path.suffix == ".json" else _read_generative_tsv(path)
     if not questions:
         raise UserError(f"{path}: holds no question")
@@ -547,7 +525,7 @@ def _read_generative_json(path: Path, documents: Path | None) -> list[Question]:
 
 
 def in_contexts(questions: Sequence[Question], kind: str, *, seed: int) -> list[Question]:
-    """Return the same questions in other contexts (see `docnmt.core.scoring.discourse.with_contexts`)."""
+    """Return the same questions in other contexts (see `with_contexts`)."""
     groups = [ContrastiveGroup((question.example,), 0, question.labels) for question in questions]
     changed = with_contexts(groups, kind, seed=seed)
     return [replace(question, example=group.variants[0]) for question, group in zip(questions, changed, strict=True)]

@@ -67,11 +67,7 @@ class _SacreBleu:
 
 
 def bleu(tokenize: str, references: Sequence[Sequence[str]], *, lowercase: bool = False) -> BLEU:
-    """Return BLEU.
-
-    Raises:
-        UserError: sacreBLEU lacks the tokenizer, or its package is missing.
-    """
+    """Return BLEU."""
     try:
         return BLEU(tokenize=tokenize, references=references, lowercase=lowercase)
     except (KeyError, AssertionError, ValueError):
@@ -121,7 +117,7 @@ def bleu_tokenizer(language: str) -> str:
 
 
 def require_comet() -> ModuleType:
-    """Import the package."""
+    """Import the package `comet`."""
     try:
         return importlib.import_module("comet")
     except ImportError as error:
@@ -462,7 +458,18 @@ def paired_bootstrap(
         if not same or first.counts.keys() != evaluation.counts.keys():
             raise ValueError("both systems must be evaluated on the same documents with the same metrics")
     drawn = _drawn(first.documents, samples, seed)
-    return [_compare(systems, others, name, drawn) for name in first.counts]
+    comparisons = []
+    for name in first.counts:
+        seeds = [tuple(evaluation.scores[name] for evaluation in evaluations) for evaluations in (systems, others)]
+        ours, theirs = map(fmean, seeds)
+        sampled = np.mean([_sampled(evaluation, name, drawn) for evaluation in systems], axis=0)
+        sampled -= np.mean([_sampled(evaluation, name, drawn) for evaluation in others], axis=0)
+        extreme = int((np.abs(sampled - sampled.mean()) >= abs(ours - theirs)).sum())
+        low, high = np.quantile(sampled, [0.025, 0.975]).tolist()
+        agreement = human_agreement(name, first.metrics[name], ours - theirs)
+        p_value = (extreme + 1) / (len(drawn) + 1)
+        comparisons.append(Comparison(name, ours, theirs, ours - theirs, low, high, p_value, agreement, *seeds))
+    return comparisons
 
 
 def interval(evaluation: Evaluation, metric: str, *, samples: int = SAMPLES, seed: int = SEED) -> tuple[float, float]:
@@ -481,26 +488,13 @@ def _sampled(evaluation: Evaluation, name: str, drawn: np.ndarray) -> np.ndarray
     return np.array([evaluation.score(name, counts) for counts in drawn @ evaluation.counts[name]])
 
 
-def _compare(systems: Sequence[Evaluation], others: Sequence[Evaluation], name: str, drawn: np.ndarray) -> Comparison:
-    seeds = [tuple(evaluation.scores[name] for evaluation in evaluations) for evaluations in (systems, others)]
-    first, second = map(fmean, seeds)
-    sampled = np.mean([_sampled(evaluation, name, drawn) for evaluation in systems], axis=0)
-    sampled -= np.mean([_sampled(evaluation, name, drawn) for evaluation in others], axis=0)
-    difference = first - second
-    extreme = int((np.abs(sampled - sampled.mean()) >= abs(difference)).sum())
-    low, high = np.quantile(sampled, [0.025, 0.975])
-    agreement = human_agreement(name, systems[0].metrics[name], difference)
-    p_value = (extreme + 1) / (len(drawn) + 1)
-    return Comparison(name, first, second, difference, float(low), float(high), p_value, agreement, *seeds)
-
-
 def format_comparisons(
     comparisons: Sequence[Comparison],
     documents: int,
     samples: int,
     names: tuple[str, str] = ("system", "other"),
 ) -> str:
-    """Format the comparisons as a table, with the number of documents and samples; `names`: of the two systems."""
+    """Format the comparisons as a table; `names` are those of the two systems."""
     width = max(len("metric"), *(len(c.metric) for c in comparisons))
     rows = [f"{'metric':<{width}} {names[0]:>7} {names[1]:>7}    diff.            95 %      p  people"]
     for c in comparisons:

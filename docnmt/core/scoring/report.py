@@ -397,12 +397,12 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
     def read(path: str) -> list[str]:
         if not config.resegment:
             return layout.align(Path(path), columns)
-        divided = resegment(Path(path), layout, references[0], columns)
-        for note in divided.notes[:_MOST_NOTES]:
+        sentences, notes = resegment(Path(path), layout, references[0], columns)
+        for note in notes[:_MOST_NOTES]:
             print(f"note: {note}; it is scored as it is", file=sys.stderr)
-        if (more := len(divided.notes) - _MOST_NOTES) > 0:
+        if (more := len(notes) - _MOST_NOTES) > 0:
             print(f"note: {path}: {more:,} more documents are empty or of unusual length", file=sys.stderr)
-        return divided.sentences
+        return sentences
 
     systems = [read(path) for path in config.sys]
     if config.resegmented is not None:

@@ -28,9 +28,7 @@ from docnmt.runtime.system import OpenObject, UserError, read_json
 def _places_by_name(
     path: Path, names: Sequence[str | None], wanted_path: Path, wanted: Sequence[str | None]
 ) -> list[int]:
-    """Return for each document of `wanted_path` its place in `path`, by the names that both give; if they have no name
-    in common, in the order of the file.
-    """
+    """Return for each document of `wanted_path` its place in `path`, by names if they have some in common."""
     if list(names) == list(wanted) or None in names or None in wanted or not set(names) & set(wanted):
         return list(range(len(names)))
     for file, documents, other, others in ((path, names, wanted_path, wanted), (wanted_path, wanted, path, names)):
@@ -102,7 +100,7 @@ class LineLayout:
     def written(self, sentences: Sequence[str]) -> str:
         """Return a text with one line for each line of this file, from sentences that translate its own."""
         rest = iter(sentences)
-        is_sentence = self._between() if self.names else [row != "" for row in self.rows]
+        is_sentence = self._between() if self.names else map(bool, self.rows)
         return "".join(f"{next(rest) if sentence else ''}\n" for sentence in is_sentence)
 
     def align(self, path: Path, columns: Columns = _ANY, role: str = "hypothesis") -> list[str]:
@@ -281,21 +279,11 @@ _OPENING = frozenset("\"'([{<“„‘‚«‹»›¿¡–—-*「『（《〈�
 _Align = Callable[[str, str], str]
 
 
-@dataclass(frozen=True)
-class _Resegmented:
-    """A translation divided into the reference's sentences, with a note for each document of unusual length."""
-
-    sentences: list[str]
-    notes: list[str]
-
-
-def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns = _ANY) -> _Resegmented:
-    """Divide the documents of a file into the reference's sentences.
-
-    Args:
-        layout: the documents of the reference. reference: its sentences.
-        columns: of a table, whose rows are the lines.
-    """
+def resegment(
+    path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns = _ANY
+) -> tuple[list[str], list[str]]:
+    """Divide the documents of a file, or of a table with these columns, into the reference's sentences; return these,
+    and a note for each document of unusual length."""
     align = mweralign()
     spans = list(pairwise(layout.document_offsets))
     documents = read_documents(path, columns, number=len(spans))
@@ -313,7 +301,7 @@ def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns:
         if not _USUAL[0] <= share <= _USUAL[1]:
             what = f"has {100 * share:.0f} % of its reference's characters" if text else "is empty"
             notes.append(f"{path}: document {number:,} {what}")
-    return _Resegmented(sentences, notes)
+    return sentences, notes
 
 
 def read_documents(path: Path, columns: Columns = _ANY, *, number: int | None = None) -> list[tuple[str | None, str]]:

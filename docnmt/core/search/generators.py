@@ -53,7 +53,7 @@ class BeamSearch(Generator):
 
     def leave(self, slots: Sequence[int]) -> Tensor:
         """Remove slots, given by their places, together with their remaining terms."""
-        self._terms.keep(sorted(set(range(len(self.slots))) - set(slots)))
+        self._terms.leave(slots)
         return super().leave(slots)
 
     def advance(self, logits: Tensor) -> Advance:
@@ -79,7 +79,7 @@ class BeamSearch(Generator):
         """Make row r row `parents[r]` with one more token, and end the slots that are done."""
         self.extend(parents, tokens, log_probs, totals)
         self._terms.advance(parents, tokens)
-        done = [n for n in range(len(self.slots)) if self._over(n)]
+        done = list(filter(self._over, range(len(self.slots))))
         if not done and parents == list(range(len(parents))):
             return Advance(None, [])
         finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
@@ -118,9 +118,10 @@ def divided(tokens: Sequence[int], totals: Sequence[float], count: int) -> tuple
     others."""
     if EOS not in tokens:
         return [], list(range(count))
-    ends = [token == EOS and total > -torch.inf for token, total in zip(tokens, totals, strict=True)]
-    others = [place for place, end in enumerate(ends) if not end]
-    return [place for place in range(count) if ends[place]], others[:count]
+    ends, others = list[int](), list[int]()
+    for place, (token, total) in enumerate(zip(tokens, totals, strict=True)):
+        (ends if token == EOS and total > -torch.inf else others).append(place)
+    return [place for place in ends if place < count], others[:count]
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -270,7 +271,7 @@ class Sampling(Generator):
                 self._finish(row, log_prob, total)
             totals.append(-torch.inf if ends else total)
         self.extend(range(len(totals)), columns[0], columns[1], totals)
-        done = [n for n, finished in enumerate(self._finished) if len(finished) == self.width]
+        done = [n for n, hypotheses in enumerate(self._finished) if len(hypotheses) == self.width]
         if not done:
             return Advance(None, [])
         finished = [(self.slots[n], self._best(n)) for n in done]

@@ -41,12 +41,7 @@ class Glossary:
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
-        """Read a file of lines SOURCE, tab, TARGET; empty lines are ignored.
-
-        Raises:
-            UserError: the file cannot be read, or a line lacks two columns or contradicts another one; the message
-                names it.
-        """
+        """Read a file of lines SOURCE, tab, TARGET; empty lines are ignored."""
         terms: dict[str, str] = {}
         lines: dict[str, int] = {}
         for number, line in enumerate(TextLines(path), 1):
@@ -66,11 +61,7 @@ class Glossary:
 
     @classmethod
     def of(cls, glossary: Glossary | Mapping[str, str] | str | Path | None) -> Glossary | None:
-        """Convert a caller's argument: terms in a mapping, a file to read, or a glossary.
-
-        Raises:
-            UserError: it is none of these; or see `read`.
-        """
+        """Convert a caller's argument: terms in a mapping, a file to read, or a glossary."""
         if isinstance(glossary, (str, Path)):
             return cls.read(Path(glossary))
         if not isinstance(glossary, Mapping):
@@ -220,7 +211,7 @@ class TermRows:
         self._rows: list[list[TermProgress]] = []
 
     def __bool__(self) -> bool:
-        return any(terms is not None for terms in self._slots)
+        return self._slots.count(None) < len(self._slots)
 
     def admit(self, slots: Sequence[Slot]) -> None:
         """Add slots behind the others."""
@@ -228,9 +219,10 @@ class TermRows:
             self._slots.append(slot.terms)
             self._rows.append([TermProgress(0, slot.terms.wanted.get(0, ()) if slot.terms else ())] * self.width)
 
-    def keep(self, slots: Sequence[int]) -> None:
-        """Keep only these slots."""
-        self._slots, self._rows = [self._slots[n] for n in slots], [self._rows[n] for n in slots]
+    def leave(self, slots: Sequence[int]) -> None:
+        """Remove slots, given by their places."""
+        for n in sorted(slots, reverse=True):
+            del self._slots[n], self._rows[n]
 
     def steps(self, row: int) -> Collection[int]:
         """Return the tokens that continue or begin a term which a row lacks."""
@@ -238,11 +230,9 @@ class TermRows:
         return () if self._slots[n] is None else self._rows[n][place].steps
 
     def forbid(self, log_probs: Tensor, room: Callable[[int], int]) -> None:
-        """Set log_probs (R, V) to -inf for tokens that may not follow.
-
-        These are the end while terms are missing, tokens that would turn a term into another word, and all but terms
-        when no room is left for other tokens or, in a beam of one place, a term has begun or the end would follow.
-        `room` of a row: the most tokens before the end.
+        """Set log_probs (R, V) to -inf for the end while terms are missing, and for tokens that would turn a term into
+        another word; for all but terms when a row's `room` before the end is needed for them or, in a beam of one
+        place, a term has begun or the end would follow.
         """
         for n, terms in self._constrained():
             for row, progress in enumerate(self._rows[n], n * self.width):
@@ -328,9 +318,6 @@ class TermFinder:
 
     Args:
         name: what messages call the glossary.
-
-    Raises:
-        UserError: the vocabulary cannot write a term.
     """
 
     def __init__(self, glossary: Glossary, tokenizer: Tokenizer, name: str = "--glossary") -> None:
@@ -341,8 +328,7 @@ class TermFinder:
         if wrong := [target for target, tokens in self._tokens.items() if UNK in tokens or not tokens]:
             shown = ", ".join(f"'{target}'" for target in wrong[:5]) + (", …" if len(wrong) > 5 else "")
             raise UserError(f"{name}: the model's vocabulary cannot write {shown}; change or remove these terms")
-        joins = [piece[:1].isalnum() and not unspaced(piece[0]) for piece in tokenizer.vocabulary()]
-        self._joins = torch.tensor(joins)
+        self._joins = torch.tensor([p[:1].isalnum() and not unspaced(p[0]) for p in tokenizer.vocabulary()])
 
     def of(self, sentences: Iterable[str], fixed: Sequence[Sequence[tuple[int, int]]] | None = None) -> Terms:
         """Return the terms of a corpus with these source sentences, none inside of the `fixed` parts of each."""

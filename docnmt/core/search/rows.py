@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ class Hypothesis:
     """A finished target text with its score.
 
     Attributes:
-        tokens: token ids, `</s>` at the end included, `<s>` not.
+        tokens: token ids, with `</s>` at the end, without `<s>`.
         score: sum of `token_scores` / (number of tokens that the search chose) ** lenpen.
         token_scores: natural log-probability of each token, given those before it; 0 where the token was given.
         limited: True if it ends at the length limit.
@@ -41,8 +42,7 @@ class Hypothesis:
     def sentences(self, lenpen: float, tag: int = -1, prefixes: Mapping[int, Prefix] | None = None) -> list[Hypothesis]:
         """Split the hypothesis of a joined unit into one per sentence; each ends in its `<brk>`, the last in `</s>`.
 
-        Args:
-            tag, prefixes: as in `Slot`. They are certain, and no tokens of the mean that a sentence's score is.
+        `tag` and `prefixes` are as in `Slot`: certain, and no tokens of the mean that a sentence's score is.
         """
         ends = [place + 1 for place, token in enumerate(self.tokens) if token == BRK]
         if not ends and (tag < 0 or self.tokens[0] != tag):
@@ -102,14 +102,13 @@ class Slot:
     @cached_property
     def given_tokens(self) -> int:
         """The number of tokens that are given, those of prefixes included."""
-        prefixes = sum(len(prefix.tokens) for prefix in self.prefixes.values())
-        return sum(map(len, self.given.values())) + prefixes
+        return sum(map(len, self.given.values())) + sum(len(tokens) for tokens, _ in self.prefixes.values())
 
     @cached_property
     def longest(self) -> int:
         """The most tokens that the search can choose."""
-        given = sum(limit for place, limit in enumerate(self.limits) if place in self.given)
-        return sum(self.limits) - given - sum(len(prefix.tokens) for prefix in self.prefixes.values())
+        searched = sum(self.limits) - sum(map(self.limits.__getitem__, self.given))
+        return searched - sum(len(tokens) for tokens, _ in self.prefixes.values())
 
     def begin(self, place: int) -> tuple[int, ...]:
         """Return the tokens that a sentence begins with."""
@@ -210,11 +209,11 @@ class Generator(ABC):
 
     def leave(self, slots: Sequence[int]) -> Tensor:
         """Remove slots, given by their places, without a result; return the old numbers (R',) of the rows that stay."""
-        stay = sorted(set(range(len(self.slots))) - set(slots))
-        self._finished = [self._finished[n] for n in stay]
-        self.slots = [self.slots[n] for n in stay]
-        rows = [row for n in stay for row in range(n * self.width, (n + 1) * self.width)]
-        self.rows = [self.rows[row] for row in rows]
+        rows = list(range(len(self.rows)))
+        for n in sorted(slots, reverse=True):
+            del self.slots[n], self._finished[n]
+            for of_rows in (self.rows, rows):
+                del of_rows[n * self.width : (n + 1) * self.width]
         return self._there(rows)
 
     def _there(self, numbers: Sequence[float], dtype: torch.dtype = torch.int64) -> Tensor:
@@ -223,9 +222,10 @@ class Generator(ABC):
 
     def _enter(self, slots: Sequence[Slot], totals: Sequence[float]) -> None:
         """Append slots; `totals` (width,) has the initial totals of a slot's rows: 0, or -inf for a dead row."""
-        self.rows += [Row(total) for total in totals] * len(slots)
-        self.slots = [*self.slots, *slots]
-        self._finished += [[] for _ in slots]
+        for slot in slots:
+            self.slots.append(slot)
+            self.rows += map(Row, totals)
+            self._finished.append([])
 
     def _place(self, number: int) -> tuple[Slot, int, int]:
         """Return a row's slot, the place in its unit of the sentence that it writes, and how long that is."""
@@ -249,7 +249,7 @@ class Generator(ABC):
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         if self._config.unkpen:
             log_probs[:, UNK] -= self._config.unkpen
-        breaks = any(len(slot.limits) > 1 for slot in self.slots)
+        breaks = max((len(slot.limits) for slot in self.slots), default=1) > 1
         log_probs.index_fill_(1, self._never[:-1] if breaks else self._never, -torch.inf)
         bound: list[int] = []  # the rows of slots whose one sentence may not go on, or may not end, at the next token
         for n, slot in enumerate(self.slots):
@@ -264,8 +264,7 @@ class Generator(ABC):
         return log_probs
 
     def _score_repeated(self, log_probs: Tensor) -> None:
-        """Penalise and refuse (R, V) what a row's sentence has written already, but no end, no given token, and no
-        token that a glossary demands. Where all else is refused, too, nothing is."""
+        """Penalise and refuse (R, V) what a sentence has already, unless a glossary demands it or all is refused."""
         size, penalty, most = log_probs.shape[1], self._config.repetition_penalty, self._config.no_repeat_ngram_size
         penalised: list[int] = []  # places in rows × vocabulary
         refused: list[int] = []
@@ -274,8 +273,10 @@ class Generator(ABC):
             if row.total > -torch.inf and place not in slot.given:
                 sentence, _ = row.written(row.begin)
                 penalised += [number * size + token for token in set(sentence)]
-                repeating = _continuations(sentence, most) - set(self._demanded(number)) if most else ()
-                refused += [number * size + token for token in repeating]
+                if most:
+                    last, windows = sentence[len(sentence) - most + 1 :], range(len(sentence) - most + 1)
+                    repeating = {sentence[n + most - 1] for n in windows if sentence[n : n + most - 1] == last}
+                    refused += [number * size + token for token in repeating - set(self._demanded(number))]
         scores = log_probs.view(-1)
         again, never = self._there(penalised), self._there(refused)
         scores.index_copy_(0, again, scores.index_select(0, again) * penalty)
@@ -337,12 +338,4 @@ class Generator(ABC):
 
     def _best(self, n: int) -> list[Hypothesis]:
         """Return the finished hypotheses of slot n, best first; among equal scores the one found first comes first."""
-        return sorted(self._finished[n], key=lambda hypothesis: -hypothesis.score)
-
-
-def _continuations(tokens: Sequence[int], size: int) -> set[int]:
-    """Return the tokens after which the last `size` tokens would occur a second time."""
-    last = tokens[len(tokens) - size + 1 :]
-    return {
-        tokens[place + size - 1] for place in range(len(tokens) - size + 1) if tokens[place : place + size - 1] == last
-    }
+        return sorted(self._finished[n], key=attrgetter("score"), reverse=True)

@@ -56,7 +56,11 @@ def check_memory(job: Job) -> None:
         written = int(job.lengths[first:last].sum()) if plan.joined else 0
         least = least_memory(model, int(costs[longest]), written, width)
         needs.append((least, _named(job, plan.noun, first, int(costs[longest]))))
-    least, available = sum(need for need, _ in needs), _memory_on(job.device)
+    least, available = sum(need for need, _ in needs), None
+    if job.device.type == "cuda":
+        available = torch.cuda.mem_get_info(job.device)[0] + torch.cuda.memory_reserved(job.device)
+    elif job.device.type == "cpu":
+        available = obtainable_memory()
     parts = "--context-window N takes it in parts" if job.plans[0].whole_documents else "divide it"
     if available is not None and least > available:
         _, unit = max(needs, key=lambda need: need[0])
@@ -85,19 +89,19 @@ def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int)
     """Return the bytes that a model needs at the least for a unit, besides the process itself and copies.
 
     Encoding holds the feed-forward layer's inner activations twice; decoding holds the keys and values of every decoder
-    layer: those of all source words, and each hypothesis's own, for a text as long as the source.
-
-    Args:
-        read: source subwords of the unit. written: source subwords of the sentences that are written as one text; 0 if
-            sentences are written one by one. beam: number of hypotheses.
+    layer: those of the `read` source words, and of `beam` hypotheses' `written` ones if sentences are one text.
     """
     if not isinstance(model, nn.Module):  # a plug-in's own
         return 0
-    inner = max((m.inner.out_features for m in model.modules() if isinstance(m, FeedForward)), default=0)
-    cross = sum(2 * m.heads * m.d_head for m in model.modules() if isinstance(m, CrossAttention))
-    decoder = getattr(model, "decoder", model)
-    attentions = [m.attention for m in decoder.modules() if isinstance(m, SourceContext)]
-    cross += sum(2 * a.heads * a.d_head for a in attentions if a.policy is not None)  # others keep summaries only
+    inner = cross = 0
+    for module in model.modules():
+        if isinstance(module, FeedForward):
+            inner = max(inner, module.inner.out_features)
+        elif isinstance(module, CrossAttention):
+            cross += 2 * module.heads * module.d_head
+    for module in getattr(model, "decoder", model).modules():
+        if isinstance(module, SourceContext) and module.attention.policy is not None:  # others keep summaries only
+            cross += 2 * module.attention.heads * module.attention.d_head
     size = next(model.parameters()).element_size()
     return size * max(2 * inner * read, cross * read + _of_row(model) * beam * written)
 
@@ -106,13 +110,6 @@ def _of_row(model: AnyTranslationModel) -> int:
     """Return how many numbers the decoder's softmax self-attention keeps for each written word."""
     modules = model.modules() if isinstance(model, nn.Module) else ()
     return sum(2 * m.heads * m.d_head for m in modules if isinstance(m, SelfAttention) and m.causal)
-
-
-def _memory_on(device: torch.device) -> int | None:
-    """Return the bytes that this process can have on a device in all; None if unknown."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device))
-    return obtainable_memory() if device.type == "cpu" else None
 
 
 # Given translations and prefixes, which are not searched, as tokens.
@@ -250,31 +247,27 @@ def translate_corpus(
         fixed: for each sentence its parts in which no terms are looked for, in order.
         before: number of sentences of the same text translated before this corpus; random streams continue from there.
         progress: called with a number of source subwords (`</s>` included) of the corpus whenever they are done.
-
-    Raises:
-        UserError: the glossary is wrong, the vocabulary cannot write a term, the generator does not support terms, or
-            a document needs more memory than is available.
     """
     search = GENERATORS.config(options.generator)() if search is None else search
-    found: dict[int, list[Hypothesis]] = {}
+    finished: dict[int, list[Hypothesis]] = {}
     job, own_numbers = job_of(
         models, task, corpus, options, search, finder=asked_terms(options, task.target_tokenizer, glossary),
         given=given, prefixes=prefixes, fixed=fixed, memory=memory, window=context_window, before=before,
-        progress=progress, deliver=found.__setitem__,
+        progress=progress, deliver=finished.__setitem__,
     )  # fmt: skip
 
     def results(ranges: Sequence[tuple[int, int]]) -> Iterator[SentenceResult]:
-        """Search the sentences of these ranges that are not given; yield each, in order, once it is `found`."""
+        """Search the sentences of these ranges that are not given; yield each, in order, once it is `finished`."""
         scheduler = Scheduler(job.ensemble, job.options, job.search)
         scheduler.submit(job, ranges)
         for number in chain.from_iterable(range(first, last) for first, last in ranges):
             if number in job.given:
                 continue
-            while number not in found and scheduler.jobs:
+            while number not in finished and scheduler.jobs:
                 scheduler.step()
-            if number not in found:
+            if number not in finished:
                 raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
-            nbest = tuple(translation(hypothesis, task.target_tokenizer) for hypothesis in found.pop(number))
+            nbest = tuple(translation(hypothesis, task.target_tokenizer) for hypothesis in finished.pop(number))
             yield SentenceResult(int(own_numbers[number]), nbest)
 
     if ranks.world() == 1:
@@ -302,9 +295,6 @@ def job_of(
 
     Returns:
         The job, and for each of its sentences the number in `corpus`, or -1.
-
-    Raises:
-        UserError: a document needs more memory than there is.
     """
     own_numbers = np.arange(corpus.num_sentences)
     terms = None if finder is None else finder.of(corpus.source_text, fixed)
