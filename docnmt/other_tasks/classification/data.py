@@ -64,11 +64,15 @@ def read_labelled(path: Path) -> LabelledTexts:
     columns, or no header: the label first, the text from the other columns joined by a space (AG News as published).
     JSONL: one object per line with `label` (text or whole number) and `text`. Other columns and keys are ignored.
     """
-    readers = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl}
-    if path.suffix not in readers:
+    if path.suffix not in (".tsv", ".csv", ".jsonl"):
         raise UserError(f"{path}: expected {FORMATS}")
+    if path.suffix == ".jsonl":
+        objects = text_rows(open_table(path), ["label", "text"], numbers=["label"])
+        rows: Iterable[tuple[str, str, str]] = ((place, row["label"], row["text"]) for place, row in objects)
+    else:
+        rows = _tsv(path) if path.suffix == ".tsv" else _csv(path)
     table = LabelledTexts([], [], [])
-    for place, label, text in readers[path.suffix](path):
+    for place, label, text in rows:
         label = label.strip()
         if not label:
             raise UserError(f"{place}: the label is empty")
@@ -105,11 +109,6 @@ def _tsv(path: Path) -> Iterator[tuple[str, str, str]]:
             yield f"{path}:{number}", label, text
         elif names != ["label", "text"]:
             raise UserError(f"{path}:1: a header must be label, tab, text; got {line[:80]!r}")
-
-
-def _jsonl(path: Path) -> Iterator[tuple[str, str, str]]:
-    for place, row in text_rows(open_table(path), ["label", "text"], numbers=["label"]):
-        yield place, row["label"], row["text"]
 
 
 def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -195,7 +194,7 @@ class LabelledArrays:
     @classmethod
     def open(cls, folder: Path, split: str) -> LabelledArrays:
         """Map the arrays of a split into memory."""
-        meta = read_classification_meta(folder)
+        meta = read_meta(folder, task=TASK)
         files = meta["files"]
         if f"{split}.labels.bin" not in files:
             there = [name.removesuffix(".labels.bin") for name in files if name.endswith(".labels.bin")]
@@ -205,11 +204,6 @@ class LabelledArrays:
         labels, texts = arrays.array("labels"), arrays.array("texts")
         words = TokenArray(arrays.array("tokens"), arrays.array("tokens.offsets"))
         return cls(words, texts, labels)
-
-
-def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON
-    """Read `meta.json`."""
-    return read_meta(folder, task=TASK)
 
 
 #: A batch of texts, each a document of one span.
@@ -325,7 +319,14 @@ def preprocess_classification(config: ClassificationPreprocessConfig, say: Calla
     tables = {split: read_labelled(Path(file)) for split, file in named.items() if file is not None}
     labels = ordered_labels(tables["train"].labels)
     numbers = {split: label_numbers(table, labels, config.train) for split, table in tables.items()}
-    vocabulary = make_vocabulary(config, tables["train"].texts)
+    texts = tables["train"].texts
+    if config.vocabulary == "words":
+        size, least = config.vocab_size or 50_000, config.min_frequency or 2
+        vocabulary: TextVocabulary = WordVocabulary.count(texts, size=size, min_frequency=least)
+    else:
+        sentences = (sentence for text in texts for sentence in split_sentences(text))
+        size, exact = config.vocab_size or 8000, config.vocab_size is not None
+        vocabulary = train_in_process(sentences, vocab_size=size, exact=exact)
     seen = set(tables["train"].texts)
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
         (folder / VOCABULARY).write_bytes(vocabulary.to_bytes())
@@ -340,14 +341,6 @@ def preprocess_classification(config: ClassificationPreprocessConfig, say: Calla
             folder, task=TASK, files=files, vocabulary=config.vocabulary, labels=list(labels), options=to_dict(config)
         )
     say(f"{destination}: {len(labels)} labels, a vocabulary of {vocabulary.vocab_size:,} {config.vocabulary}")
-
-
-def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]) -> TextVocabulary:
-    """Build the vocabulary of the training texts."""
-    if config.vocabulary == "words":
-        return WordVocabulary.count(texts, size=config.vocab_size or 50_000, min_frequency=config.min_frequency or 2)
-    sentences = (sentence for text in texts for sentence in split_sentences(text))
-    return train_in_process(sentences, vocab_size=config.vocab_size or 8000, exact=config.vocab_size is not None)
 
 
 def labelled_arrays(texts: Sequence[str], labels: Sequence[int], vocabulary: TextVocabulary) -> LabelledArrays:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.core.batch import plan_batches
-from docnmt.core.corpus import check_files
+from docnmt.core.corpus import check_files, read_meta
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.attention import LinearSelfAttention, SelfAttention
@@ -24,6 +24,7 @@ from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import Dropout, FeedForward, Layer, Reads, Residual, plain_layer
 from docnmt.modules.positions import Embedding, Position, build_position, check_fusion, check_linear
 from docnmt.other_tasks.classification.data import (
+    TASK,
     VOCABULARIES,
     VOCABULARY,
     LabelledArrays,
@@ -32,7 +33,6 @@ from docnmt.other_tasks.classification.data import (
     TextVocabulary,
     label_numbers,
     labelled_arrays,
-    read_classification_meta,
     read_labelled,
     read_texts,
 )
@@ -141,7 +141,7 @@ class TextClassification:
     def load(cls, config: TextClassificationConfig, data_dir: str | Path) -> TextClassification:
         """Load the task of a folder that `docnmt-preprocess --task text_classification` wrote."""
         folder = Path(data_dir)
-        meta = read_classification_meta(folder)
+        meta = read_meta(folder, task=TASK)
         check_files(folder, meta, VOCABULARY)
         try:
             vocabulary = VOCABULARIES[meta["vocabulary"]].from_bytes((folder / VOCABULARY).read_bytes())
@@ -272,8 +272,7 @@ class FusionClassifier(nn.Module):
 def random_stream(name: str) -> Iterator[None]:
     """Let torch (on the CPU) draw, inside the context, from a stream determined by the current seed and `name` alone.
 
-    So a component's initial weights do not depend on other components, and models that differ in one component
-    can be compared pairwise. The surrounding stream continues as if nothing had been drawn.
+    The surrounding stream continues as if nothing had been drawn.
     """
     seeds = np.random.SeedSequence([torch.initial_seed(), zlib.crc32(name.encode())])
     with torch.random.fork_rng(devices=[]):
@@ -323,18 +322,13 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
             file=sys.stderr,
         )
     probabilities = label_probabilities(loaded.model, data, max_tokens=config.max_tokens)
-    for row in probabilities:
-        out.write(_line(row, task.labels, config.all_probabilities))
+    for values in probabilities:
+        chosen = int(values.argmax())
+        named = [f"{label}={value:.4f}" for label, value in zip(task.labels, values, strict=True)]
+        out.write("\t".join([task.labels[chosen], *(named if config.all_probabilities else [f"{values[chosen]:.4f}"])]))
+        out.write("\n")
     if truth is not None:
         scores = classification_scores(truth, probabilities.argmax(1), task.labels)
         print(scores, file=sys.stderr)
         if config.results is not None:
             write_json(Path(config.results), scores.to_dict())
-
-
-def _line(probabilities: np.ndarray, labels: tuple[str, ...], every: bool) -> str:
-    chosen = int(probabilities.argmax())
-    if not every:
-        return f"{labels[chosen]}\t{probabilities[chosen]:.4f}\n"
-    named = (f"{label}={value:.4f}" for label, value in zip(labels, probabilities, strict=True))
-    return "\t".join((labels[chosen], *named)) + "\n"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -25,20 +24,16 @@ from docnmt.other_tasks.options import (
     Source2TokenEncoderConfig,
 )
 from docnmt.other_tasks.sentence_vectors.data import PackedSentences, PairBatch
-from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings
+
+if TYPE_CHECKING:
+    from docnmt.other_tasks.sentence_vectors.use import Nli
 
 
 def span_max(values: Tensor, spans: Spans, rows: Tensor | None = None) -> Tensor:
-    """The largest value of each feature in each span; 0 for a span without tokens.
+    """Return the largest value of each feature in each span, (number of spans, d); 0 for a span without tokens.
 
-    Of equal values the first is taken to be the largest: it alone gets the gradient.
-
-    Args:
-        values: (T, d), a row a token; or (R, d) with `rows`.
-        rows: (T,), the row of each token, where tokens share rows.
-
-    Returns:
-        (number of spans, d).
+    Of equal values the first is taken to be the largest: it alone gets the gradient. `values` are (T, d), a row a
+    token; or (R, d) with `rows` (T,), the row of each token, where tokens share rows.
     """
     if rows is None:
         rows = torch.arange(len(values), device=values.device)
@@ -52,22 +47,22 @@ def span_max(values: Tensor, spans: Spans, rows: Tensor | None = None) -> Tensor
 
 
 def _largest(values: Tensor, rows: Tensor, spans: Spans) -> tuple[Tensor, Tensor]:
-    """The largest value of each feature in each span, and the first row that has it: both (number of spans, d)."""
+    """Return the largest value of each feature in each span, and the first row that has it: both (spans, d)."""
     largest = values.new_zeros(len(spans), values.shape[1])
     chosen = torch.zeros(largest.shape, dtype=torch.int64)
-    for span, own in enumerate(rows.split(spans.lengths.tolist())):
-        if count := len(own):
-            block = values.index_select(0, own)  # (L, d)
+    for span, of_span in enumerate(rows.split(spans.lengths.tolist())):
+        if count := len(of_span):
+            block = values.index_select(0, of_span)  # (L, d)
             largest[span] = block.amax(0)
             # what `block.max(0)` gives, 6 times faster on CPU: both of its passes are of the kind that is vectorised
             backwards = torch.arange(count, 0, -1, dtype=torch.uint8 if count < 256 else torch.int32)
             first = count - ((block == largest[span]) * backwards[:, None]).amax(0).to(torch.int64)
-            chosen[span] = own.index_select(0, first.clamp(max=count - 1))  # a column with a NaN equals nothing
+            chosen[span] = of_span.index_select(0, first.clamp(max=count - 1))  # a column with a NaN equals nothing
     return largest, chosen
 
 
 def span_mean(values: Tensor, spans: Spans, rows: Tensor | None = None) -> Tensor:
-    """The mean of each feature in each span; 0 for a span without tokens. Arguments as in `span_max`."""
+    """Return the mean of each feature in each span; 0 for a span without tokens. Arguments as in `span_max`."""
     tokens = values if rows is None else values.index_select(0, rows)
     total = values.new_zeros(len(spans), values.shape[1]).index_add(0, spans.span_of_token, tokens)
     return total / spans.offsets.diff().clamp(min=1)[:, None].to(values.dtype)
@@ -103,11 +98,6 @@ class SemanticHash(nn.Module):
     b is stored as b' - W c, where c is the running mean of s. Max-pooled sentence vectors are close to their mean:
     without c every step of Adam in W moves all of them together by more than their differences, which LN then scales
     down, so that all codes are alike and learning begins a thousand batches later.
-
-    Args:
-        d_input: width of the sentence vectors.
-        bits: length of the codes.
-        steps: number of batches until τ has fallen to `minimum`.
     """
 
     seen: Tensor
@@ -149,19 +139,6 @@ class SemanticHash(nn.Module):
         return soft
 
 
-@runtime_checkable
-class SentenceTask(Protocol):
-    """The attributes of a task that sentence encoders need.
-
-    Attributes:
-        probability: (V,) relative frequency of each word in the training data.
-    """
-
-    labels: Sequence[str]
-    embeddings: Embeddings
-    probability: np.ndarray
-
-
 ConfigT = TypeVar("ConfigT", bound=SentencePairConfig)
 
 
@@ -179,11 +156,11 @@ class WordEncoder(nn.Module, ABC, Generic[ConfigT]):
 
     @classmethod
     @abstractmethod
-    def of(cls, config: ConfigT, task: SentenceTask) -> WordEncoder[ConfigT]:
+    def of(cls, config: ConfigT, task: Nli) -> WordEncoder[ConfigT]:
         """Build the encoder that `config` describes, for the embedding types of `task`."""
 
     @classmethod
-    def build(cls, config: ConfigT, task: SentenceTask) -> SentencePairModel:
+    def build(cls, config: ConfigT, task: Nli) -> SentencePairModel:
         """Build this encoder and all that follows it, for the labels and embedding types of `task`."""
         return SentencePairModel(encoder=cls.of(config, task), config=config, task=task)
 
@@ -225,7 +202,7 @@ class SentencePairModel(nn.Module):
 
     predicts: ClassVar[str] = "labels"
 
-    def __init__(self, *, encoder: WordEncoder[ConfigT], config: ConfigT, task: SentenceTask) -> None:
+    def __init__(self, *, encoder: WordEncoder[ConfigT], config: ConfigT, task: Nli) -> None:
         super().__init__()
         for k, table in enumerate(task.embeddings.vectors):
             self.register_buffer(f"table_{k}", torch.as_tensor(table), persistent=False)
@@ -269,12 +246,7 @@ class SentencePairModel(nn.Module):
 
 
 class BagOfWords(WordEncoder[BagOfWordsConfig]):
-    """The mean or maximum of the word vectors, or their mean weighted by a / (a + p(w)) (SIF, Arora et al. 2017).
-
-    Args:
-        probability: (V,) p(w) of each word, for `sif`.
-        smoothing: a.
-    """
+    """The mean or maximum of the word vectors, or their mean weighted by a / (a + p(w)) (SIF, Arora et al. 2017)."""
 
     Config = BagOfWordsConfig
     probability: Tensor
@@ -289,7 +261,7 @@ class BagOfWords(WordEncoder[BagOfWordsConfig]):
         self.register_buffer("probability", probability, persistent=False)  # the task keeps it
 
     @classmethod
-    def of(cls, config: BagOfWordsConfig, task: SentenceTask) -> BagOfWords:
+    def of(cls, config: BagOfWordsConfig, task: Nli) -> BagOfWords:
         """Build the encoder that `config` describes."""
         probability = torch.as_tensor(task.probability, dtype=torch.float32)
         return cls(dims=task.embeddings.dims, pooling=config.bag_pooling, probability=probability)
@@ -318,7 +290,7 @@ class BiLstmMax(WordEncoder[BiLstmMaxConfig]):
         self.d_output = d_output
 
     @classmethod
-    def of(cls, config: BiLstmMaxConfig, task: SentenceTask) -> BiLstmMax:
+    def of(cls, config: BiLstmMaxConfig, task: Nli) -> BiLstmMax:
         """Build the encoder that `config` describes."""
         return cls(dims=task.embeddings.dims, d_output=config.output_dim)
 
@@ -351,10 +323,6 @@ class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):
     """Self-attention layers, then the summaries by which document models select sentences.
 
     Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", eq. 1-2, on single sentences.
-
-    Args:
-        dims: width d_k of each embedding type; a linear layer brings them to `d_model`.
-        heads: of the self-attention, and source2token's independent queries.
     """
 
     Config = Source2TokenEncoderConfig
@@ -381,7 +349,7 @@ class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):
         self.d_output = d_model
 
     @classmethod
-    def of(cls, config: Source2TokenEncoderConfig, task: SentenceTask) -> Source2TokenEncoder:
+    def of(cls, config: Source2TokenEncoderConfig, task: Nli) -> Source2TokenEncoder:
         """Build the encoder that `config` describes."""
         return cls(
             dims=task.embeddings.dims,
@@ -411,9 +379,6 @@ class PackedConvolution(nn.Module):
     """Convolution over the words of each sentence, of the same length, with zeros beyond its borders (eq. 2 and 4).
 
     A word's row also has its neighbours, so that the convolution is one matrix product without padding.
-
-    Args:
-        width: words that a filter covers, odd; 1 covers the word alone.
     """
 
     def __init__(self, *, d_in: int, d_out: int, width: int) -> None:
@@ -459,15 +424,8 @@ class ConvolutionStack(nn.Module):
 class InferLiteEncoder(WordEncoder[InferLiteConfig]):
     """Sentence vectors from K types of word vectors: encoder, controller, fusion and reduction (eq. 1-7).
 
-    Args:
-        dims: width d_k of each embedding type.
-        d_model: hidden width of encoder and controller.
-        d_output: width of the sentence vector.
-        layers: M, convolutions after the dense layer.
-        width: words that each convolution covers; 1 makes a deep bag of words.
-        gate: multiply each type by the controller's gate; without it all types count alike (ablation).
-        skip: add the controller's first layer to the fused types; the paper calls it crucial (ablation).
-        pooling: over the words of a sentence; the paper's is `max`.
+    `InferLiteConfig` describes the arguments; `dims` are the widths d_k, `layers` is M, `width` the words that each
+    convolution covers: 1 makes a deep bag of words.
     """
 
     Config = InferLiteConfig
@@ -492,7 +450,7 @@ class InferLiteEncoder(WordEncoder[InferLiteConfig]):
         self.d_output = d_output
 
     @classmethod
-    def of(cls, config: InferLiteConfig, task: SentenceTask) -> InferLiteEncoder:
+    def of(cls, config: InferLiteConfig, task: Nli) -> InferLiteEncoder:
         """Build the encoder that `config` describes."""
         return cls(
             dims=task.embeddings.dims,

@@ -20,9 +20,7 @@ from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     PROTOCOLS,
     TASKS,
     Encode,
-    Protocol,
     Result,
-    TransferTask,
     check_rows,
     evaluate,
     read_task,
@@ -63,12 +61,8 @@ class WordVectorBaseline(ABC):
 
 
 class BagOfWordsBaseline(WordVectorBaseline):
-    """The mean of the word vectors.
-
-    Args:
-        weight: of each word of the vocabulary; None weighs all alike.
-        remove_common: remove the projection on the first principal direction of the task's sentences (SIF).
-    """
+    """The mean of the word vectors, weighted if wished; `remove_common` also removes the projection on the first
+    principal direction of the task's sentences (SIF)."""
 
     def __init__(
         self, embeddings: Embeddings, *, weight: np.ndarray | None = None, remove_common: bool = False
@@ -145,7 +139,13 @@ def run_transfer(config: SentEvalConfig) -> str:
         check_new(path, overwrite=config.overwrite)
     tasks = [offered[name] for name in config.tasks or TASKS]
     folder, protocol = Path(config.data), PROTOCOLS[config.protocol]
-    encode = _encoder(config, _check(tasks, folder, protocol))
+    counts: Counter[str] = Counter()  # of each word
+    for task in tasks:  # all are read before the first is evaluated, which may take hours
+        splits = read_task(task, folder)
+        check_rows(task, splits, protocol)
+        for side in (side for rows in splits.values() for side in rows.sides):
+            counts.update(word for sentence in side for word in sentence)
+    encode = _encoder(config, counts)
     results: dict[str, Result] = {}
     for task in tasks:
         results[task.name] = evaluate(task, folder, encode, protocol)
@@ -155,41 +155,25 @@ def run_transfer(config: SentEvalConfig) -> str:
     return "\n".join(f"{name}\t{_figures(result)}" for name, result in results.items())
 
 
-def _check(tasks: Sequence[TransferTask], folder: Path, protocol: Protocol) -> Counter[str]:
-    """Read all tasks before the first is evaluated, which may take hours; return the frequency of each word."""
-    counts: Counter[str] = Counter()
-    for task in tasks:
-        splits = read_task(task, folder)
-        check_rows(task, splits, protocol)
-        for side in (side for rows in splits.values() for side in rows.sides):
-            counts.update(word for sentence in side for word in sentence)
-    return counts
-
-
 def _encoder(config: SentEvalConfig, counts: Mapping[str, int]) -> Encode:
     """Return the encoder: a trained one, a translation model, or a baseline with these words."""
     if config.path is None:
         paths = [Path(name) for name in config.vectors]
         embeddings, report = build_embeddings(paths, counts, keep_words=0, unit=config.unit_vectors)
         print("\n".join(report), file=sys.stderr)
-        return make_baseline(config, embeddings)
+        if config.baseline == "bow":
+            return BagOfWordsBaseline(embeddings)
+        if config.baseline == "sif":
+            weight = sif_weights(embeddings, read_frequencies(Path(str(config.frequencies))))
+            return BagOfWordsBaseline(embeddings, weight=weight, remove_common=True)
+        pooling = str(config.baseline).removeprefix("borep-")
+        return RandomProjections(embeddings, width=config.width, pooling=pooling, seed=config.seed)
     if read_header(find_checkpoint(config.path))[0]["task"] == "document_translation":
         if config.representation != "vectors":
             raise UsageError("--representation: a translation model has vectors only")
         return TranslationSummaries(config.path)
     encoder = SentenceEncoder.load(config.path)
     return lambda sentences: encoder.features(sentences, config.representation)
-
-
-def make_baseline(config: SentEvalConfig, embeddings: Embeddings) -> Encode:
-    """Return the encoder that `--baseline` names."""
-    if config.baseline == "bow":
-        return BagOfWordsBaseline(embeddings)
-    if config.baseline == "sif":
-        weight = sif_weights(embeddings, read_frequencies(Path(str(config.frequencies))))
-        return BagOfWordsBaseline(embeddings, weight=weight, remove_common=True)
-    pooling = str(config.baseline).removeprefix("borep-")
-    return RandomProjections(embeddings, width=config.width, pooling=pooling, seed=config.seed)
 
 
 def _figures(result: Result) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from docnmt.core.batch import collate_source, plan_batches, planned_units, sentence_costs
 from docnmt.core.corpus import META, ParallelCorpus, check_files, read_meta, stored_array, write_array, write_meta
@@ -26,7 +26,7 @@ from docnmt.other_tasks.sentence_vectors.data import (
     read_pairs,
     words,
 )
-from docnmt.other_tasks.sentence_vectors.encoders import SentencePairModel, SentenceTask
+from docnmt.other_tasks.sentence_vectors.encoders import SentencePairModel
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings, random_embeddings
 from docnmt.runtime.system import UserError, check_folder, check_readable, replacing_folder
 
@@ -58,7 +58,7 @@ class SentenceEncoder:
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu", max_tokens: int = 4096) -> SentenceEncoder:
         """Load the encoder of a checkpoint, or of the best one in a `--save-dir`."""
         loaded = load_model(path, device=device)
-        if not isinstance(loaded.model, SentencePairModel) or not isinstance(loaded.task, SentenceTask):
+        if not isinstance(loaded.model, SentencePairModel) or not isinstance(loaded.task, Nli):
             raise UserError(
                 f"{path}: is a {loaded.arch}; sentence vectors come from a model of the task nli (inferlite)"
             )
@@ -71,7 +71,12 @@ class SentenceEncoder:
         if hash is None and representation != "vectors":
             raise UserError("this model learned no binary codes; train one with --hash-bits 256, 1024 or 4096")
         out = np.zeros((len(sentences), self.width if representation == "vectors" else self.bits), np.float32)
-        for rows, vectors in self._blocks(sentences):
+        indices = [self.embeddings.indices(sentence) for sentence in sentences]
+        self.tokens += sum(map(len, indices))
+        self.unknown += sum(sentence.count(0) for sentence in indices)
+        indices = [sentence or [0] for sentence in indices]
+        for rows in by_length(np.array([len(sentence) for sentence in indices], dtype=np.int64), self.max_tokens):
+            vectors = self.model.encode(PackedSentences.of([indices[row] for row in rows]).to(self.device))
             if hash is not None and representation != "vectors":
                 vectors = hash(vectors) if representation == "codes" else hash.soft(vectors)
             out[rows] = vectors.float().cpu().numpy()
@@ -80,15 +85,6 @@ class SentenceEncoder:
     def codes(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
         """Encode tokenised sentences as codes (N, bits / 8), uint8, eight bits per byte."""
         return np.packbits(self.features(sentences, "codes") > 0.5, axis=1)
-
-    def _blocks(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, Tensor]]:
-        """Yield sentences of similar length together: their numbers and their vectors."""
-        rows_of = [self.embeddings.indices(sentence) for sentence in sentences]
-        self.tokens += sum(map(len, rows_of))
-        self.unknown += sum(sentence.count(0) for sentence in rows_of)
-        indices = [sentence or [0] for sentence in rows_of]
-        for rows in by_length(np.array([len(sentence) for sentence in indices], dtype=np.int64), self.max_tokens):
-            yield rows, self.model.encode(PackedSentences.of([indices[row] for row in rows]).to(self.device))
 
 
 # The task `nli`: sentence encoders trained to tell entailment, neutrality and contradiction of a pair.
@@ -100,9 +96,8 @@ TASK = "nli"
 class Nli:
     """Natural language inference on K types of frozen word vectors (Kiros and Chan 2018, section 3).
 
-    Args:
-        probability: (V,) float32, relative frequency of each word in the training data.
-        data_dir: the folder with the pairs; None for a task restored from a checkpoint.
+    `probability` (V,) is the relative frequency of each word in the training data. A task restored from a checkpoint
+    has no `data_dir`.
     """
 
     Config = NliConfig
@@ -119,8 +114,6 @@ class Nli:
     def load(cls, config: NliConfig, data_dir: str | Path) -> Nli:
         """Load the task of a folder written by `docnmt-preprocess --task nli`."""
         folder, meta = Path(data_dir), read_meta(Path(data_dir), task=TASK)
-        if "probability.npy" in meta["files"]:
-            raise UserError(f"{folder}: was written by an earlier version, as .npy files; preprocess again")
         check_files(folder, meta, "words.txt", "vectors.", "probability.")
         embeddings = Embeddings.open(folder, meta["vectors"], meta["files"])
         probability = stored_array(folder, "probability", meta["files"], "c")
@@ -187,7 +180,12 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
     for name, pairs in splits.items():
         left_out = f"; {pairs.undecided:,} without a gold label left out" if pairs.undecided else ""
         say(f"{name}: {len(pairs.labels):,} pairs, {counts[name].total():,} words{left_out}")
-    _say_overlap(texts, say)
+    lines = {name: [" ".join(text).lower() for text in split] for name, split in texts.items()}
+    keys = {name: list(zip(split[::2], split[1::2], strict=True)) for name, split in lines.items()}
+    training = set(keys.pop("train"))
+    for name, split in keys.items():
+        if seen := sum(pair in training for pair in split):
+            say(f"warning: {seen:,} pairs of {name} stand in the training data, too")
     if paths:
         embeddings, report = build_embeddings(paths, sum(counts.values(), Counter()), config.keep_words)
     else:
@@ -197,7 +195,10 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
         say(line)
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
         files = embeddings.save(folder)
-        files |= write_array(folder / "probability.bin", _probability(embeddings, counts["train"]), "<f4")
+        frequency = np.zeros(len(embeddings.words))  # (V,) of each word in the training data
+        for word, count in counts["train"].items():
+            frequency[embeddings.index(word)] += count
+        files |= write_array(folder / "probability.bin", frequency / max(frequency.sum(), 1), "<f4")
         for name, pairs in splits.items():
             words_of = [embeddings.indices(text) for text in texts[name]]
             files |= PairDataset.of(name, words_of, pairs.labels, len(embeddings.words)).save(folder)
@@ -214,31 +215,10 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
     say(f"{destination}: {len(embeddings.words):,} words, embedding types: {len(embeddings.vectors)}")
 
 
-def _say_overlap(texts: dict[str, list[list[str]]], say: Callable[[str], None]) -> None:
-    """Warn about pairs of a held-out split that are also in the training data, ignoring case."""
-    lines = {name: [" ".join(text).lower() for text in split] for name, split in texts.items()}
-    keys = {name: list(zip(split[::2], split[1::2], strict=True)) for name, split in lines.items()}
-    training = set(keys.pop("train"))
-    for name, pairs in keys.items():
-        if seen := sum(pair in training for pair in pairs):
-            say(f"warning: {seen:,} pairs of {name} stand in the training data, too")
-
-
-def _probability(embeddings: Embeddings, counts: Counter[str]) -> np.ndarray:
-    """Return the relative frequency (V,) of each word, float32."""
-    met = np.zeros(len(embeddings.words))
-    for word, count in counts.items():
-        met[embeddings.index(word)] += count
-    return np.asarray(met / max(met.sum(), 1), dtype=np.float32)
-
-
 class TranslationSummaries:
     """The summaries by which a trained document model's decoder selects sentences, as sentence vectors.
 
     Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", eq. 1-2.
-
-    Args:
-        path: a checkpoint, or a `--save-dir`, of which the best is loaded.
     """
 
     def __init__(self, path: str | Path, *, max_tokens: int = 4096) -> None:

@@ -36,15 +36,9 @@ _OTHER_FORMS = {
 
 @dataclass(frozen=True)
 class WordVectors:
-    """The wanted words of one vector file.
+    """The wanted words of one vector file: the row of each in `vectors` (V, d), of length 1 unless unscaled.
 
-    Attributes:
-        name: the file's name.
-        rows: the row of each word in `vectors`.
-        vectors: (V, d) float32, every row of length 1 unless unscaled.
-        total: number of words in the file.
-        dropped: number of words that were repeated (the first counts) or have a zero vector.
-        notes: possible errors in the file, to be shown.
+    `total` words are in the file; `dropped` are repeated (the first counts) or have a zero vector.
     """
 
     name: str
@@ -136,8 +130,15 @@ def _text(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str, n
                 )
             if b" " in fields[0] and _is_number(fields[0].rsplit(b" ", 1)[1]):
                 raise UserError(f"{path}: line {number}: has more numbers than the {dimensions} of line 1")
-            word = fields[0].decode("utf-8", "replace")
-            yield word, _numbers(fields[1:], path, number) if wanted(word, count) else None
+            word, vector = fields[0].decode("utf-8", "replace"), None
+            if wanted(word, count):
+                try:
+                    vector = np.array(fields[1:], dtype=np.float32)
+                except ValueError as error:
+                    raise UserError(
+                        f"{path}: line {number}: {str(error)[:80]}; expected a word and {dimensions} numbers"
+                    ) from error
+            yield word, vector
             count += 1
         if header and count != header[0]:
             raise UserError(f"{path}: line 1 promises {header[0]} words, there are {count}; is the file complete?")
@@ -151,14 +152,6 @@ def _is_number(field: bytes) -> bool:
         return False
 
 
-def _numbers(fields: list[bytes], path: Path, number: int) -> np.ndarray:
-    try:
-        return np.array(fields, dtype=np.float32)
-    except ValueError as error:
-        reason = str(error)[:80]
-        raise UserError(f"{path}: line {number}: {reason}; expected a word and {len(fields)} numbers") from error
-
-
 def _binary(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str, np.ndarray | None]]:
     with _open(path) as file:
         first = file.readline(64)
@@ -169,20 +162,16 @@ def _binary(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str,
         if path.suffix != ".gz" and path.stat().st_size < len(first) + count * (size + 2):
             raise UserError(f"{path}: too short for {count} words of {header[1]} dimensions; is the file complete?")
         for place in range(count):
-            word = _word(file, path, place).decode("utf-8", "replace")
+            letters = bytearray()
+            while (byte := file.read(1)) != b" ":
+                if not byte or len(letters) > _LONGEST_WORD:
+                    raise UserError(f"{path}: word {place + 1} has no end; is this word2vec's binary form, complete?")
+                letters += byte
+            word = letters.lstrip(b"\n").decode("utf-8", "replace")
             data = file.read(size)
             if len(data) < size:
                 raise UserError(f"{path}: ends within word {place + 1} of {count}; is the file complete?")
             yield word, np.frombuffer(data, "<f4") if wanted(word, place) else None
-
-
-def _word(file: BinaryIO, path: Path, place: int) -> bytes:
-    word = bytearray()
-    while (byte := file.read(1)) != b" ":
-        if not byte or len(word) > _LONGEST_WORD:
-            raise UserError(f"{path}: word {place + 1} has no end; is this word2vec's binary form, and complete?")
-        word += byte
-    return bytes(word).lstrip(b"\n")
 
 
 # One vocabulary for several types (Kiros and Chan 2018, section 3): the words of the data and the first words of each
@@ -233,11 +222,7 @@ class Embeddings:
 
     @classmethod
     def open(cls, folder: Path, names: Sequence[str], files: Mapping[str, Mapping[str, Any]]) -> Embeddings:
-        """Map the files of `save` into memory.
-
-        Args:
-            names: the files that the types came from. files: the list of files in `meta.json`.
-        """
+        """Map the files of `save` into memory; `names` are those of the types, `files` the list in `meta.json`."""
         path = folder / "words.txt"
         try:
             words = path.read_bytes().decode().removesuffix("\n").split("\n")  # a word may hold \r
@@ -260,11 +245,8 @@ def build_embeddings(
 ) -> tuple[Embeddings, list[str]]:
     """Read K vector files, restricted to the words of `counts` and each file's first `keep_words` words.
 
-    Args:
-        unit: scale every vector to unit length; otherwise vectors are unchanged.
-
-    Returns:
-        The embeddings, and lines of a report: each type's coverage of `counts`, and the commonest words it lacks.
+    With `unit` every vector is scaled to unit length. Return the embeddings, and lines of a report: each type's
+    coverage of `counts`, and the commonest words it lacks.
     """
     needed = {spelling for word in counts for spelling in (word, word.lower())}
     types = [read_vectors(path, lambda word, place: place < keep_words or word in needed, unit=unit) for path in paths]
@@ -273,8 +255,13 @@ def build_embeddings(
         if not vectors.rows or (counts and all(_row(vectors, word) is None for word in counts)):
             raise UserError(f"{vectors.name}: has none of the words of the texts; is it for this language?")
     dtype = np.float16 if unit else np.float32  # half precision ends at 65,504
-    embeddings = Embeddings([v.name for v in types], words, [_fill(v, words, dtype) for v in types])
-    return embeddings, [line for v in types for line in _coverage(v, counts)]
+    tables = []
+    for vectors in types:  # (V, d) each; words that a type lacks, and word 0, have zeros
+        rows = {i: row for i, word in enumerate(words) if i and (row := _row(vectors, word)) is not None}
+        tables.append(np.zeros((len(words), vectors.vectors.shape[1]), dtype))
+        tables[-1][list(rows)] = vectors.vectors[list(rows.values())]
+    embeddings = Embeddings([vectors.name for vectors in types], words, tables)
+    return embeddings, [line for vectors in types for line in _coverage(vectors, counts)]
 
 
 def random_embeddings(counts: Mapping[str, int]) -> tuple[Embeddings, list[str]]:
@@ -292,14 +279,6 @@ def random_embeddings(counts: Mapping[str, int]) -> tuple[Embeddings, list[str]]
 def _row(vectors: WordVectors, word: str) -> int | None:
     """Return the row of a word: as spelt, else in lower case."""
     return vectors.rows.get(word, vectors.rows.get(word.lower()))
-
-
-def _fill(vectors: WordVectors, words: Sequence[str], dtype: type[np.float16] | type[np.float32]) -> np.ndarray:
-    """Return the table (V, d) of a type; words that it lacks, and word 0, have zeros."""
-    table = np.zeros((len(words), vectors.vectors.shape[1]), dtype)
-    rows = {i: row for i, word in enumerate(words) if i and (row := _row(vectors, word)) is not None}
-    table[list(rows)] = vectors.vectors[list(rows.values())]
-    return table
 
 
 def _coverage(vectors: WordVectors, counts: Mapping[str, int]) -> list[str]:
