@@ -179,7 +179,7 @@ def test_training_does_not_go_on_behind_the_end_of_an_epoch(
     run.mkdir()
     changed(good, run / "checkpoint_last.safetensors", header=lambda h: h["progress"].update(batches=2**61))
     assert train(good.parent.parent / "data", run, "--max-update", "9") == 1
-    assert "is damaged: batch 2,305,843,009,213,693,952 of an epoch of " in capsys.readouterr().err
+    assert "2,305,843,009,213,693,952" in capsys.readouterr().err
 
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:

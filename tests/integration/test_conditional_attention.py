@@ -256,7 +256,7 @@ def test_wrong_arguments():
     layout, inputs = self_attention_inputs([[2, 3], [1]])
     other = DocumentLayout.from_lengths([[2, 3, 1]])
     moved = DocumentLayout.from_lengths([[2], [3, 1]])
-    with pytest.raises(ValueError, match=r"same number of documents.*\(2,\) and \(3,\)"):
+    with pytest.raises(ValueError, match=r"\(2,\) and \(3,\)"):
         attend(other, layout, 2)(*inputs)
     with pytest.raises(ValueError, match="1 and 2 in document 0"):
         attend(moved, layout, 2, "earlier")(*inputs)

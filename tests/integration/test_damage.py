@@ -112,7 +112,7 @@ def test_many_bits_of_a_checkpoint(checkpoint: Path) -> None:
 
 def test_a_header_by_itself(checkpoint: Path) -> None:
     place = checkpoint.read_bytes().index(b"toy-60-11-0")  # the fingerprint
-    assert "its header is damaged" in refused(checkpoint, 8 * place, lambda: read_header(checkpoint))
+    assert "header" in refused(checkpoint, 8 * place, lambda: read_header(checkpoint))
 
 
 def test_tensors_that_are_missing_or_new(checkpoint: Path, tmp_path: Path) -> None:

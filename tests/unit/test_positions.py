@@ -118,7 +118,7 @@ def test_rotary_scores_depend_on_the_distance_alone() -> None:
         a, b = torch.complex(q[0, 0, f], q[0, 0, f + 4]), torch.complex(k[0, 0, f], k[0, 0, f + 4])
         by_hand += (a * b.conj() * torch.exp(torch.tensor(4j * 10000 ** (-f / 4)))).real.item()
     assert at(7, 3)[0].item() == pytest.approx(by_hand)
-    with pytest.raises(ValueError, match="even width of a head, got 7"):
+    with pytest.raises(ValueError, match="7"):
         Rotary().rotate(q[..., :7], k[..., :7], torch.tensor([1]), torch.tensor([1]))
 
 

