@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import small_system
-from parallel_text import ParallelText
 from toy import train, write_toy_data
 
 from docnmt.cli.average import main as average
@@ -26,14 +25,6 @@ from docnmt.core.vocabularies import stored_tokenizers
 from docnmt.other_tasks.options import NliConfig
 from docnmt.other_tasks.sentence_vectors.use import Nli
 from docnmt.runtime.system import UserError, skipped
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A translation folder."""
-    text = ParallelText(tmp_path_factory.mktemp("damage"))
-    assert text.preprocess("--vocab-size", "60") == 0
-    return text.data
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +66,8 @@ def open_all(folder: Path) -> None:
         ParallelCorpus.open(folder, split)
 
 
-def test_a_bit_of_every_file_of_a_data_folder(folder: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(folder, tmp_path / "data"))
+def test_a_bit_of_every_file_of_a_data_folder(data: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(data, tmp_path / "data"))
     draw = random.Random(0)
     for file in sorted(data.iterdir()):
         for _ in range(60 if file.name == "meta.json" else 3):
@@ -91,8 +82,8 @@ def test_a_bit_of_every_file_of_a_data_folder(folder: Path, tmp_path: Path) -> N
         open_all(data)
 
 
-def test_a_bit_of_a_vocabulary_that_is_taken_over(folder: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(folder, tmp_path / "data"))
+def test_a_bit_of_a_vocabulary_that_is_taken_over(data: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(data, tmp_path / "data"))
     flip(data / "tokenizer.model", 4000)
     with pytest.raises(UserError, match=r"tokenizer\.model"):
         stored_tokenizers(data, "en", "de")
@@ -129,8 +120,8 @@ def test_tensors_that_are_missing_or_new(checkpoint: Path, tmp_path: Path) -> No
             load_checkpoint(path)
 
 
-def test_inspect_verify(folder: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = Path(shutil.copytree(folder, tmp_path / "data"))
+def test_inspect_verify(data: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = Path(shutil.copytree(data, tmp_path / "data"))
     run = Path(shutil.copytree(checkpoint.parent, tmp_path / "run"))
     assert inspect(["--verify", str(data)]) == 0
     lines = capsys.readouterr().out.splitlines()

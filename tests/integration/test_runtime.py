@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from parallel_text import ParallelText
 
 from docnmt.cli.train import parse
 from docnmt.core.training.start import prepare
@@ -164,13 +163,11 @@ def test_row_invariance_notices_a_product_that_depends_on_its_neighbours(monkeyp
 @pytest.mark.usefixtures("untuned")
 @pytest.mark.parametrize(("precision", "replaced"), [("--no-bf16", True), ("--bf16", False)])
 def test_a_training_in_float32_gets_linear_layers_that_onednn_computes(
-    precision: str, replaced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    precision: str, replaced: bool, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Names, order and values of the parameters stay; so does what the small ones of them belong to."""
-    corpus = ParallelText(tmp_path)
-    assert corpus.preprocess("--vocab-size", "100") == 0
     given = f"--arch hier_cond_transformer_tiny {precision} --force-bf16 --device cpu".split()
-    given = [str(corpus.data), *given, "--save-dir", str(tmp_path / "run")]
+    given = [str(data), *given, "--save-dir", str(tmp_path / "run")]
     before = prepare(parse(given)).model
     monkeypatch.setattr(runtime, "_trains_linear", True)
     model = prepare(parse(given)).model
