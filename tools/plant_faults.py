@@ -83,6 +83,8 @@ def _run(tree: Path, place: Path, old: str, new: str, tests: list[str], before: 
             for path in sorted(tree.glob(f"**/{name}.py")):
                 command = [*before, sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", str(path)]
                 done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
+                if done.returncode < 0:
+                    raise SystemExit(f"pytest was ended by signal {-done.returncode}")
                 if done.returncode not in (0, 5):  # 5: it has no test that may run here
                     rows = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
                     failed = [row.split()[1] for row in rows]
