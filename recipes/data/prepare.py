@@ -12,6 +12,7 @@ DOCNMT_REPOSITORIES is where repositories are: an address or folder with OWNER/N
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import re
@@ -182,6 +183,32 @@ def senteval(roots: Sequence[Path], write: Write) -> None:
         table(f"STSB/{split}.tsv", ["score", "genre", "file", "text", "text2"], pairs, write)
 
 
+def php_manual(language: str) -> Callable[[Sequence[Path], Write], None]:
+    def prepare(roots: Sequence[Path], write: Write) -> None:
+        """PHP's manual, a file a document; those of fewer than three lines are left out."""
+        from php_manual import documents, split_of
+
+        splits: dict[str, list[Document]] = {"train": [], "dev": [], "test": []}
+        for name, pairs in documents(roots[0], roots[1], language):
+            if len(pairs) > 2:
+                splits[split_of(name)].append(pairs)
+        for split, files in splits.items():
+            text(files, ("en", language), split, write)
+
+    return prepare
+
+
+def wmt24chat(roots: Sequence[Path], write: Write) -> None:
+    """Chats with customers, both directions as one document a chat; the test set has no references."""
+    for split, name in (("train", "train"), ("dev", "valid")):
+        chats: dict[str, list[tuple[str, ...]]] = {}
+        with (roots[0] / f"{name}/en-de.csv").open(encoding="utf-8", newline="") as rows:
+            for row in csv.DictReader(rows):
+                pair = line(row["source"]), line(row["reference"])
+                chats.setdefault(row["doc_id"], []).append(pair if row["source_language"] == "en" else pair[::-1])
+        text(list(chats.values()), ("en", "de"), split, write)
+
+
 def columns(path: Path) -> list[list[str]]:
     """The cells of a table whose quotation marks are text."""
     return [row.split("\t") for row in path.read_text(encoding="utf-8-sig").splitlines() if row]
@@ -218,6 +245,7 @@ _XDAILYDIALOG = Repository(
     "6e7ecf54c9f169215b4b8c18995c7aac74117127",
     tuple(f"data/{language}_{split}_human.txt" for language in ("en", "de") for split in ("train", "dev", "test")),
 )
+_PHP = Repository("php/doc-en", "17ddeefd6592d09dd9abcf185f56b5befc7b2d6d")
 CORPORA = {
     "diabla": Corpus(
         "DiaBLa (Bawden et al. 2020): 144 written dialogues, English and French; a test set",
@@ -258,6 +286,25 @@ CORPORA = {
         (Repository("BennoKrojer/ContraCAT", "c8b1f6a266ff9ae7074057cfc2391f91e126fa7c",
                     tuple(f"data/adversarial_ContraPro/{name}.txt" for name in ("en", "de", "sentence_groups"))),),
         contrapro,
+    ),
+    **{
+        f"php-manual-{language}": Corpus(
+            f"PHP's manual, English and {name}",
+            "CC BY 3.0 or later",
+            (_PHP, Repository(f"php/doc-{language}", revision)),
+            php_manual(language),
+        )
+        for language, name, revision in (
+            ("fr", "French", "ce48fac6bfb47ffd065477555b580e97fac78e2d"),
+            ("de", "German", "08e5b7a4e17be6c5aceb2563d4c3c5d482205c56"),
+        )
+    },
+    "wmt24chat": Corpus(
+        "WMT 2024 chat task: customers and agents, English and German",
+        "CC BY-NC 4.0",
+        (Repository("WMT-Chat-task/chat-task-2024-data", "12a34149267dd9ae98e60e0ec2e415707fad5618",
+                    ("train/en-de.csv", "valid/en-de.csv")),),
+        wmt24chat,
     ),
     "senteval": Corpus(
         "SentEval's tasks (Conneau and Kiela 2018): MR, SUBJ, CR, MPQA, SST, TREC, MRPC, SICK, STS",
