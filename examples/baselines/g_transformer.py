@@ -16,16 +16,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import torch
-from joined_text import SourceSentences, by_sentence
+from joined_text import GatedSum, SentenceStartConfig, SourceSentences, by_sentence, read_as
 from torch import Tensor, nn
 
 from docnmt.plugin import (
+    BOS,
     POSITIONS,
     CrossAttention,
     Decoder,
     DecoderState,
     DocumentLayout,
+    DocumentPart,
     Encoder,
     EncoderDecoder,
     FeedForward,
@@ -42,7 +43,6 @@ from docnmt.plugin import (
     Shelf,
     Slots,
     Step,
-    StructuredConfig,
     Sublayer,
     TranslationBatch,
     Vocabularies,
@@ -55,7 +55,7 @@ from docnmt.plugin import (
 
 
 @dataclass(frozen=True)
-class GTransformerConfig(StructuredConfig):
+class GTransformerConfig(SentenceStartConfig):
     """Group attention in all layers, combined with global attention in the upper ones."""
 
     global_layers: int = option(
@@ -86,21 +86,17 @@ class Place(Step):
         return cls(at.lengths, at.sentences, at.table, in_sentence, state.breaks)
 
 
-class Combined(Sublayer):
-    """Attention inside the sentence; with `whole` also over the document, mixed by a gate (GateSum)."""
+class Global(nn.Module, DocumentPart):
+    """Attention over the whole document, which a gate joins with that inside the sentence."""
 
-    def __init__(self, d_model: int, attention: Callable[[], nn.Module], *, whole: bool) -> None:
+    def __init__(self, attention: Any, d_model: int, *, opening: bool) -> None:
         super().__init__()
-        self.local: Any = attention()
-        self.whole: Any = attention() if whole else None
-        self.gate = nn.Linear(2 * d_model, d_model) if whole else None
+        self.attention = attention
+        self.sum = GatedSum(d_model, opening=opening)
 
-    def mix(self, local: Tensor, whole: Tensor | None) -> Tensor:
-        """H_L, H_G (T, d) → (T, d)."""
-        if self.gate is None or whole is None:
-            return local
-        gate = torch.sigmoid(self.gate(torch.cat([local, whole], dim=-1)))
-        return gate * local + (1 - gate) * whole
+    def start_closed(self) -> None:
+        """Add nothing at first."""
+        self.sum.close()
 
 
 @dataclass
@@ -121,21 +117,28 @@ class Caches:
             self.whole.append(other.whole)
 
 
-class GroupSelfAttention(Combined):
-    """Self-attention whose queries and keys have the same tags."""
+class GroupSelfAttention(SelfAttention):
+    """Self-attention whose queries and keys have the same tags, with `whole` joined with that over the document."""
+
+    def __init__(self, **sizes: Any) -> None:
+        super().__init__(**sizes)
+        self.whole: Global | None = None
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d) → (T, d)."""
-        local = self.local.within(x, reads.layout.sentences)
-        return self.mix(local, self.whole.within(x, reads.layout.documents) if self.whole else None)
+        local = super().forward(x, reads)
+        if self.whole is None:
+            return local
+        return self.whole.sum(local, self.whole.attention.within(x, reads.layout.documents))
 
     def begin(self, remembered: None, slots: Slots) -> Caches:
-        return Caches(self.local.begin(None, slots), self.whole.begin(None, slots) if self.whole else None)
+        whole = None if self.whole is None else self.whole.attention.begin(None, slots)
+        return Caches(super().begin(None, slots), whole)
 
     def step(self, x: Tensor, cache: Caches, at: Place) -> Tensor:
         """One new token a row: x (R, d) → (R, d)."""
-        local = self.local.step(x, cache.local, at.in_sentence)
-        return self.mix(local, self.whole.step(x, cache.whole, at) if self.whole else None)
+        local = super().step(x, cache.local, at.in_sentence)
+        return local if self.whole is None else self.whole.sum(local, self.whole.attention.step(x, cache.whole, at))
 
 
 @dataclass
@@ -170,28 +173,33 @@ class Sources:
         return Source(local, self.documents.of(units) if self.documents else None)
 
 
-class GroupCrossAttention(Combined):
-    """Attention to the source sentence whose tag is that of the target word."""
+class GroupCrossAttention(CrossAttention):
+    """Attention to the source sentence whose tag is that of the target word, with `whole` joined as above."""
+
+    def __init__(self, **sizes: Any) -> None:
+        super().__init__(**sizes)
+        self.whole: Global | None = None
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (Tq, d) → (Tq, d), reading the encoder's states (Tk, d)."""
+        local = super().forward(x, reads)
+        if self.whole is None:
+            return local
         source, layout = reads.of_source
-        local = self.local.between(x, source, reads.layout.sentences, layout.sentences)
-        whole = self.whole.between(x, source, reads.layout.documents, layout.documents) if self.whole else None
-        return self.mix(local, whole)
+        return self.whole.sum(local, self.whole.attention.between(x, source, reads.layout.documents, layout.documents))
 
     def remember(self, reads: Reads) -> Sources:
         source, layout = reads.of_source
-        whole = self.whole.keys_of(source, layout.documents) if self.whole else None
-        return Sources(self.local.keys_of(source, layout.sentences), whole, layout)
+        whole = None if self.whole is None else self.whole.attention.keys_of(source, layout.documents)
+        return Sources(super().remember(reads), whole, layout)
 
     def begin(self, remembered: Sources, slots: Slots) -> Source:
         return remembered.of(slots.sentences)
 
     def step(self, x: Tensor, cache: Source, at: Place) -> Tensor:
         """One query a row: x (R, d) → (R, d)."""
-        local = self.local.step(x, cache.local.at(at.number), at.in_sentence)
-        return self.mix(local, self.whole.step(x, cache.whole, at) if self.whole else None)
+        local = super().step(x, cache.local.at(at.number), at.in_sentence)
+        return local if self.whole is None else self.whole.sum(local, self.whole.attention.step(x, cache.whole, at))
 
 
 @dataclass(frozen=True)
@@ -201,19 +209,26 @@ class Parts:
     config: GTransformerConfig
     position: Position
 
-    def self_attention(self, causal: bool, whole: bool) -> Any:
+    @property
+    def sizes(self) -> dict[str, int]:
         width, heads = self.config.embed_dim, self.config.heads
+        return {"d_model": width, "heads": heads, "d_head": width // heads}
 
-        def attention() -> SelfAttention:
-            inside = self.position.attention(heads, width // heads) if self.position.attention else None
-            return SelfAttention(d_model=width, heads=heads, d_head=width // heads, causal=causal, position=inside)
+    def joined(self, local: Any, attention: Callable[[], Any], whole: bool) -> Any:
+        if whole:
+            local.whole = Global(attention(), self.config.embed_dim, opening=self.config.sentence_start)
+        return local
 
-        return GroupSelfAttention(width, attention, whole=whole)
+    def self_attention(self, causal: bool, whole: bool) -> Any:
+        def attention(kind: type[SelfAttention]) -> SelfAttention:
+            heads, d_head = self.sizes["heads"], self.sizes["d_head"]
+            inside = self.position.attention(heads, d_head) if self.position.attention else None
+            return kind(**self.sizes, causal=causal, position=inside)
+
+        return self.joined(attention(GroupSelfAttention), partial(attention, SelfAttention), whole)
 
     def cross_attention(self, whole: bool) -> Any:
-        width, heads = self.config.embed_dim, self.config.heads
-        attention = partial(CrossAttention, d_model=width, heads=heads, d_head=width // heads)
-        return GroupCrossAttention(width, attention, whole=whole)
+        return self.joined(GroupCrossAttention(**self.sizes), partial(CrossAttention, **self.sizes), whole)
 
     def layer(self, attentions: dict[str, Sublayer]) -> Layer:
         """These attentions and a feed-forward block, each a block of its own."""
@@ -243,6 +258,7 @@ class GTransformer(EncoderDecoder):
     """a document as one sequence, group attention by sentence, global attention in the top layers"""
 
     Config = GTransformerConfig
+    config: GTransformerConfig
 
     @classmethod
     def build(cls, config: GTransformerConfig, task: Vocabularies) -> GTransformer:
@@ -256,20 +272,24 @@ class GTransformer(EncoderDecoder):
         encoder = Encoder(embedding=source, **parts.stack(parts.encoder_layer, config.encoder_layers))
         decoder = Decoder(embedding=target, **parts.stack(parts.decoder_layer, config.decoder_layers))
         reading = ReadingPlan(written=None, joined=True, positions=config.joined_count)
-        return cls(encoder=encoder, decoder=decoder, output=output, reading=reading)
+        model = cls(encoder=encoder, decoder=decoder, output=output, reading=reading)
+        model.config = config
+        return model
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         """Features (T, d) of the packed target tokens."""
-        source, target = by_sentence(batch.source, begin=False), by_sentence(batch.target, begin=True)
+        source = by_sentence(batch.source, begin=False, config=self.config)
+        target = by_sentence(batch.target, begin=True, config=self.config)
         return super().forward(replace(batch, source=source, target=target))
 
     def encode(self, source: PackedText) -> Memory:
-        grouped = by_sentence(source, begin=False)
+        grouped = by_sentence(source, begin=False, config=self.config)
         return Memory.of(source, self.decoder.remember(grouped, self.encoder(grouped)))
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Every row reads one token (R,) → scores of the next one (R, V)."""
-        x = self.decoder.embedding(tokens, state.positions(tokens, running=self.reading.positions == "sequence"))
+        positions = state.positions(tokens, running=self.reading.positions == "sequence")
+        x = self.decoder.embedding(read_as(tokens, BOS, self.config), positions)
         at = Place.of(state)
         for layer, caches in zip(self.decoder.stack, state.layers, strict=True):
             x = layer.step(x, caches, at)

@@ -15,14 +15,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-from joined_text import SourceSentences, by_sentence
+from joined_text import GatedSum, SentenceStartConfig, SourceSentences, by_sentence, read_as
 from torch import Tensor, nn
 
 from docnmt.plugin import (
+    BOS,
     POSITIONS,
     Decoder,
     DecoderState,
     DocumentLayout,
+    DocumentPart,
     Encoder,
     EncoderDecoder,
     FeedForward,
@@ -35,7 +37,6 @@ from docnmt.plugin import (
     Slots,
     Spans,
     Step,
-    StructuredConfig,
     TokenTable,
     TranslationBatch,
     Vocabularies,
@@ -49,7 +50,7 @@ from docnmt.plugin import (
 
 
 @dataclass(frozen=True)
-class HanEncoderConfig(StructuredConfig):
+class HanEncoderConfig(SentenceStartConfig):
     """Hierarchical attention over the sentences before."""
 
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
@@ -82,15 +83,16 @@ class Written:
         self.sentence = torch.cat([self.sentence, other.sentence])
 
 
-class HierarchicalAttention(nn.Module):
+class HierarchicalAttention(nn.Module, DocumentPart):
     """Word-level attention to each of the K sentences before, sentence-level attention over them, FFN, gated sum.
 
     A word with nothing before it keeps its state.
     """
 
     def __init__(
-        self, *, d_model: int, heads: int, d_inner: int, activation: str, dropout: float, previous: int
-    ) -> None:
+        self, *, d_model: int, heads: int, d_inner: int, activation: str, dropout: float, previous: int,
+        opening: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.heads, self.previous = heads, previous
         self.queries = nn.Linear(d_model, 2 * d_model)  # f_w and f_s, each with the queries' projection behind it
@@ -98,7 +100,11 @@ class HierarchicalAttention(nn.Module):
         self.sentence_keys, self.sentence_output = nn.Linear(d_model, 2 * d_model), nn.Linear(d_model, d_model)
         self.feed_forward = FeedForward(d_model=d_model, d_inner=d_inner, activation=activation)
         self.dropout = nn.Dropout(dropout)
-        self.gate = nn.Linear(2 * d_model, d_model)  # W_h and W_p
+        self.sum = GatedSum(d_model, opening=opening)  # its gate is W_h and W_p
+
+    def start_closed(self) -> None:
+        """Keep the state of every word at first."""
+        self.sum.close()
 
     def _split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
         return x.view(*x.shape[:-1], parts, self.heads, -1).unbind(-3)
@@ -123,8 +129,7 @@ class HierarchicalAttention(nn.Module):
         weights = scores.masked_fill(~(there | ~some)[:, None], float("-inf")).softmax(-1)
         mixed = torch.einsum("thk,tkhd->thd", weights.to(values.dtype), values)
         context = self.dropout(self.feed_forward(self.sentence_output(mixed.flatten(1))))  # d_t
-        gate = torch.sigmoid(self.gate(torch.cat([h, context], dim=-1)))  # λ_t
-        return torch.where(some, gate * h + (1 - gate) * context, h)
+        return torch.where(some, self.sum(h, context), h)
 
     def begin(self, slots: Slots) -> Written:
         cache = KeyValueCache.empty(self.heads, len(slots.like[0]) // self.heads, slots.like)
@@ -191,7 +196,7 @@ def reading(part: Any, kind: type, config: HanEncoderConfig) -> Any:
     """An encoder or decoder with hierarchical attention behind its last layer; its parameters keep their names."""
     han = HierarchicalAttention(
         d_model=config.embed_dim, heads=config.heads, d_inner=config.ffn_dim, activation=config.activation,
-        dropout=config.dropout, previous=config.previous_sentences,
+        dropout=config.dropout, previous=config.previous_sentences, opening=config.sentence_start,
     )  # fmt: skip
     save = part.checkpoint_activations
     return kind(
@@ -234,6 +239,7 @@ class Han(EncoderDecoder):
     """
 
     Config = HanConfig
+    config: HanConfig
     decoder: ReadingDecoder
 
     @classmethod
@@ -243,15 +249,18 @@ class Han(EncoderDecoder):
         parts["decoder"] = reading(parts["decoder"], ReadingDecoder, config)
         if config.han_sides == "both":
             parts["encoder"] = reading(parts["encoder"], ReadingEncoder, config)
-        return cls(**parts)
+        model = cls(**parts)
+        model.config = config
+        return model
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         """Features (T, d) of the packed target tokens."""
-        source, target = by_sentence(batch.source, begin=False), by_sentence(batch.target, begin=True)
+        source = by_sentence(batch.source, begin=False, config=self.config)
+        target = by_sentence(batch.target, begin=True, config=self.config)
         return super().forward(replace(batch, source=source, target=target))
 
     def encode(self, source: PackedText) -> Memory:
-        apart = by_sentence(source, begin=False)
+        apart = by_sentence(source, begin=False, config=self.config)
         layers = self.decoder.remember(apart, self.encoder(apart))
         return Memory.of(source, [{**layer, "cross": Documents(layer["cross"], apart.layout)} for layer in layers])
 
@@ -264,7 +273,8 @@ class Han(EncoderDecoder):
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Every row reads one token (R,) → scores of the next one (R, V). A layer reads the sentence that a row is
         writing, and `han` those before."""
-        x = self.decoder.embedding(tokens, state.positions(tokens, running=False))
+        positions = state.positions(tokens, running=False)
+        x = self.decoder.embedding(read_as(tokens, BOS, self.config), positions)
         whole, number = state.next_step(), state.breaks
         at = Step(state.lengths - state.since, number, whole.table.since(state.since))
         *layers, last = state.layers

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plugins  # noqa: F401  registers them
 import pytest
 import small_system
 import torch
@@ -20,13 +21,14 @@ from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.score import main as score
 from docnmt.cli.train import main as train
-from docnmt.core.batch import TranslationBatch, collate, planned_units
+from docnmt.core.batch import IGNORE, TranslationBatch, collate, planned_units
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
+from docnmt.core.tokenizer import BRK
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, save_checkpoint
 from docnmt.core.training.config import TrainingConfig
 from docnmt.core.training.criterions import CrossEntropy
-from docnmt.core.training.start import start_from
+from docnmt.core.training.start import document_parameters, start_from
 from docnmt.options import contradictions, to_dict
 from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.runtime.system import UserError
@@ -65,6 +67,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("hier_cond_transformer", {"position": "multi_level"}, {"levels": 1}),
     ("hier_cond_transformer", {}, {"target_context": "conditional", "always_own_sentence": True}),
     ("cond_transformer", {}, {"target_context": "summaries"}),
+    ("han_encoder", {}, {"sentence_start": True}),
+    ("han_encoder", {"norm": "post"}, {"norm": "post", "sentence_start": True}),
+]
+#: Plug-ins whose sequences are documents, of which every layer sees sentences.
+BY_SENTENCE: list[tuple[str, dict[str, Any]]] = [
+    ("han", {"sentence_start": True}),
+    ("g_transformer", {"sentence_start": True}),
+    ("g_transformer", {"sentence_start": True, "global_layers": 1}),
 ]
 JOINED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("concat_transformer", {}, {}),
@@ -166,6 +176,34 @@ def test_joined_units_start_as_it_on_single_sentences(
     with torch.no_grad():
         given = batch(document, [[line] for line in small_system.text(1, 9)[0]])
         assert torch.equal(document(given), sentence(given))
+
+
+@pytest.mark.parametrize(("name", "new"), BY_SENTENCE)
+def test_plugins_of_documents_start_with_the_loss_of_the_sentence_model(
+    tmp_path: Path, name: str, new: dict[str, Any]
+) -> None:
+    """The loss of all words; at a sentence's end they have `<brk>` to write, which no sentence model knows."""
+    path, sentence = checkpoint(tmp_path / "old.safetensors", "transformer", {})
+    document = started(path, name, new)
+    documents = small_system.text(4, 5)
+    whole, lines = batch(document, documents), batch(sentence, documents)
+    assert len(whole.target.layout.sentences) < len(lines.target.layout.sentences)
+    assert torch.equal(document(whole), sentence(lines))
+    for given in (whole, lines):
+        given.labels[given.labels <= BRK] = IGNORE
+    losses = [CrossEntropy(label_smoothing=0.1)(*each)[0] for each in ((document, whole), (sentence, lines))]
+    assert torch.equal(*losses)
+    losses[0].backward()
+    opening = [p for n, p in document.named_parameters() if n.endswith("sum.opening")]
+    assert opening
+    assert all(bool(p.grad.any()) for p in opening)
+    assert document_parameters(document) >= {n for n, _ in document.named_parameters() if ".sum." in n}
+
+
+def test_a_plugin_says_what_it_needs_to_start_as_a_sentence_model(tmp_path: Path) -> None:
+    path, _ = checkpoint(tmp_path / "old.safetensors", "transformer", {})
+    with pytest.raises(UserError, match="--sentence-start"):
+        started(path, "han", {})
 
 
 def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:

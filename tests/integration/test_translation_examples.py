@@ -78,16 +78,17 @@ def test_group_attention_is_the_masked_equation() -> None:
     x, states = (torch.randn(len(side.tokens), 32, dtype=torch.float64) for side in (target, source))
     for layer, combined in zip(model.decoder.layers, (False, True), strict=True):
         cross = layer.cross
+        parts = [cross, cross.whole.attention if combined else cross]
         local, whole = (
             part.output(
                 multi_head(
                     part.query(x).view(len(x), 2, 16), *part.key_value(states).view(-1, 2, 2, 16).unbind(1), hidden
                 )
             )
-            for part, hidden in ((cross.local, -1e8 * other), (cross.whole or cross.local, -1e8 * elsewhere))
+            for part, hidden in zip(parts, (-1e8 * other, -1e8 * elsewhere), strict=True)
         )
         if combined:
-            gate = torch.sigmoid(cross.gate(torch.cat([local, whole], dim=1)))
+            gate = torch.sigmoid(cross.whole.sum.gate(torch.cat([local, whole], dim=1)))
             local = gate * local + (1 - gate) * whole
         assert torch.allclose(cross(x, Reads(target.layout, states, source.layout)), local, atol=1e-10)
 
@@ -137,8 +138,8 @@ def written_out(han: Any, h: Tensor, layout: DocumentLayout, token: int) -> Tens
     keys, values = han.sentence_keys(torch.stack(read)).chunk(2, dim=1)
     mixed = multi_head(sentence_q.view(1, 2, 4), keys.view(-1, 2, 4), values.view(-1, 2, 4), nothing)
     d = han.feed_forward(han.sentence_output(mixed))[0]
-    w_h, w_p = han.gate.weight.chunk(2, dim=1)
-    gate = torch.sigmoid(w_h @ h[token] + w_p @ d + han.gate.bias)
+    w_h, w_p = han.sum.gate.weight.chunk(2, dim=1)
+    gate = torch.sigmoid(w_h @ h[token] + w_p @ d + han.sum.gate.bias)
     return gate * h[token] + (1 - gate) * d
 
 

@@ -30,6 +30,8 @@ def test_every_architecture_does_what_models_must(arch: str) -> None:
     ("concat_transformer", {"source_context": 2, "target_window": 3}),
     ("hier_cond_transformer", {"merge": "source2token"}),
     ("cond_transformer", {"target_context": "conditional", "attention": "linear"}),
+    ("g_transformer", {"sentence_start": True}),
+    ("han", {"sentence_start": True}),
 ])  # fmt: skip
 def test_options_are_the_models(arch: str, options: dict[str, Any]) -> None:
     check_model(arch, **options)
