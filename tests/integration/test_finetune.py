@@ -144,7 +144,8 @@ def test_the_start_is_the_sentence_model(tmp_path: Path, name: str, old: dict[st
     assert scores[0] == pytest.approx(scores[1], rel=1e-5, abs=1e-5)
     CrossEntropy(label_smoothing=0.0)(document.train(), given)[0].backward()
     gradients = {name: parameter.grad for name, parameter in document.named_parameters() if parameter.numel()}
-    first = [g for n, g in gradients.items() if n.endswith(("context.attention.output.weight", "position.scale"))]
+    ends = ("context.attention.output.weight", "position.scale", "han.sum.opening")
+    first = [g for n, g in gradients.items() if n.endswith(ends)]
     assert first
     assert all(g is not None and bool((g != 0).any()) for g in first)
     behind = [g for n, g in gradients.items() if n.endswith("context.attention.query.weight")]
