@@ -17,7 +17,6 @@ project = "docnmt"
 author = "the docnmt authors"
 version = release
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["measured"]
 html_theme = "furo"
 html_title = f"docnmt {release}"
 html_copy_source = False

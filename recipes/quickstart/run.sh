@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=${QUICKSTART_WORK:-runs/quickstart}
 . tools/environment.sh
-. tools/experiment.sh
+. recipes/studies/tools/experiment.sh
 environment plot
 SECONDS=0 # bash counts from here: the time of the work, without that of installing
 corpus=$work/corpus data=$work/data-bin
@@ -22,7 +22,7 @@ for system in sentence document; do
     choose "$corpus/contrastive.tsv" "$work/$system" true-context
     choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context
 done
-python tools/results_table.py "$work" --systems sentence document --plot "$work/accuracy.png" | tee "$work/report.md"
+python recipes/studies/tools/results_table.py "$work" --systems sentence document --plot "$work/accuracy.png" | tee "$work/report.md"
 for system in sentence document; do
     docnmt-translate --path "$work/$system/model" < recipes/quickstart/street.txt > "$work/$system/street.de"
 done

@@ -29,22 +29,9 @@ from served import serve
 
 from docnmt.modules.linear_layers import multiplies_eight_bits
 
-#: Pages of experiments that took hours, on corpora that are not here: their commands are read and not run.
+#: Pages whose commands are read and not run.
 RESULTS = {
     "docs/results/index.md": "computed from all kept files (tools/docs.sh --check)",
-    "docs/results/discourse.md": "hours of training",
-    "docs/results/docmix.md": "hours of training on real corpora",
-    "docs/results/fusion-ag-news.md": "trainings of a study with ten seeds",
-    "docs/results/fusion-imdb.md": "trainings of a study with five seeds",
-    "docs/results/fusion-order.md": "trainings of a study with three seeds",
-    "docs/results/dialogue.md": "hours of training on a real corpus",
-    "docs/results/real.md": "hours of training on a real corpus",
-    "docs/results/attention.md": "benches of many minutes",
-    "docs/results/fusion.md": "trainings of a study with five seeds",
-    "docs/results/fusion-novels.md": "trainings of a study with five seeds",
-    "docs/results/inferlite.md": "trainings on SNLI and MultiNLI",
-    "docs/results/scale.md": "benches of many minutes",
-    "recipes/fusion_matters/README.md": "the same study, step by step",
 }
 
 #: What makes a command small without changing what it shows.

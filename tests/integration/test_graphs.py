@@ -32,7 +32,7 @@ from docnmt.registry import MODELS
 from docnmt.runtime.device import seeds_from
 from docnmt.runtime.system import UserError
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "studies" / "gpu"))
 
 import host_syncs
 import pretended

@@ -19,7 +19,7 @@ from docnmt.layout import DocumentLayout
 from docnmt.modules.layers import Dropout
 from docnmt.runtime.device import to_device, to_host
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "gpu"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "studies" / "gpu"))
 
 import host_syncs
 import pretended

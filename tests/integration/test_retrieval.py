@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import os
@@ -13,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from recipe_tools import tool
 
 from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.other_tasks.options import EmbedConfig, NliConfig
@@ -168,16 +166,6 @@ def test_checkpoint_needs_no_folder_and_counts_unknown_words(plain: Path) -> Non
     assert (encoder.tokens, encoder.unknown) == (3, 1)  # a sentence without words has none to count
 
 
-def test_gates_have_a_mean_for_each_type_and_word(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gates = tool("gates")
-    means = gates.gate_means(SentenceEncoder.load(plain), ["the", "cat", "sings"])
-    assert means.shape == (2, 3)
-    assert ((means > 0) & (means < 1)).all()
-    monkeypatch.setattr("sys.stdin", io.StringIO("the cat sings\na dog waits there\n"))
-    gates.main(["--path", str(plain), "--output", str(tmp_path / "gates.png")])
-    assert (tmp_path / "gates.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_embed_writes_and_reports(folder: Path, hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = folder / "lines.txt"
     text.write_text("\n".join(LINES) + "\n")
@@ -281,22 +269,3 @@ def test_several_processes_do_not_share_a_pipe(plain: Path, tmp_path: Path, monk
     config = EmbedConfig(path=str(plain), input=str(tmp_path / "pipe"), output=str(tmp_path / "new.npy"))
     with pytest.raises(UserError):
         embed_command.embed(config)
-
-
-def test_tools_measure_recall_and_test_accuracy(
-    folder: Path, hashed: Path, plain: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "lines.txt").write_text("\n".join(LINES) + "\n")
-    retrieval, nli_test = tool("retrieval"), tool("nli_test")
-    retrieval.main(["--text", f"{folder}/lines.txt", "--truth", str(plain), "--queries", "5", str(hashed), str(plain)])
-    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith(("| hashed", "| pl"))]
-    assert [row[1] for row in rows] == ["cosine", "Hamming, 24 bits", "cosine"]
-    assert [row[2] for row in rows] == ["256", "3", "256"]
-    assert [rows[0][5], rows[2][5], rows[2][6]] == ["1.000"] * 3
-    assert 0 <= float(rows[1][5]) <= 1
-    nli_test.main([str(hashed), str(plain), "--split", "valid"])
-    printed = capsys.readouterr().out.splitlines()[2:]
-    logged = [json.loads(line) for line in (plain / "train.jsonl").read_text().splitlines()]
-    best = max(row["accuracy"] for row in logged if row["event"] == "valid")
-    assert printed[1] == f"| plain | {100 * best:.2f} |  |"
-    assert printed[0].startswith("| hashed | ")

@@ -255,7 +255,7 @@ def test_the_bench_of_sessions_prints_times_and_scores(tmp_path: Path) -> None:
     path = small_system.save(tmp_path / "m.safetensors", "hier_cond_transformer_tiny", target_context="conditional")
     (tmp_path / "a.en").write_text("The dog sees you.\nA cat finds you.\n\nYou walk.\n", encoding="utf-8")
     (tmp_path / "a.de").write_text("the river\nSie\n\ndu\n", encoding="utf-8")
-    command = [sys.executable, str(Path(__file__).parents[2] / "recipes/dialogue/sessions.py"), "--path", str(path)]
+    command = [sys.executable, str(Path(__file__).parents[2] / "tools/bench/sessions.py"), "--path", str(path)]
     command += ["--text", str(tmp_path / "a.en"), "--ref", str(tmp_path / "a.de"), "--segments", "3"]
     done = subprocess.run([*command, "--", "--beam", "2"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """Requests that are made to stop docnmt-serve: seconds to each answer, and the slowest /health meanwhile.
 
-    python tools/bench/hostile.py MODEL [--only NAME ...] [--keep docs/measured/service.jsonl]
+    python tools/bench/hostile.py MODEL [--only NAME ...] [--keep recipes/studies/service/service.jsonl]
 
 MODEL is any checkpoint. Every input is sent to one service, one after the other, while /health is asked every 50 ms.
 Then a service is stopped by SIGTERM while it reads a large file, with --grace 1 and with --grace 5: the seconds until
@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "studies" / "tools"))
 from measured import keep
 from service import Server
 

@@ -26,7 +26,7 @@ from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Architecture
 from docnmt.runtime.progress import Progress, format_seconds, how_many, waiting
 
 #: The additional memory of a process after many updates: freed memory between blocks still in use, too small for
-#: the next batch. 0 to 10 % were measured (docs/results/scale.md).
+#: the next batch. 0 to 10 % were measured (recipes/studies/gpu).
 _FRAGMENTATION = 0.05
 #: Number of batches tried. On a CPU oneDNN caches preparations for each new shape of bfloat16 products, up to a
 #: limit (`docnmt.runtime.device.PREPARED_OF_NEW`), so that memory grows over some dozen updates.

@@ -27,7 +27,7 @@ WIDTHS = (16, 32, 64, 128)
 #: Sentences that a query may keep in registers.
 MOST_KEPT = 32
 #: Words of a sentence, on average, up to which several of them share a tile: on an H200 this is faster up to 64, and
-#: slower from 128 on (docs/results/scale.md).
+#: slower from 128 on (recipes/studies/gpu).
 SHORT = 64
 
 

@@ -381,7 +381,7 @@ def _sum_back(
 # FlashAttention-2). In the backward pass some programs have a block of queries, the others a block of keys.
 
 #: Of the forward and of the backward pass: queries and keys of a block (tl.dot takes 16 at least), warps of a program.
-#: Fastest on an H200, of seven and of nine (docs/results/scale.md).
+#: Fastest on an H200, of seven and of nine (recipes/studies/gpu).
 _SHORT_TILE = {"BLOCK_Q": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 1}
 _SHORT_TILE_BACK = {"BLOCK_Q": 32, "BLOCK_K": 32, "num_warps": 2, "num_stages": 1}
 

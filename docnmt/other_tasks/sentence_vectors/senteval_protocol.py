@@ -90,7 +90,7 @@ TASKS = {
     )
 }
 
-#: Probing tasks (made by recipes/inferlite/probing_tasks.py), evaluated only if named: words of the six classes
+#: Probing tasks (made by recipes/studies/inferlite/probing_tasks.py), evaluated only if named: words of the six classes
 #: of `Length`, and the number of words of `WordContent`.
 LENGTHS, PROBING_WORDS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28)), 100
 PROBING = {
@@ -118,7 +118,7 @@ def _rows(task: TransferTask, paths: Sequence[Path]) -> LabelledSentences:
     rows: list[tuple[list[list[str]], float]] = []
     for path in paths:
         if not path.exists():
-            probing = "; recipes/inferlite/probing_tasks.py makes it" if task.name in PROBING else ""
+            probing = "; recipes/studies/inferlite/probing_tasks.py makes it" if task.name in PROBING else ""
             raise UserError(f"{path}: cannot be read: {task.name} needs it, and --data does not have it{probing}")
         for place, row in text_rows(open_table(path), columns):
             value, *texts = row.values()

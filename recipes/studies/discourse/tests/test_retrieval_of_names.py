@@ -1,0 +1,28 @@
+"""The look-up by name: what nothing trained finds in the generated documents."""
+
+import csv
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[3] / "quickstart"))
+
+import make
+import retrieval
+
+
+def test_the_nearest_sentence_with_the_same_name_decides_unless_the_context_is_foreign(tmp_path: Path) -> None:
+    make.main(["--out", str(tmp_path), "--train-documents", "3000", "--test-documents", "60", "--groups", "12"])
+    choose = retrieval.same_name((tmp_path / "train.en").read_text(encoding="utf-8").split("\n"))
+    shares = []
+    for name in ("contrastive.tsv", "contrastive.foreign.tsv"):
+        with (tmp_path / name).open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        firsts = {row["group"]: row for row in reversed(rows)}.values()
+        decided = []
+        for first in firsts:
+            context = first["src_context"].split("<SEP>")
+            decided.append(choose(first["src"], context) == [len(context) - int(first["distance"])])
+        shares.append(sum(decided) / len(decided))
+    assert shares[0] == 1
+    assert shares[1] < 0.2

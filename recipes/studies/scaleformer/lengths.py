@@ -1,0 +1,125 @@
+"""The table of recipes/studies/scaleformer/run.sh: what a model does at 1, 2 and 4 times the length of its training.
+
+    python recipes/studies/scaleformer/lengths.py runs/scaleformer --keep \\
+        recipes/studies/scaleformer/scaleformer.json --plot lengths.png
+    python recipes/studies/scaleformer/lengths.py recipes/studies/scaleformer/scaleformer.json
+
+Reads SEED/SYSTEM/positions.json, which loss_by_position.py wrote. Of each length the share of subwords that the model
+finds most likely, and the nats a subword at all places and in the first bin of places, which training had too; means
+over seeds, with the lowest and highest share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import TypedDict
+
+from docnmt.runtime.system import write_json
+
+SPLITS = {"test": "L", "test1": "2 L", "test2": "4 L"}
+
+
+class Bin(TypedDict):
+    """Places from `first` on: how many subwords, nats a subword, share of the most likely ones."""
+
+    first: int
+    subwords: float
+    nats: float
+    right: float
+
+
+#: System → seed → split → bins.
+Measured = dict[str, dict[str, dict[str, list[Bin]]]]
+
+
+def read(folder: Path) -> Measured:
+    """Of all systems whose measurement is there."""
+    found: Measured = {}
+    for path in sorted(folder.glob("*/*/positions.json")):
+        splits = json.loads(path.read_text(encoding="utf-8"))["splits"]
+        found.setdefault(path.parent.name, {})[path.parent.parent.name] = splits
+    return found
+
+
+def average(bins: Sequence[Bin]) -> tuple[float, float]:
+    """Nats and share over all subwords of the bins."""
+    subwords = sum(each["subwords"] for each in bins)
+    nats, right = (
+        sum(each["subwords"] * value for each, value in zip(bins, values, strict=True)) / subwords
+        for values in zip(*((each["nats"], each["right"]) for each in bins), strict=True)
+    )
+    return nats, right
+
+
+def table(measured: Measured) -> Iterator[str]:
+    """Markdown, a row a system."""
+    heads = [f"{length}: right, %" for length in SPLITS.values()] + [f"{length}: nats" for length in SPLITS.values()]
+    places = {each["first"] for seeds in measured.values() for bins in seeds.values() for each in bins["test2"]} - {0}
+    heads += [f"{length}: nats, first {min(places)} places" for length in list(SPLITS.values())[1:]]
+    yield f"| | seeds | {' | '.join(heads)} |"
+    yield f"| --- | ---: |{' ---: |' * len(heads)}"
+    for system, seeds in measured.items():
+        right = {split: [100 * average(each[split])[1] for each in seeds.values()] for split in SPLITS}
+        nats = {split: mean(average(each[split])[0] for each in seeds.values()) for split in SPLITS}
+        trained = {s: mean(each[s][0]["nats"] for each in seeds.values()) for s in list(SPLITS)[1:]}
+        cells = [spread(r, 1) for r in right.values()]
+        cells += [f"{value:.4f}" for value in (*nats.values(), *trained.values())]
+        yield f"| {system} | {len(seeds)} | {' | '.join(cells)} |"
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """One number; the mean, the smallest and the largest of several; a dash for none."""
+    if len(values) < 2:
+        return f"{values[0]:.{digits}f}" if values else "–"
+    return f"{mean(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def draw(measured: Measured, path: Path) -> None:
+    """Nats over places in texts of four times the training length, means over seeds."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7.5, 4.2), layout="constrained")
+    split = list(SPLITS)[-1]
+    for number, (system, seeds) in enumerate(measured.items()):
+        bins = [[each for each in found[split] if each["subwords"] > 1000] for found in seeds.values()]
+        first = [each["first"] for each in bins[0]]
+        curve = [mean(each["nats"] for each in row) for row in zip(*bins, strict=True)]
+        axes.plot(first, curve, marker="o", label=system, linestyle=("-", "--", ":")[number // 10])
+    axes.set(xlabel="place in the document, from", ylabel="nats a subword", ylim=(0, None))
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path, nargs="+", metavar="FOLDER", help="of the recipe, or what --keep wrote")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the numbers here, too")
+    parser.add_argument("--plot", type=Path, metavar="PNG", help="draw nats by place at the longest length")
+    options = parser.parse_args(arguments)
+    measured: Measured = {}
+    try:
+        for work in options.work:
+            found = read(work) if work.is_dir() else json.loads(work.read_text(encoding="utf-8"))
+            for system, seeds in found.items():
+                measured.setdefault(system, {}).update(seeds)
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    if not measured:
+        parser.error(f"{options.work[0]}: no SEED/SYSTEM/positions.json")
+    if options.keep:
+        write_json(options.keep, measured)
+    if options.plot:
+        draw(measured, options.plot)
+    print("\n".join(table(measured)))
+
+
+if __name__ == "__main__":
+    main()

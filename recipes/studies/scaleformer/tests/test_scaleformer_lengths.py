@@ -1,0 +1,63 @@
+"""The table of the Scaleformer study: means over subwords, then over seeds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import lengths as tool
+import pieces
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import measured
+
+
+def test_means_over_subwords_then_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def write(seed: int, system: str, nats: float) -> None:
+        bins = [
+            {"first": 0, "subwords": 3000.0, "nats": nats, "right": 0.9},
+            {"first": 50, "subwords": 1001.0, "nats": 5 * nats, "right": 0.5},
+        ]
+        path = tmp_path / "work" / str(seed) / system / "positions.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"model": ["x"], "splits": dict.fromkeys(tool.SPLITS, bins)}))
+
+    write(1, "r-16", 0.1)
+    write(2, "r-16", 0.3)
+    write(1, "r-0", 1.0)
+    kept = tmp_path / "kept.json"
+    tool.main([str(tmp_path / "work"), "--keep", str(kept), "--plot", str(tmp_path / "plot.png")])
+    said = capsys.readouterr().out
+    row = next(line for line in said.splitlines() if line.startswith("| r-16"))
+    right, nats = (3000 * 0.9 + 1001 * 0.5) / 4001, (3000 * 0.2 + 1001 * 1.0) / 4001
+    assert row.split(" | ")[1:3] == ["2", f"{100 * right:.1f} ({100 * right:.1f} to {100 * right:.1f})"]
+    assert row.split(" | ")[5] == f"{nats:.4f}"
+    assert row.removesuffix(" |").split(" | ")[-1] == "0.2000"
+    assert (tmp_path / "plot.png").stat().st_size > 1000
+    tool.main([str(kept)])
+    assert capsys.readouterr().out == said
+
+
+def test_a_folder_without_measurements_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for source, message in ((tmp_path, "no SEED/SYSTEM/positions.json"), (tmp_path / "none", "No such file")):
+        with pytest.raises(SystemExit):
+            tool.main([str(source)])
+        assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_pieces_are_kept_and_averaged(tmp_path: Path) -> None:
+    for seed, score in ((1, 10.0), (2, 12.0)):
+        (tmp_path / f"work/{seed}/linear-relative").mkdir(parents=True)
+        for lines, less in (("8", 0.0), ("whole", 4.0)):
+            scores = json.dumps({"s-BLEU": score - less, "chrF": 40.0})
+            (tmp_path / f"work/{seed}/linear-relative/{lines}.json").write_text(scores)
+    said = list(pieces.table(tmp_path / "work"))
+    eight, whole = "11.00 (10.00 to 12.00)", "7.00 (6.00 to 8.00)"
+    assert said[2].startswith(f"| linear-relative | 2 | {eight} | – | – | {whole} | 40.00 (")
+    kept = tmp_path / "kept.jsonl"
+    assert measured.main([str(tmp_path / "work"), str(kept), "*/*/*.json"]) == 0
+    assert list(pieces.table(kept)) == said

@@ -1,0 +1,382 @@
+"""The numbers of README and docs, read or computed from what the studies kept.
+
+    python recipes/studies/tools/claims.py                  # docs/results/index.md: each claim with its number
+    python recipes/studies/tools/claims.py --table models   # models, forms or memory: on several pages
+    python recipes/studies/tools/claims.py --numbers        # those of sentences, by name
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from functools import cache
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from kept_tables import printed, tables
+from measured import kept, read_json, read_text
+
+HERE = "recipes/studies"  # what prints the tables of which a claim is a cell:
+FUSION = f"python {HERE}/fusion_matters/summary.py {HERE}/fusion_matters/fusion.jsonl.xz"
+TRANSLATION = "python {0}/fusion_translation.py {0}/fusion-translation.json".format(f"{HERE}/fusion_translation")
+LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.json"
+LEARNING = f"python {HERE}/discourse/learning_time.py {HERE}/discourse/learning.json --most 3000"
+INFERLITE = f"python {HERE}/inferlite/differences.py --results {HERE}/inferlite/inferlite.jsonl.xz/stopped/results"
+DOCMIX = f"python {HERE}/tools/results_table.py {HERE}/docmix/docmix.jsonl --systems sentence concat document"
+
+
+class Claim(NamedTuple):
+    """A row: what is claimed, its number, over how many seeds, and of which study."""
+
+    claim: str
+    number: str
+    seeds: str
+    study: str
+
+
+#: Of each study its page in docs/results, the command that measures (in recipes/studies), and its kept file.
+STUDIES = {
+    "seen": ("translation", "manual/seen.py", "seen.jsonl"),
+    "memory": ("translation", "manual/memory_alone.py", "memory.jsonl"),
+    "real": ("translation", "manual/run.sh", "real.jsonl"),
+    "manual": ("translation", "manual/parts.py", "manual.jsonl"),
+    "discourse": ("sentences", "discourse/run.sh", "discourse.jsonl"),
+    "retrieval": ("sentences", "discourse/retrieval.py", "retrieval.jsonl"),
+    "learning": ("sentences", "discourse/learning.sh", "learning.json"),
+    "ablation": ("sentences", "ablation/run.sh", "ablation.jsonl"),
+    "boundaries": ("sentences", "discourse/boundaries.sh", "boundaries.jsonl"),
+    "docmix": ("translation", "docmix/run.sh", "docmix.jsonl"),
+    "dialogue": ("dialogue", "dialogue/run.sh", "dialogue.jsonl"),
+    "fusion": ("fusion", "fusion_matters/run.sh", "fusion.jsonl.xz"),
+    "translation": ("fusion", "fusion_translation/run.sh", "fusion-translation.json"),
+    "lengths": ("sentences", "scaleformer/run.sh", "scaleformer.json"),
+    "inferlite": ("vectors", "inferlite/run.sh", "inferlite.jsonl.xz"),
+    "card": ("speed", "gpu/run.sh", "processes.jsonl"),
+    "base": ("translation", "gpu/run.sh", "gpu.jsonl"),
+}
+
+
+@cache
+def read(path: str) -> Any:  # whatever the study wrote there
+    """A JSON file inside a kept file."""
+    file, _, inside = path.partition("/")
+    return read_json(kept(file) / inside)
+
+
+def cell(command: str, table: int, row: str, column: int) -> str:
+    """A cell of a table that a command prints, by the beginning of its row and the number of its column."""
+    line = next(line for line in tables(printed(command))[table - 1].splitlines() if line.startswith(f"| {row}"))
+    return line.split("|")[column + 1].strip().replace("-", "−")
+
+
+def copied(table: str, row: str, column: int) -> str:
+    """A cell of a table that was copied from the output of a run."""
+    found: list[list[str]] = read(f"real.jsonl/{table}.json")["rows"]
+    return next(line[column] for line in found if line[0].startswith(row)).replace("**", "")
+
+
+def gained(system: str, other: str, corpus: str = "manual") -> str:
+    """What a system gains on unseen lines over another one, with its interval."""
+    difference, low, high, _ = read(f"manual.jsonl/{corpus}/unseen lines/{system}.json")[f"over {other}"]["s-BLEU"]
+    return f"{difference:+.2f} ({low:+.2f} to {high:+.2f})".replace("-", "−")
+
+
+def right(*systems: str, questions: str = "true-context", study: str = "discourse") -> str:
+    """Right answers in percent: of one system, or the least and the most of several."""
+    values = [read(f"{study}.jsonl/{name}.json")["contrastive"][questions]["accuracy"] for name in systems]
+    return " to ".join(dict.fromkeys(f"{value:.1f}" for value in (min(values), max(values))))
+
+
+def real() -> Iterator[Claim]:
+    """Real text: what repeats, what a memory does, what the pointer adds."""
+    for name, corpus in (("manual", "PHP manual"), ("help", "LibreOffice's help")):
+        row = read(f"seen.jsonl/{name}/test.json")
+        lines, below = f"{100 * row['lines seen'] / row['lines']:.0f} %", row["documents below a tenth seen"]
+        number = f"{lines}; {below} of {row['documents']} documents below a tenth"
+        yield Claim(f"{corpus}: test lines that are in training", number, "–", "seen")
+    for name, corpus in (("manual", "PHP manual"), ("help", "LibreOffice's help")):
+        found = (read(f"memory.jsonl/{name}/{part}.json")["s-BLEU"] for part in ("all lines", "unseen lines"))
+        number = "all {:.1f}; unseen {:.1f}".format(*found)
+        yield Claim(f"{corpus}: a memory without a model, s-BLEU", number, "–", "memory")
+    for corpus in ("manual", "help", "handbooks"):
+        for systems, name in ((("copy-1", "copy-2"), "pointer"), (("knn",), "kNN-MT")):
+            number = "; ".join(gained(system, "the sentence model", corpus) for system in systems)
+            yield Claim(f"{corpus}, unseen lines: {name} − sentence model, s-BLEU", number, str(len(systems)), "manual")
+    number = "; ".join(gained(f"copy-{seed}", "the memory") for seed in (1, 2))
+    yield Claim("manual, unseen lines: pointer − translation memory, s-BLEU", number, "2", "manual")
+    whole = (read(f"manual.jsonl/help/all lines/{name}.json")["s-BLEU"] for name in ("fuzzy", "copy-1", "copy-2"))
+    number = "; ".join(f"{score:.2f}" for score in whole)
+    yield Claim("help, all pages: fuzzy memory over the sentence model; pointer, s-BLEU", number, "2", "manual")
+    yield Claim("manual, half of each page given: pointer", copied("desk-manual", "50 %", 3), "2", "real")
+
+
+def discourse() -> Iterator[Claim]:
+    """Documents in which an earlier sentence decides; chance is 41.7 %."""
+    seeds = ("hier_cond", "hier_cond-2", "hier_cond-3")
+    name = "generated documents, `hier_cond_transformer` (eq. 7, no tree): right, %; chance 41.7"
+    yield Claim(name, right(*seeds), "3", "discourse")
+    number = right(*seeds, questions="2048-sentences")
+    yield Claim("… in documents of 2,048 sentences (90 questions)", number, "3", "discourse")
+    number = right(*seeds, questions="foreign-context")
+    yield Claim("… with another document's context", number, "3", "discourse")
+    number = f"{read('retrieval.jsonl/similar/contrastive.json')['right']:.1f}"
+    yield Claim("look-up of the most similar sentence, nothing trained: right, %", number, "–", "retrieval")
+    number = "{right:.1f}; {found:.0f} found".format(**read("retrieval.jsonl/name/contrastive.json"))
+    yield Claim("look-up of the nearest sentence with the same name: right, %", number, "–", "retrieval")
+    number = right("tree", questions="512-sentences")
+    yield Claim("the paper's tree (`--merge mean`), 512 sentences: right, %", number, "1", "discourse")
+    rates = [row for row in read("discourse-tables.jsonl/retuned.json")["rows"] if row[0] == "`g_transformer`"]
+    number = right("doc", "doc-sinusoidal", "scaleformer", "scaleformer-relative")
+    number += f"; G-Transformer, four rates: {' to '.join(f(row[3] for row in rates) for f in (min, max))}"
+    yield Claim("attention to all words of the document, five models: right, %", number, "1", "discourse")
+    starts = [n for name, seeds in read("learning.json").items() if name.startswith("random") and name.endswith("flat")
+              for n in seeds.values()]  # fmt: skip
+    number = f"{sum(n is not None for n in starts)} of {len(starts)}"
+    yield Claim(
+        "random start, flat conditional attention: trainings that learn in 3,000 updates", number, "3", "learning"
+    )
+    number = "{} ({})".format(*(cell(LEARNING, 2, "random : equal", n) for n in (1, 2)))
+    yield Claim("updates that a random start needs : an equal start", number, "3", "learning")
+    number = "; ".join(right(name, study="ablation") for name in ("t-1", "t-2"))
+    yield Claim("each word reads one sentence; two: right, %", number, "1", "ablation")
+    number = "; ".join(right("right", questions=f"{how}-0.1", study="boundaries") for how in ("move", "merge"))
+    yield Claim("a tenth of the sentence boundaries moved; merged: right, %", number, "1", "boundaries")
+
+
+def dialogue() -> Iterator[Claim]:
+    """Forms of address in dialogues of which the first third is given."""
+    lines = map(json.loads, kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines())
+    rows = list(lines)
+    given = [row for row in rows if row.get("given") == "third"]
+    foreign = [row for row in rows if row.get("given") == "foreign"]
+    shipped = [row["s-BLEU"] for row in rows if row.get("set") == "diabla, written in English"]
+    ours = [row["s-BLEU"] for row in rows if (row.get("set"), row.get("given"), row.get("system")) ==
+            ("diabla", "none", "sentence, longest start")]  # fmt: skip
+    number = f"{'; '.join(f'{score:.1f}' for score in shipped)}; ours {min(ours):.1f} to {max(ours):.1f}"
+    yield Claim("DiaBLa: RNNs of 2018 on the lines written in English; our sentence model on all lines, s-BLEU", number,
+                "3", "dialogue")  # fmt: skip
+    third = [row for row in given if row["set"] == "diabla"]
+    names = ("steady, longest start", "sentence, longest start")
+    shares = {name: [row["agreement"] for row in third if row["system"] == name] for name in names}
+    number = "; ".join(f"{min(found):.1f} to {max(found):.1f}" for found in shares.values())
+    there = [row["agreement"] for row in foreign if (row["set"], row["system"]) == ("diabla", names[0])]
+    number += f"; {min(there):.1f} to {max(there):.1f}"
+    name = "DiaBLa, first third given: *tu* or *vous* right; sentence model; another dialogue's third, %"
+    yield Claim(name, number, "3", "dialogue")
+    gains = [row["against_sentence"]["s-BLEU"][0] for row in third if row["system"] == names[0]]
+    number = f"+{min(gains):.2f} to +{max(gains):.2f}"
+    yield Claim("… document − sentence model, s-BLEU (each p ≤ .005)", number, "3", "dialogue")
+    told = [row["against_sentence"]["s-BLEU"][0] for row in third if row["system"] == "forms, longest start"]
+    number = f"+{min(told):.2f} to +{max(told):.2f}"
+    yield Claim(
+        "… sentence model with a tag of the last given form and ctxpro's questions − sentence model, s-BLEU",
+        number,
+        "3",
+        "dialogue",
+    )
+    games = [row for row in given if (row["set"], row["system"]) == ("games", names[0])]
+    gains = [row["against_sentence"]["s-BLEU"][0] for row in games]
+    number = f"{min(gains):+.2f} to {max(gains):+.2f}".replace("-", "−")
+    name = "game files, first third given: document − sentence model, s-BLEU (each p > .05)"
+    yield Claim(name, number, "3", "dialogue")
+    for where, system, title in (("games", names[0], "game files: *tu* or *vous*"),
+                                 ("xdailydialog", "steady", "XDailyDialog: *du* or *Sie*")):  # fmt: skip
+        both = [[row for row in part if (row["set"], row["system"]) == (where, system)] for part in (given, foreign)]
+        mine, theirs = ({row["seed"]: row["agreement"] for row in part} for part in both)
+        beside = [row["against_sentence"]["agreement"][0] for row in both[0]]
+        worth = [mine[seed] - theirs[seed] for seed in sorted(mine)]
+        number = "; ".join(f"{min(found):+.1f} to {max(found):+.1f}" for found in (beside, worth)).replace("-", "−")
+        name = f"{title}, true third: document − sentence model; true − foreign third, points"
+        yield Claim(name, number, "3", "dialogue")
+
+
+def others() -> Iterator[Claim]:
+    """Documents of docmix, longer texts, sentence vectors."""
+    rows = [line for line in tables(printed(DOCMIX))[3].splitlines() if "| document | sentence |" in line]
+    scores = {title: [line.split(" | ")[column].split(" ")[0] for line in rows]
+              for title, column in (("s-BLEU", 3), ("chrF", 5))}  # fmt: skip
+    number = "; ".join(
+        f"{title} {min(found, key=float)} to {max(found, key=float)}".replace(" -", " −")
+        for title, found in scores.items()
+    )
+    name = f"real corpora, {len(rows)} sets, an hour: document − sentence model (which had a better start)"
+    yield Claim(name, number, "1", "docmix")
+    for row, name in (("r-4 ", "relative positions, horizon 4"), ("absolute", "absolute positions")):
+        number = "; ".join(cell(LENGTHS, 1, row, n).replace("(", "(seeds: ") for n in (3, 4))
+        yield Claim(f"generated documents, {name}: right at twice and four times the length, %", number, "3", "lengths")
+    for table, name in ((2, "similarity"), (1, "classification")):
+        number = "{} ({})".format(*(cell(INFERLITE, table, "glove,1 − untrained,1", n) for n in (2, 3)))
+        yield Claim(f"sentence vectors, SentEval (fast): trained − untrained, {name}", number, "3", "inferlite")
+
+
+def card() -> Iterator[Claim]:
+    """Training on a card."""
+    steps: list[list[str]] = read("processes.jsonl/gpu-step.json")["rows"]
+    number = "; ".join(next(row[2] for row in steps if row[0].startswith(way)) for way in ("… and tiles", "Hugging"))
+    yield Claim(
+        "training a base model on an H200, subwords a second: docnmt; Hugging Face's Marian, compiled",
+        number,
+        "–",
+        "card",
+    )
+
+    events = {name: [json.loads(line) for line in read_text(kept("gpu.jsonl") / f"{name}.jsonl").splitlines()]
+              for name in ("document", "sentence")}  # fmt: skip
+    last, alone = ([event for event in events[name] if event["event"] == "valid"][-1] for name in events)
+    numbers = (last["nll"], last["nll_none"], last["nll_foreign"], alone["nll"])
+    name = "docmix, base size: nats with the document; without; with a foreign one; sentence model"
+    yield Claim(name, "; ".join(f"{number:.4f}" for number in numbers), "1", "base")
+
+
+def fusion() -> Iterator[Claim]:
+    """How positions join embeddings; differences to `add` in points."""
+    yield Claim("AG News: `gate_scalar` − `add`, points", cell(FUSION, 1, "`gate_scalar`", 2), "10", "fusion")
+    yield Claim("IMDB: `gate_scalar` − `add`, points", cell(FUSION, 1, "`gate_scalar`", 4), "5", "fusion")
+    yield Claim("AG News: no position − `add`, points", cell(FUSION, 1, "no position (", 2), "10", "fusion")
+    number = cell(FUSION, 2, "`gate_vector`", 2)
+    yield Claim("AG News, the notebooks' setting: `gate_vector` − `add`, points", number, "10", "fusion")
+    number = cell(FUSION, 2, "control: `gate_content`", 2)
+    yield Claim("… a gate that sees no position − `add`, points", number, "10", "fusion")
+    for operator in ("`concat`", "`gate_scalar`"):
+        number = cell(FUSION, 2, operator, 8)
+        yield Claim(
+            f"AG News, four layers of width 256, the notebooks' rate: {operator} − `add`, points", number, "1", "fusion"
+        )
+    number = cell(FUSION, 3, "which of two", 1)
+    yield Claim("which of two marks is first: relative positions − `add`, points", number, "3", "fusion")
+    number = cell(TRANSLATION, 1, "multi_level.concat", 5)
+    yield Claim("PHP manual, translation: `concat` − `add`, nats (less is better)", number, "3", "translation")
+    number = f"{cell(TRANSLATION, 1, 'multi_level.concat', 8)}, p {cell(TRANSLATION, 1, 'multi_level.concat', 9)}"
+    yield Claim("… s-BLEU, all lines (42 % of them in training)", number, "3", "translation")
+
+
+def agreement(system: str, given: str, test: str = "diabla") -> str:
+    """How often *tu* or *vous* is right, in percent: the mean over the seeds of a system."""
+    return f"{fmean(row['agreement'] for row in dialogues(test, system, given)):.1f}"
+
+
+def dialogues(test: str, system: str, given: str) -> list[dict[str, Any]]:
+    """The scored translations of a system, one a seed."""
+    lines = map(json.loads, kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines())
+    wanted = (test, system, given)
+    return [row for row in lines if (row.get("set"), row.get("system"), row.get("given")) == wanted]
+
+
+def unseen(system: str, corpus: str = "manual") -> float:
+    """s-BLEU on unseen lines."""
+    score: float = read(f"manual.jsonl/{corpus}/unseen lines/{system}.json")["s-BLEU"]
+    return score
+
+
+def forms() -> Iterator[tuple[str, ...]]:
+    """Forms of address on DiaBLa and game files, by what is known of them."""
+    yield "you know", "use", "DiaBLa", "foreign", "games", "foreign"
+    third = "the first third"
+    for known, use, system, given in (
+        ("nothing", "a sentence model", "sentence", "none"),
+        ("nothing", "a model with `--target-context`", "steady", "none"),
+        (third, "a sentence model, which does not read it", "sentence", "third"),
+        (third, "a model with `--target-context`, and `--given`", "steady", "third"),
+        (third, "a model trained with `--formality-share`; `--given` and `--formality given`", "forms", "third"),
+        ("the form", "a model trained with `--formality-share`; `--formality`", "forms", "asked"),
+    ):
+        cells = []
+        for test in ("diabla", "games"):
+            for how in (given, "foreign" if given == "third" and system != "sentence" else ""):
+                there = how and (test, how) != ("games", "asked")
+                cells.append(agreement(f"{system}, longest start", how, test) if there else "")
+        yield known, use, *cells
+
+
+def memories() -> Iterator[tuple[str, ...]]:
+    """s-BLEU on unseen lines with and without a memory."""
+    yield "unseen lines of", "lines", "sentence model", "translation memory", "kNN-MT", "pointer"
+    for corpus, name in (("manual", "PHP manual"), ("help", "LibreOffice's help"), ("handbooks", "handbooks")):
+        pointer = (unseen("copy-1", corpus) + unseen("copy-2", corpus)) / 2
+        lines = read(f"manual.jsonl/{corpus}/unseen lines/sentence.json")["lines"]
+        scores = (*(unseen(system, corpus) for system in ("sentence", "fuzzy", "knn")), pointer)
+        yield name, f"{lines:,}", *(f"{score:.1f}" for score in scores)
+
+
+def models() -> Iterator[tuple[str, ...]]:
+    """Where a document model is better than a sentence model, and where not."""
+    yield "text", "what helps", "score", "sentence model", "with it", "foreign"
+    def ways(system: str) -> tuple[tuple[str, str], ...]:
+        return ("sentence", "third"), (system, "third"), (system, "foreign")
+
+    form, same, third = "*tu*/*vous* right, %", "the same", "first third translated"
+    sentence, source = (copied("contexts-manual", row, 3) for row in ("sentence, in batches", "cond, source side"))
+    yield "PHP manual, source only", "nothing found", "s-BLEU", f"{float(sentence):.1f}", f"{float(source):.1f}", ""
+    for text, what, test, system in (
+        (f"dialogue (DiaBLa), {third}", "a tag of the last given form", "diabla", "forms"),
+        (same, "`cond_transformer`, `--target-context conditional`", "diabla", "steady"),
+        (f"game files, {third}", "the tag, for half of the gain", "games", "forms"),
+        (same, "the document model: no significant use of context", "games", "steady"),
+    ):
+        which = ((f"{name}, longest start", how) for name, how in ways(system))
+        yield text, what, form, *(agreement(*each, test) for each in which)
+    de = (agreement(*each, "xdailydialog") for each in ways("steady"))
+    yield f"XDailyDialog, {third}", "the document model, for two thirds of the gain", "*du*/*Sie* right, %", *de
+    for corpus, text, what in (("manual", "PHP manual", "`copy_transformer` with a memory"),
+                               ("help", "LibreOffice's help", "the same, not significant")):  # fmt: skip
+        pointer = (unseen("copy-1", corpus) + unseen("copy-2", corpus)) / 2
+        yield f"{text}, unseen lines", what, "s-BLEU", f"{unseen('sentence', corpus):.1f}", f"{pointer:.1f}", ""
+    seeds = ("hier_cond", "hier_cond-2", "hier_cond-3")
+    own, foreign = right(*seeds, questions="2048-sentences"), right(*seeds, questions="foreign-context")
+    far = "generated documents of 2,048 sentences"
+    yield far, "`hier_cond_transformer`", "right answer, %", right("sentence"), own, foreign
+
+
+def numbers() -> dict[str, str]:
+    """What sentences of README and guides say."""
+    lines = [json.loads(line) for line in kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines()]
+    rnns = [row["s-BLEU"] for row in lines if row.get("set") == "diabla, written in English"]
+    chrf = [line.split(" | ")[5].split(" ")[0] for line in tables(printed(DOCMIX))[3].splitlines()
+            if "| document | sentence |" in line]  # fmt: skip
+    ours = fmean(row["s-BLEU"] for row in dialogues("diabla", "sentence, longest start", "none"))
+    whole = {name: [read(f"manual.jsonl/{corpus}/all lines/{name}.json")["over the sentence model"]["s-BLEU"][0]
+                    for corpus in ("manual", "help", "handbooks")] for name in ("fuzzy", "copy-1")}  # fmt: skip
+    retrieval = read("retrieval.jsonl/name/contrastive.json")["right"]
+    return {
+        "rnn": " and ".join(f"{score:.0f}" for score in rnns),
+        "ours": f"{ours:.0f}",
+        "docmix": f"{-float(max(chrf, key=float)):.1f} to {-float(min(chrf, key=float)):.1f}",
+        "memory": f"{min(whole['fuzzy']):.1f} to {max(whole['fuzzy']):.1f}",
+        "pointer": f"{min(whole['copy-1']):.1f} to {max(whole['copy-1']):.1f}",
+        "unseen": f"{read('manual.jsonl/manual/unseen lines/copy-1.json')['over the sentence model']['s-BLEU'][0]:.1f}",
+        "look-up": f"{retrieval:.0f}",
+        "tag": agreement("forms, longest start", "third"),
+        "given": agreement("steady, longest start", "third"),
+        "control": agreement("sentence, longest start", "third"),
+        "far": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="2048-sentences"),
+        "foreign": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="foreign-context"),
+        "chance": right("sentence"),
+    }
+
+
+TABLES = {"forms": forms, "memory": memories, "models": models}
+
+
+def main() -> None:
+    """Print what was wanted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", choices=TABLES)
+    parser.add_argument("--numbers", action="store_true", help="as JSON")
+    options = parser.parse_args()
+    if options.numbers:
+        print(json.dumps(numbers(), indent=1))
+    elif options.table:
+        head, *rows = TABLES[options.table]()
+        rule = ["---:" if all(row[n][:1].isdigit() or not row[n] for row in rows) else "---" for n in range(len(head))]
+        print("\n".join("|" + "".join(f" {cell} |" if cell else " |" for cell in row) for row in (head, rule, *rows)))
+    else:
+        print("| claim | number (in brackets 95 %) | seeds | measured by | kept in |\n| --- | --- | ---: | --- | --- |")
+        for study in (real, discourse, dialogue, others, card, fusion):
+            for row in study():
+                _, command, file = STUDIES[row.study]
+                print(f"| {row.claim} | {row.number} | {row.seeds} | `{command}` | `{file}` |")
+
+
+if __name__ == "__main__":
+    main()
