@@ -11,9 +11,9 @@ A page shows the command that makes its tables and, below it, marks where they s
     <!-- end -->
 
 The second and the first table of the command's output belong between these marks; `<!-- tables -->` takes all of them.
-`<!-- output -->` takes all that is printed. `<!-- tables 2 1: SCRIPT WORDS -->` and `<!-- python SCRIPT WORDS -->`
-run what the page does not show, the second for all that it prints. `<!-- = NAME -->…<!-- / -->` in a sentence is a number
-of claims.py. A command with several marks runs once, without a shell, at the root of the clone.
+`<!-- output -->` takes all that is printed. `<!-- tables 2 1: SCRIPT WORDS -->` and `<!-- python SCRIPT WORDS -->` run
+what the page does not show, the second for all that it prints. `<!-- = NAME -->…<!-- / -->` in a sentence is a
+number of claims.py. A command with several marks runs once, without a shell, at the root of the clone.
 `<!-- kept real.jsonl NAME -->` is a table that was copied from the output of a run, when the output itself was not
 kept: real.jsonl of some study has its columns and rows as NAME.json. NAME.md is taken as it is.
 """
