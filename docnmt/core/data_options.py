@@ -66,8 +66,8 @@ _KNOWN: dict[str, Sequence[ColumnNames]] = {
     "alignment": (("alignment",),),
 }  # fmt: skip
 
-#: Layouts without a header, by their number of columns.
-_BARE = {2: Columns(source=("1",), target=("2",)), 3: Columns(document=("1",), source=("2",), target=("3",))}
+#: Layouts without a header, by their number of columns (of three: `sacrebleu --echo docid src ref`).
+BARE = {2: Columns(source=("1",), target=("2",)), 3: Columns(document=("1",), source=("2",), target=("3",))}
 
 
 def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
@@ -91,22 +91,15 @@ def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
 def complete(given: Columns, names: Collection[str], languages: tuple[str, str]) -> Columns:
     """Return `given`, completed by known names among `names`; sections and paragraphs must be given.
 
-    Args:
-        languages: of source and target; "" if unknown.
+    `languages` are those of source and target, "" if unknown.
     """
-    found = {}
-    for role, every in _KNOWN.items():
-        known = [tuple(name.format(s=languages[0] or "?", t=languages[1] or "?") for name in each) for each in every]
-        found[role] = getattr(given, role) or next((each for each in known if set(each) <= set(names)), ())
-    if found["source"] + found["target"] not in (("src_doc", "tgt_doc"), ("tgt_doc", "src_doc")):
-        found["alignment"] = given.alignment  # in other tables a column of that name means something else
-    return dataclasses.replace(given, **found)
-
-
-def without_header(width: int) -> Columns | None:
-    """Return the columns of a file without a header, if their number tells: source and target, or document, source and
-    target (`sacrebleu --echo docid src ref`); else None."""
-    return _BARE.get(width)
+    roles: dict[str, ColumnNames] = {}
+    for role, layouts in _KNOWN.items():
+        known = (tuple(n.format(s=languages[0] or "?", t=languages[1] or "?") for n in layout) for layout in layouts)
+        roles[role] = getattr(given, role) or next((layout for layout in known if set(layout) <= set(names)), ())
+    if roles["source"] + roles["target"] not in (("src_doc", "tgt_doc"), ("tgt_doc", "src_doc")):
+        roles["alignment"] = given.alignment  # in other tables a column of that name means something else
+    return dataclasses.replace(given, **roles)
 
 
 # Options of `docnmt-preprocess` for translation. Imports neither NumPy nor SentencePiece.
@@ -252,26 +245,28 @@ class TranslationPreprocessConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        found = parse_columns(self.columns)[1]
+        problems = parse_columns(self.columns)[1]
         if not self.trainpref and self.srcdict is None:
-            found.append("--trainpref is required (or --srcdict, to preprocess with a vocabulary that exists)")
+            problems.append("--trainpref is required (or --srcdict, to preprocess with a vocabulary that exists)")
         elif not (self.trainpref or self.joined_dictionary or self.tgtdict is not None):
-            found.append("--no-joined-dictionary without --trainpref needs --tgtdict as well as --srcdict")
+            problems.append("--no-joined-dictionary without --trainpref needs --tgtdict as well as --srcdict")
         elif not (self.trainpref or self.validpref or self.testpref):
-            found.append("nothing to do: give --trainpref, --validpref or --testpref")
+            problems.append("nothing to do: give --trainpref, --validpref or --testpref")
         if self.source_lang == self.target_lang:
-            found.append(f"--source-lang and --target-lang are both '{self.source_lang}', so their files are the same")
+            problems.append(
+                f"--source-lang and --target-lang are both '{self.source_lang}', so their files are the same"
+            )
         if self.table_columns().hypothesis:
-            found.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")
+            problems.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")
         symbols = self.user_defined_symbols
         for symbol in symbols:
             if symbol.split() != [symbol] or symbols.count(symbol) > 1:
-                found.append(f"--user-defined-symbols {symbol!r}: expected each once, and without white space")
-        return found
+                problems.append(f"--user-defined-symbols {symbol!r}: expected each once, and without white space")
+        return problems
 
     def useless(self) -> list[str]:
         """Return the given options that need a vocabulary to be trained, if none is."""
-        usual = {each.name: each.default for each in settings(type(self))}
+        usual = {setting.name: setting.default for setting in settings(type(self))}
         names = [] if self.trains_vocabulary else VOCABULARY_OPTIONS
         return [flag(name) for name in names if getattr(self, name) != usual[name]]
 
@@ -359,28 +354,22 @@ class DocumentTranslationConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        found = []
+        problems = []
         if len(set(self.resolutions)) < len(self.resolutions):
-            found.append(
-                f"--resolutions {' '.join(map(str, self.resolutions))}: expected different numbers of sentences"
-            )
+            problems.append(f"--resolutions {' '.join(map(str, self.resolutions))}: expected different numbers")
         for folder, weight in self.mixed:
             if not 0 < weight < float("inf"):
-                found.append(f"--mix-data {folder}: its weight must be a number above 0, as in {folder}=0.5")
-        return found
+                problems.append(f"--mix-data {folder}: its weight must be a number above 0, as in {folder}=0.5")
+        return problems
 
     @property
     def mixed(self) -> list[tuple[str, float]]:
         """The folders of `--mix-data` with their weights: 1 if none is given, NaN if it is not a number."""
-        found = []
+        mixed = []
         for given in self.mix_data:
             folder, equals, weight = given.rpartition("=")
-            found.append((folder, _number(weight)) if equals else (given, 1.0))
-        return found
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
+            try:
+                mixed.append((folder, float(weight)) if equals else (given, 1.0))
+            except ValueError:
+                mixed.append((folder, float("nan")))
+        return mixed

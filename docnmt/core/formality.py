@@ -122,11 +122,7 @@ def _begins_sentence(text: str, place: int) -> bool:
 
 
 def second_person(language: str) -> Callable[[str], bool]:
-    """Return a function that tells whether a sentence of the language has a word of the second person.
-
-    Raises:
-        UserError: the language is neither English nor has a rule.
-    """
+    """Return a function that tells whether a sentence of the language has a word of the second person."""
     if re.split("[-_]", language.lower())[0] == "en":
         words = _words(_ENGLISH)
         return lambda sentence: words.search(sentence) is not None
@@ -187,7 +183,7 @@ def in_given_form(
     forms: list[Form | None] = [None if text is None else rule.form(text) for text in given]
     tags = np.empty(corpus.num_sentences, dtype=np.int64)
     for begin, end in pairwise(corpus.document_offsets.tolist()):
-        form = next((given for given in forms[begin:end] if given is not None), None)
+        form = next(filter(None, forms[begin:end]), None)
         for sentence in range(begin, end):
             form = forms[sentence] or form
             tags[sentence] = _NONE if form is None else numbers[form]
@@ -195,14 +191,9 @@ def in_given_form(
 
 
 def note_formless(corpus: ParallelCorpus, told: ParallelCorpus) -> str | None:
-    """Return a note on the documents to which `in_given_form` gave no form; None if each has one.
-
-    Args:
-        corpus, told: before and after it.
-    """
+    """Return a note on the documents to which `in_given_form` gave no form, by the corpus before and after it."""
     tagged = told.source.lengths() > corpus.source.lengths()
-    pairs = pairwise(corpus.document_offsets.tolist())
-    without = sum(not tagged[begin:end].any() for begin, end in pairs)
+    without = sum(not tagged[begin:end].any() for begin, end in pairwise(corpus.document_offsets.tolist()))
     if not without:
         return None
     documents = f"{without:,} of {corpus.num_documents:,} documents"

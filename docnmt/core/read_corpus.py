@@ -41,12 +41,10 @@ from docnmt.runtime.system import UserError
 
 @dataclass(frozen=True)
 class Reading:
-    """Settings for reading the files of a corpus, besides their names.
+    """Settings for reading the files of a corpus, besides their names: `columns` are those of tables.
 
-    Attributes:
-        columns: the columns of tables.
-        one_sided: the treatment of sentences without a partner; None: an error in text and XML, where they may be a
-            mistake, and `read` in tables, whose rows cannot be misaligned.
+    Without `one_sided`, a sentence without a partner is an error in text and XML, where it may be a mistake, and only
+    read in tables, whose rows cannot be misaligned.
     """
 
     languages: tuple[str, str]
@@ -317,12 +315,14 @@ def read_xml(
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[ParallelDocument]:
     """Yield the documents of a WMT file. References that some documents lack are left out, with a note."""
-    content = _content(path)
     try:
+        content = path.read_bytes()
         documents = [*ElementTree.fromstring(content).iter("doc")]
     except ElementTree.ParseError as error:
         line, column = error.position
         raise UserError(f"{path}:{line}: not well-formed XML at column {column + 1}: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (LookupError, ValueError) as error:  # an unknown encoding in the first line
         raise UserError(f"{path}: cannot be read as its encoding says: {error}; convert it to UTF-8") from error
     if progress:
@@ -352,13 +352,6 @@ def read_xml(
     if folded:
         facts.notes.append(f"{path}: {folded:,} segments hold line breaks, which are joined")
     yield from builder.finish()
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _name(document: Element) -> str:

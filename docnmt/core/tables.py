@@ -12,7 +12,7 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from docnmt.core.data_options import Columns, complete, without_header
+from docnmt.core.data_options import BARE, Columns, complete
 from docnmt.core.lines import (
     ENDINGS,
     DocumentBuilder,
@@ -71,11 +71,7 @@ class Table:
         return self.lines.inputs
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield all rows, with these columns.
-
-        Raises:
-            UserError: a row is damaged or lacks a column; the message names its place.
-        """
+        """Yield all rows, with these columns."""
         raise NotImplementedError
 
 
@@ -212,11 +208,7 @@ def open_table(
     has_header: Callable[[Sequence[str]], bool] = lambda cells: True,
     progress: Callable[[int], object] | None = None,
 ) -> Table:
-    """Open a table of the kind that its name says: TSV, if it does not end in `.jsonl` or `.parquet`.
-
-    Args:
-        has_header: tells whether the first row of a TSV file names the columns; it does by default.
-    """
+    """Open a table of the kind that its name says, else TSV; `has_header` tells if the first row of that is one."""
     if kind_of_table(path.name) == ".parquet":
         return ParquetTable(path, progress)
     lines = TextLines(path, progress=progress)
@@ -226,11 +218,7 @@ def open_table(
 def text_rows(
     table: Table, columns: Sequence[str], *, numbers: Sequence[str] = ()
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the place of each row and its text in each column, where columns have names that are known beforehand.
-
-    Args:
-        numbers: columns that may hold whole numbers, too.
-    """
+    """Yield the place of each row and its text in these columns; `numbers` are those that may hold whole numbers."""
     if table.names and (missing := [name for name in columns if name not in table.names]):
         got = ", ".join(table.names)[:200]
         raise UserError(f"{table.name}:1: has no '{missing[0]}'; expected the columns {', '.join(columns)}, got {got}")
@@ -257,11 +245,7 @@ def read_tables(
     one_sided: OneSided = "read",
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[ParallelDocument]:
-    """Yield the documents of tables, one file after the other.
-
-    Args:
-        given: the columns of `--columns`; others are found by the names that known corpora use.
-    """
+    """Yield the documents of tables, one file after the other; columns not `given` are found by their names."""
     builder, changes = DocumentBuilder(paths[0], one_sided, facts), _Changes()
     opened: Texts | None = None  # the name of the open document
     names_seen: set[int] = set()
@@ -334,11 +318,8 @@ def _sentences(cells: Sequence[object], row: Row, changes: _Changes) -> list[Tex
 
 def linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool) -> list[tuple[str, str]]:
     """Return the sentence pairs of a document in DocHPLT's form: lists `ids` and `sentences` on each side, and links
-    with lists of ids `src` and `tgt`; unknown ids belong to empty sentences. They are in the order of the source; then
-    come target sentences without one. "" means no partner; several sentences of one link are joined.
-
-    Args:
-        backwards: True if the source is called `tgt` in the links.
+    with lists of ids `src` and `tgt`, or `backwards`; unknown ids belong to empty sentences. They are in the order of
+    the source; then come target sentences without one. "" means no partner; sentences of one link are joined.
     """
     names = ("tgt", "src") if backwards else ("src", "tgt")
     try:
@@ -381,7 +362,7 @@ def choose_columns(table: Table, given: Columns, languages: tuple[str, str], nee
     columns = complete(given, table.names, languages)
     bare = list(table.names) == [str(number) for number in range(1, len(table.names) + 1)]
     if bare and given == Columns():
-        columns = without_header(len(table.names)) or columns
+        columns = BARE.get(len(table.names), columns)
     there = ", ".join(table.names[:20])
     missing = [name for names in astuple(columns) for name in names if name not in table.names]
     if missing:

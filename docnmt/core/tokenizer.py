@@ -36,11 +36,7 @@ _COMPARED = 64
 
 
 def read_model(content: bytes) -> ModelProto:
-    """Parse a SentencePiece model: its settings, and its pieces with their scores.
-
-    Raises:
-        UserError: this is none.
-    """
+    """Parse a SentencePiece model: its settings, and its pieces with their scores."""
     model = ModelProto()
     try:
         model.ParseFromString(content)
@@ -70,7 +66,7 @@ class Preparation:
             there = ", ".join(self.tags) or "none"
             raise UsageError(f"no tag for the language '{self.tag}': this model has {there}")
 
-    @property
+    @functools.cached_property
     def cleaned(self) -> Callable[[str], str]:
         """The function that normalises a text's punctuation."""
         return normalizer(self.punctuation) if self.punctuation else str
@@ -88,10 +84,8 @@ class Preparation:
         """Return a model with this preparation stored in it, in place of the former one."""
         model = read_model(content)
         others = [text for text in model.trainer_spec.input if not text.startswith(_PREPARED)]
-        stored = (
-            [] if self == Preparation() else [_PREPARED + msgspec.json.encode(self, order="deterministic").decode()]
-        )
-        model.trainer_spec.input[:] = [*others, *stored]
+        stored = _PREPARED + msgspec.json.encode(self, order="deterministic").decode()
+        model.trainer_spec.input[:] = others if self == Preparation() else [*others, stored]
         prepared: bytes = model.SerializeToString(deterministic=True)
         return prepared
 
@@ -132,7 +126,7 @@ class Tokenizer:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, OSError) as error:
             raise UserError("this is not a SentencePiece model, or a damaged one") from error
-        first = tuple(self._processor.id_to_piece(i) for i in range(min(len(SPECIAL), self.vocab_size)))
+        first = tuple(self.pieces(range(min(len(SPECIAL), self.vocab_size))))
         if first != SPECIAL:
             raise UserError(
                 f"the tokenizer's first entries must be {' '.join(SPECIAL)}, these are {' '.join(first)}; "
@@ -161,10 +155,6 @@ class Tokenizer:
             byte_fallback: spell unknown characters in UTF-8 bytes, for 256 entries of the vocabulary.
             normalization: a SentencePiece rule (`nmt_nfkc`, `nfkc`, `nmt_nfkc_cf`, `nfkc_cf`, `identity`).
             user_defined_symbols: entries after the special ones that are never cut, wherever a text has them.
-
-        Raises:
-            UserError: the text is too small or too varied for the size; the message names the sizes that work. Or a
-                symbol is one of the special ones.
         """
         if taken := set(SPECIAL) & set(user_defined_symbols):
             raise UserError(f"--user-defined-symbols {' '.join(sorted(taken))}: every vocabulary has it, and no text")
@@ -195,11 +185,7 @@ class Tokenizer:
 
     @classmethod
     def from_bytes(cls, model: bytes) -> Tokenizer:
-        """Load a tokenizer from the bytes that `to_bytes` returned.
-
-        Raises:
-            UserError: the bytes are damaged, or no model with `SPECIAL` at its beginning.
-        """
+        """Load a tokenizer from the bytes that `to_bytes` returned."""
         return cls(model)
 
     def to_bytes(self) -> bytes:
@@ -236,12 +222,12 @@ class Tokenizer:
 
     def vocabulary(self) -> list[str]:
         """Return every entry, by number."""
-        return [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
+        return self.pieces(range(self.vocab_size))
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the subwords of each line, without `<s>` and `</s>`; if it has any, the tag comes before them."""
         different = list(dict.fromkeys(lines))  # contexts come once for each variant
-        result: list[list[int]] = self._processor.encode(list(map(self._cleaned, different)), num_threads=1)
+        result: list[list[int]] = self._processor.encode(list(map(self.preparation.cleaned, different)), num_threads=1)
         if self.tag is not None:
             result = [[self.tag, *ids] if ids else ids for ids in result]
         if len(different) == len(lines):
@@ -254,7 +240,7 @@ class Tokenizer:
         the beginning and has no character."""
         names = ("encode_as_proto", "encode_as_immutable_proto")  # the second is that of older versions
         cut = next(getattr(self._processor, name) for name in names if hasattr(self._processor, name))
-        clean = self._cleaned(text)
+        clean = self.preparation.cleaned(text)
         bare = clean.lstrip()  # SentencePiece drops leading white space and then miscounts
         if bare != clean and self._processor.encode(bare) != self._processor.encode(clean):
             bare = clean
@@ -270,15 +256,11 @@ class Tokenizer:
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """Return each line as it is cut: normalised, with `▁` for spaces and in front."""
-        return [self._processor.normalize(self._cleaned(line)) for line in lines]
-
-    @functools.cached_property
-    def _cleaned(self) -> Callable[[str], str]:
-        return self.preparation.cleaned
+        return [self._processor.normalize(self.preparation.cleaned(line)) for line in lines]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of subwords; control symbols leave none."""
-        text: str = self._processor.decode([int(i) for i in ids])
+        text: str = self._processor.decode(list(map(int, ids)))
         return text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -295,10 +277,10 @@ def tag_of(tokenizer: Tokenizer) -> int | None:
 def _places(changed: str, text: str) -> list[int]:
     """Map each place in a changed text, its end included, to the place in the original text."""
     signs: list[list[int]] = [[], []]
-    for kept in (str.isalnum, str.isalpha):
-        here, there = ([number for number, sign in enumerate(side) if kept(sign)] for side in (changed, text))
-        if [changed[number] for number in here] == [text[number] for number in there]:
-            signs = [here, there]
+    for compared in (str.isalnum, str.isalpha):
+        pair = [[number for number, sign in enumerate(side) if compared(sign)] for side in (changed, text)]
+        if [changed[number] for number in pair[0]] == [text[number] for number in pair[1]]:
+            signs = pair
             break
     places: list[int] = []
     begin = 0
@@ -341,8 +323,8 @@ Pair = tuple[Tokenizer, Tokenizer]
 
 def known_languages(tokenizers: Pair, side: str) -> list[str]:
     """Return the languages that tags of the `source` or the `target` can name; none if there is only one."""
-    preparations = (tokenizer.preparation for tokenizer in tokenizers)
-    return next((list(own.tags) for own in preparations if own.tag_of == side and own.tags), [])
+    tagged = (tokenizer.preparation for tokenizer in tokenizers if tokenizer.preparation.tag_of == side)
+    return next((list(preparation.tags) for preparation in tagged if preparation.tags), [])
 
 
 class UnknownLanguage(UsageError):

@@ -5,7 +5,7 @@ corpus of a split → changed for an epoch (`TrainingData`) → units → `Trans
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -113,7 +113,6 @@ class TrainingData:
     config: DocumentTranslationConfig
     tokenizers: tuple[Tokenizer, Tokenizer]
     seeds: tuple[int, int, int]
-
     languages: tuple[str, str]
 
     def corpus(self, corpus: ParallelCorpus) -> ParallelCorpus:
@@ -123,15 +122,15 @@ class TrainingData:
             corpus = resegmented(corpus, self.tokenizers, alpha, self.seeds)
         return ToldForms(share, self.languages[1], (*self.seeds, 2)).tell(corpus, self.tokenizers[0])
 
-    def units(self, corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> Units:
+    def units(self, corpus: ParallelCorpus, plan: ReadingPlan) -> Units:
         """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
-        these options `units`, the architecture's own."""
+        these options the architecture's own."""
         limit, size = self.config.max_doc_tokens, self.config.unit_sentences
         costs = None if limit is None else sentence_costs(corpus)
         if self.config.resolutions:
             return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
         if size is None:
-            return units
+            return planned_units(plan, corpus, limit=limit)
         documents = document_units(corpus.document_offsets)
         if costs is not None and limit is not None:
             documents = cut_units(documents, costs, limit)
@@ -189,12 +188,9 @@ class Mixture:
         """Describe the corpora, documents and sentences of these units."""
         return "; ".join(part.describe(chosen) for part, chosen in self._by_part(units))
 
-    def _by_part(self, units: np.ndarray) -> list[tuple[TranslationDataset, np.ndarray]]:
-        return [
-            (part, self.unit[units[self.part[units] == number]])
-            for number, part in enumerate(self.parts)
-            if (self.part[units] == number).any()
-        ]
+    def _by_part(self, units: np.ndarray) -> Iterator[tuple[TranslationDataset, np.ndarray]]:
+        for number in np.unique(self.part[units]).tolist():
+            yield self.parts[number], self.unit[units[self.part[units] == number]]
 
 
 # The task.
@@ -257,17 +253,15 @@ class DocumentTranslation:
 
     def state(self) -> TaskState:
         """Return what a checkpoint stores so that it translates without the data folder."""
-        json: dict[str, Any] = {
-            "languages": list(self.languages),
-            "vocabulary": self.source_tokenizer.vocabulary(),
-        }
+        json: dict[str, Any] = {"languages": list(self.languages), "vocabulary": self.source_tokenizer.vocabulary()}
         if self.known_levels:
             json["levels"] = self.known_levels
-        tensors = {"tokenizer.source": _tensor(self.source_tokenizer)}
+        models = {"tokenizer.source": self.source_tokenizer.to_bytes()}
         if self.target_tokenizer is not self.source_tokenizer:
             json["target_vocabulary"] = self.target_tokenizer.vocabulary()
-            tensors["tokenizer.target"] = _tensor(self.target_tokenizer)
-        return TaskState(json, tensors)
+            models["tokenizer.target"] = self.target_tokenizer.to_bytes()
+        arrays = {name: np.frombuffer(model, dtype=np.uint8).copy() for name, model in models.items()}
+        return TaskState(json, {name: torch.from_numpy(array) for name, array in arrays.items()})
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -323,11 +317,7 @@ class DocumentTranslation:
         return hashlib.sha256(" ".join([self._fingerprint, *others]).encode()).hexdigest()[:32]
 
     def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
-        """Build a new model, for training or for weights to be loaded.
-
-        Raises:
-            UserError: the model, or the folders of `--mix-data`, do not fit the task's configuration.
-        """
+        """Build a new model, for training or for weights to be loaded."""
         model = model_class.build(model_config, self)
         if not is_translation_model(model):
             name = getattr(model_class, "__qualname__", type(model_class).__name__)
@@ -362,8 +352,7 @@ class DocumentTranslation:
         for number, folder in enumerate([self.data_dir, *(Path(folder) for folder, _ in self.config.mixed)]):
             changes = TrainingData(self.config, tokenizers, (seed, epoch, number), self.languages)
             corpus = changes.corpus(self.corpus(split, folder))
-            units = planned_units(plan, corpus, limit=self.max_doc_tokens)
-            units = learned_units(changes.units(corpus, units, plan).counting_all(), corpus)
+            units = learned_units(changes.units(corpus, plan).counting_all(), corpus)
             name = f"{folder} {split}" if number else split
             parts.append(TranslationDataset(corpus, units, plan, name, changes.hidden(plan), changes.dropped(plan)))
         if len(parts) == 1:
@@ -406,10 +395,6 @@ def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer,
         except UserError as error:
             raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}; preprocess again") from error
     return tokenizers[names["source"]], tokenizers[names["target"]]
-
-
-def _tensor(tokenizer: Tokenizer) -> torch.Tensor:
-    return torch.from_numpy(np.frombuffer(tokenizer.to_bytes(), dtype=np.uint8).copy())
 
 
 def check_training(
@@ -507,11 +492,10 @@ def sample_translations(
     documents[-1:] = [document[: count - int(part.document_offsets[-2])] for document in documents[-1:]]
     shown = ParallelCorpus.from_lines(documents, task.source_tokenizer)
     shown = replace(shown, levels=part.levels[: shown.num_sentences])
-    search = GreedyConfig()
     was_training = model.training
     model.train(False)
     try:
-        results = list(translate_corpus([model], task, shown, GenerationConfig(generator="greedy"), search))
+        results = list(translate_corpus([model], task, shown, GenerationConfig(generator="greedy"), GreedyConfig()))
     finally:
         model.train(was_training)
     columns: list[Sequence[str]] = [shown.source_text, [result.text for result in results], *corpus.references[:1]]

@@ -53,25 +53,23 @@ class ReadingPlan:
                 raise ValueError(f"ReadingPlan: {name} must be a whole number of at least {least}, got {value!r}")
         if self.positions not in get_args(PositionCount):
             raise ValueError(f"ReadingPlan: positions must be one of {get_args(PositionCount)}, got {self.positions!r}")
+        for name in ("dropped_context", "masked_context"):
+            if not 0 <= (share := getattr(self, name)) < 1:
+                raise ValueError(f"ReadingPlan: {name} must be in [0, 1), got {share}")
         apart = self.written is None and not self.joined
+        given = {"around": self.around is not None, "own_text": self.own_text, "given_text": self.given_text}
+        for name, value in {**given, "dropped_context": self.dropped_context}.items():
+            if value and not apart:
+                shown = f"{name} {getattr(self, name)}"
+                raise ValueError(f"ReadingPlan: {shown} is for whole documents whose sentences are not joined")
         if not self.source_breaks and not self.joined:
             raise ValueError("ReadingPlan: source_breaks is for units whose sentences are joined")
-        if self.around is not None and not apart:
-            raise ValueError(f"ReadingPlan: around {self.around} is for whole documents whose sentences are not joined")
-        for name in ("own_text", "given_text"):
-            if getattr(self, name) and not apart:
-                raise ValueError(f"ReadingPlan: {name} is for whole documents whose sentences are not joined")
         if self.own_text and self.given_text:
             raise ValueError("ReadingPlan: own_text reads given translations, too; give one of own_text and given_text")
         if self.earlier and not (self.joined and self.written):
             raise ValueError(f"ReadingPlan: earlier {self.earlier} is for joined units of a number of sentences")
         if self.stride is not None and (self.written is None or self.stride > self.written):
             raise ValueError(f"ReadingPlan: stride {self.stride} leaves sentences out of units of {self.written}")
-        for name in ("dropped_context", "masked_context"):
-            if not 0 <= (share := getattr(self, name)) < 1:
-                raise ValueError(f"ReadingPlan: {name} must be in [0, 1), got {share}")
-        if self.dropped_context and not apart:
-            raise ValueError("ReadingPlan: dropped_context is for whole documents whose sentences are not joined")
 
     @property
     def reads_translations(self) -> bool:
@@ -159,9 +157,7 @@ def document_units(document_offsets: np.ndarray) -> Units:
 def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
     """Cut units of more than `limit` tokens at sentence ends; the units must read only what they write.
 
-    Args:
-        costs: (S,) tokens of each sentence.
-        limit: a piece has as many sentences as fit, and at least one.
+    A piece has as many sentences as fit, and at least one; `costs` (S,) are the tokens of each sentence.
     """
     total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
     long = total[units.last] - total[units.first] > limit
@@ -172,10 +168,9 @@ def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
             stop = min(max(fits, int(begin) + 1), int(end))
             pieces.append((int(begin), stop, int(number)))
             begin = stop
-    cut = np.array(pieces, dtype=np.int64).reshape(-1, 3)
-    rows = np.concatenate([np.stack([units.first, units.last, units.document], axis=1)[~long], cut])
-    rows = rows[np.argsort(rows[:, 0], kind="stable")]
-    return Units.of(*rows.T)
+    whole = np.stack([units.first, units.last, units.document], axis=1)[~long]
+    table = np.concatenate([whole, np.array(pieces, dtype=np.int64).reshape(-1, 3)])
+    return Units.of(*table[np.argsort(table[:, 0], kind="stable")].T)
 
 
 def resolution_units(
@@ -183,18 +178,16 @@ def resolution_units(
 ) -> Units:
     """Return every document once for each of `resolutions`, in pieces of that many sentences; 0 is the whole document.
 
-    A piece that several resolutions share, such as a document of one sentence, occurs once.
-
-    Args:
-        costs, limit: cut longer pieces, as `cut_units` does.
+    A piece that several resolutions share, such as a document of one sentence, occurs once. With `costs` and `limit`,
+    longer pieces are cut as `cut_units` does.
     """
     tables = [
         window_units(document_offsets, size, 0) if size else document_units(document_offsets) for size in resolutions
     ]
     if costs is not None and limit is not None:
         tables = [cut_units(units, costs, limit) for units in tables]
-    rows = np.concatenate([np.stack([units.first, units.last, units.document], axis=1) for units in tables])
-    return Units.of(*np.unique(rows, axis=0).T)  # in order of their first sentence, then of their last
+    table = np.concatenate([np.stack([units.first, units.last, units.document], axis=1) for units in tables])
+    return Units.of(*np.unique(table, axis=0).T)  # in order of their first sentence, then of their last
 
 
 def window_units(document_offsets: np.ndarray, size: int, context: int, stride: int | None = None) -> Units:
@@ -206,11 +199,11 @@ def window_units(document_offsets: np.ndarray, size: int, context: int, stride: 
     lengths = np.diff(offsets)
     counts = np.where(lengths > 0, 1 - np.minimum(size - lengths, 0) // stride, 0)  # windows of each document
     document = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    place = np.arange(len(document), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
-    first = offsets[document] + stride * place
+    number = np.arange(len(document), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = offsets[document] + stride * number
     source_first = np.maximum(first - context, offsets[document])
     last = np.minimum(first + size, offsets[document + 1])
-    kept = np.where(place > 0, first - stride + size, first)
+    kept = np.where(number > 0, first - stride + size, first)
     return Units(source_first, first, last, document, last, kept)
 
 

@@ -20,11 +20,7 @@ from docnmt.runtime.system import UsageError, UserError, check_tensor, find_chec
 def make_tokenizers(
     config: TranslationPreprocessConfig, training: Sequence[TextArray], say: Callable[[str], None]
 ) -> dict[str, Tokenizer]:
-    """Make the tokenizer of each language; it is one object if both are the same.
-
-    Args:
-        training: the raw training text, source and target; empty without a training split.
-    """
+    """Make the tokenizer of each language, one object if both are the same, from the training text if there is any."""
     source, target = languages = config.source_lang, config.target_lang
     if not config.joined_dictionary:
         return {
@@ -56,8 +52,8 @@ def _trained(
     with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
         tokenizer = train_in_process(
             itertools.chain.from_iterable(
-                map(each.cleaned, _sample(text, config.subword_sample))
-                for each, text in zip(prepared, texts, strict=True)
+                map(preparation.cleaned, _sample(text, config.subword_sample))
+                for preparation, text in zip(prepared, texts, strict=True)
             ),
             vocab_size=size,
             exact=config.vocab_size is not None,
@@ -69,7 +65,7 @@ def _trained(
         )
     if tokenizer.vocab_size < size:
         say(f"the text supports a vocabulary of {tokenizer.vocab_size:,} subwords only")
-    return [tokenizer.prepared(each) for each in prepared]
+    return list(map(tokenizer.prepared, prepared))
 
 
 def _sample(text: TextArray, limit: int) -> Iterator[str]:
@@ -84,9 +80,6 @@ def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
 
     A .model file serves all languages. A joined vocabulary that has the first language serves the others, too. One with
     tags, of a model of several languages, serves all languages that it has tags for.
-
-    Raises:
-        UserError: there is no vocabulary, it is damaged, or it lacks a language.
     """
     where, models = _models(path, languages)
     try:
