@@ -10,10 +10,11 @@ import io
 import multiprocessing
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import sentencepiece
@@ -369,7 +370,7 @@ def train_in_process(lines: Iterable[str], **options: object) -> Tokenizer:
     """Run `Tokenizer.train(lines, **options)` so that SIGTERM and Ctrl-C end it at once."""
     context = multiprocessing.get_context("fork")  # it has the lines without a copy
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_train, args=(sender, lines, options), daemon=True)
+    process = context.Process(target=_trained, args=(sender, lines, options), daemon=True)
     process.start()
     sender.close()
     try:
@@ -385,15 +386,20 @@ def train_in_process(lines: Iterable[str], **options: object) -> Tokenizer:
     return Tokenizer(answer)
 
 
-def _train(sender: Connection, lines: Iterable[str], options: dict[str, object]) -> None:
+def _trained(sender: Connection, lines: Iterable[str], options: dict[str, Any]) -> None:
     """Send a model, or the user's error."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.SIG_IGN)  # the parent ends it
-    try:
-        divided = (piece for line in lines for piece in pieces(line))
-        sender.send(Tokenizer.train(divided, **options).to_bytes())  # type: ignore[arg-type]  # as the caller gave them
-    except UserError as error:
-        sender.send(error)
+
+    def train() -> None:
+        try:
+            sender.send(Tokenizer.train((piece for line in lines for piece in pieces(line)), **options).to_bytes())
+        except UserError as error:
+            sender.send(error)
+
+    thread = threading.Thread(target=train)  # OpenMP waits for ever for the threads that this one had in the parent
+    thread.start()
+    thread.join()
 
 
 def pieces(line: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
@@ -22,6 +23,15 @@ def test_the_model_is_the_same() -> None:
     assert train_in_process(LINES, vocab_size=45).to_bytes() == Tokenizer.train(LINES, 45).to_bytes()
     with pytest.raises(UserError, match="--vocab-size"):
         train_in_process(LINES, vocab_size=9999)
+
+
+def test_threads_of_this_process_do_not_stop_it() -> None:
+    """OpenMP's threads are not there in a forked process; the first training here leaves some."""
+    draw = random.Random(1)
+    words = ["".join(draw.choices("abcdefghijklmnop", k=draw.randint(2, 9))) for _ in range(3000)]
+    lines = [" ".join(draw.choices(words, k=12)) for _ in range(3000)]
+    model = Tokenizer.train(lines, 500)
+    assert train_in_process(lines, vocab_size=500).to_bytes() == model.to_bytes()
 
 
 def test_long_lines_are_trained_on_in_pieces() -> None:
