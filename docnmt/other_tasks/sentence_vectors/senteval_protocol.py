@@ -496,10 +496,7 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
         scored = {name: (of[name][0], of[name][1], rows.target) for name, rows in splits.items()}
         results = {"subsets": list(splits), **similarity(scored)}
     else:
-        examples = {}
-        for name, rows in splits.items():  # a sentence's vectors, or [|u - v|; u ∘ v] of a pair
-            u, v = of[name][0], of[name][-1]
-            examples[name] = Examples(np.hstack([np.abs(u - v), u * v]) if task.pairs else u, rows.target)
+        examples = {name: Examples(_features(of[name]), rows.target) for name, rows in splits.items()}
         results = _measure(task, examples, protocol)
     size = {"sentences": len(vectors), "dimensions": vectors.shape[1]}
     return {**results, **size, "encoding s": encoded - started, "classifier s": time.perf_counter() - encoded}
@@ -518,6 +515,14 @@ def check_rows(task: TransferTask, splits: Mapping[str, LabelledSentences], prot
                 raise UserError(f"{task.name}: its {name} part has {few}; {protocol.folds} folds need {needed} of each")
 
 
+def _features(sides: Sequence[np.ndarray]) -> np.ndarray:
+    """Return a sentence's vectors, or [|u - v|; u ∘ v] for a pair."""
+    if len(sides) == 1:
+        return sides[0]
+    u, v = sides
+    return np.hstack([np.abs(u - v), u * v])
+
+
 def _measure(task: TransferTask, parts: Mapping[str, Examples], protocol: Protocol) -> dict[str, float]:
     if task.kind == "regression":
         return regression(parts["train"], parts["dev"], parts["test"])
@@ -528,7 +533,10 @@ def _measure(task: TransferTask, parts: Mapping[str, Examples], protocol: Protoc
     if task.kind == "splits":
         return given_splits(parts["train"], parts["dev"], test, protocol) | share
     results, answers = folds_on_train(parts["train"], test, protocol)
-    if task.pairs:  # F1 of class 1
-        right, total = ((answers == 1) & (test.y == 1)).sum(), (answers == 1).sum() + (test.y == 1).sum()
-        results["f1"] = round(100 * 2 * int(right) / max(int(total), 1), 2)
-    return results | share
+    return results | ({"f1": _f1(answers, test.y)} if task.pairs else {}) | share
+
+
+def _f1(answers: np.ndarray, truth: np.ndarray) -> float:
+    """Return F1 of class 1, in percent."""
+    right, total = ((answers == 1) & (truth == 1)).sum(), (answers == 1).sum() + (truth == 1).sum()
+    return round(100 * 2 * int(right) / max(int(total), 1), 2)

@@ -58,11 +58,12 @@ class SentenceEncoder:
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu", max_tokens: int = 4096) -> SentenceEncoder:
         """Load the encoder of a checkpoint, or of the best one in a `--save-dir`."""
         loaded = load_model(path, device=device)
-        if not isinstance(loaded.model, SentencePairModel) or not isinstance(loaded.task, Nli):
+        task: object = loaded.task
+        if not isinstance(loaded.model, SentencePairModel) or not isinstance(task, Nli):
             raise UserError(
                 f"{path}: is a {loaded.arch}; sentence vectors come from a model of the task nli (inferlite)"
             )
-        return cls(loaded.model, loaded.task.embeddings, device=device, max_tokens=max_tokens)
+        return cls(loaded.model, task.embeddings, device=device, max_tokens=max_tokens)
 
     @torch.no_grad()
     def features(self, sentences: Sequence[Sequence[str]], representation: Representation = "vectors") -> np.ndarray:
