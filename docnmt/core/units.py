@@ -57,11 +57,10 @@ class ReadingPlan:
             if not 0 <= (share := getattr(self, name)) < 1:
                 raise ValueError(f"ReadingPlan: {name} must be in [0, 1), got {share}")
         apart = self.written is None and not self.joined
-        given = {"around": self.around is not None, "own_text": self.own_text, "given_text": self.given_text}
-        for name, value in {**given, "dropped_context": self.dropped_context}.items():
+        demanding = {"own_text": self.own_text, "given_text": self.given_text, "dropped_context": self.dropped_context}
+        for name, value in {**demanding, f"around {self.around}": self.around is not None}.items():
             if value and not apart:
-                shown = f"{name} {getattr(self, name)}"
-                raise ValueError(f"ReadingPlan: {shown} is for whole documents whose sentences are not joined")
+                raise ValueError(f"ReadingPlan: {name} is for whole documents whose sentences are not joined")
         if not self.source_breaks and not self.joined:
             raise ValueError("ReadingPlan: source_breaks is for units whose sentences are joined")
         if self.own_text and self.given_text:
