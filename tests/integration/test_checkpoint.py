@@ -195,19 +195,6 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     assert not (tmp_path / "exploded").exists()
 
 
-@pytest.mark.parametrize(
-    "text", ['{"a": ' * 100_000, "[" * 100_000, '"format"', "[1]", "nul", '{"format": NaN}', '{"format": 1}', ""]
-)
-def test_hostile_json(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "a.safetensors"
-    safetensors.torch.save_file({"model.a": torch.zeros(1)}, path, metadata={"docnmt": text})
-    with pytest.raises(UserError, match=r"a\.safetensors"):
-        load_checkpoint(path)
-    safetensors.torch.save_file({"model.a": torch.zeros(1)}, path)
-    with pytest.raises(UserError):
-        load_checkpoint(path)
-
-
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_truncated_or_overwritten_files_are_one_clear_error(good: Path, tmp_path: Path, data: st.DataObject) -> None:

@@ -93,7 +93,7 @@ def test_many_bits_of_a_checkpoint(checkpoint: Path) -> None:
     draw = random.Random(1)
     size = 8 * checkpoint.stat().st_size
     begin = 64 + 8 * struct.unpack("<Q", checkpoint.read_bytes()[:8])[0]
-    for number in range(400):
+    for number in range(150):
         bit = draw.randrange(begin) if number % 2 else draw.randrange(begin, size)
         error = refused(checkpoint, bit, lambda: load_checkpoint(checkpoint))
         assert str(checkpoint) in error
