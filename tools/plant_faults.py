@@ -34,8 +34,9 @@ def main() -> None:
     parser.add_argument("--commit", default="HEAD", help="the tree whose package and tests are run")
     parser.add_argument("--check", action="store_true", help="only say which faults do not apply")
     parser.add_argument("--only", default="", help="only chapters whose name contains this")
+    parser.add_argument("--seconds", type=float, default=1e9, help="after so long no other fault is planted")
     parser.add_argument("--before", default="", help="a command that runs each pytest, such as 'nice -n 5'")
-    options = parser.parse_args()
+    options, begun = parser.parse_args(), time.monotonic()
     lines = [line.split("\t") for line in FAULTS.read_text().splitlines() if line and not line.startswith("#")]
     faults = [line for line in lines if options.only in line[0]]
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +48,7 @@ def main() -> None:
             place = _place(tree, chapter, old)
             if place is None:
                 print(f"{chapter}: does not apply: {old}")
-            elif not options.check and chapter not in results:
+            elif not options.check and chapter not in results and time.monotonic() - begun < options.seconds:
                 results[chapter] = _run(tree, place, old, new, tests.split(), shlex.split(options.before))
                 print(chapter, results[chapter]["by"] or "NOT CAUGHT", results[chapter]["seconds"], "s", flush=True)
                 if options.kept:
@@ -56,7 +57,7 @@ def main() -> None:
     if not options.check:
         counted = [results[chapter] for chapter, *_ in faults if chapter in results]
         caught = sum(bool(result["by"]) for result in counted)
-        print(f"{caught} of {len(counted)} faults caught; {len(faults) - len(counted)} do not apply")
+        print(f"{caught} of {len(counted)} faults caught; {len(faults) - len(counted)} do not apply or are left")
 
 
 def _read(kept: Path | None) -> dict[str, dict[str, object]]:
