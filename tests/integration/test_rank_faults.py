@@ -125,7 +125,7 @@ def test_the_time_that_ranks_wait_is_a_number(minutes: str, monkeypatch: pytest.
         jobs.timeout()
 
 
-@pytest.mark.parametrize("fast", [0, 1])
+@pytest.mark.parametrize("fast", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.slow), ("--shard",)], ids=["whole", "sharded"])
 def test_one_rank_decides_when_a_checkpoint_is_due(
     data: Path, tmp_path: Path, fast: int, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
