@@ -9,6 +9,7 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import small_system
@@ -343,150 +344,63 @@ def test_validation_bleu_is_that_of_generate(run: Run, folder: Path) -> None:
     assert model.training
 
 
-WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
-    "no split": (["generate", "data", "--path", "run", "--gen-subset", "dev"], b"", 1, "no split 'dev'"),
-    "no data": (["generate", "nowhere", "--path", "run"], b"", 1, "nowhere"),
-    "no model": (["generate", "data", "--path", "nowhere"], b"", 1, "no such checkpoint"),
-    "vocabulary": (["generate", "data", "--path", "other.safetensors"], b"", 1, "another vocabulary"),
-    "ensemble": (["generate", "data", "--path", "run:other.safetensors"], b"", 1, "different vocabularies"),
-    "pieces": (["generate", "data", "--path", "run:cut.safetensors"], b"", 1, "--max-doc-tokens None and 30"),
-    "pieces behind": (
-        ["generate", "data", "--path", "plain.safetensors:run:cut.safetensors"],
-        b"",
-        1,
-        "--max-doc-tokens None and 30",
-    ),
-    "direction": (["generate", "data", "--path", "back.safetensors"], b"", 1, "translates de-en, and data is en-de"),
-    "directions": (
-        ["generate", "data", "--path", "run:back.safetensors"],
-        b"",
-        1,
-        "back.safetensors de-en: not together",
-    ),
-    "tokenizer": (["generate", "data", "--path", "run", "--sacrebleu-tokenize", "x"], b"", 2, "no tokenizer 'x'"),
-    "page in the results": (
-        ["generate", "data", "--path", "run", "--results-path", "new", "--explain", "new/page.html"],
-        b"",
+#: A command, its exit status, a part of its message, and what stands on stdin.
+WRONG: list[tuple[Any, ...]] = [
+    ("generate data --path run --gen-subset dev", 1, "no split 'dev'"),
+    ("generate nowhere --path run", 1, "nowhere"),
+    ("generate data --path nowhere", 1, "no such checkpoint"),
+    ("generate data --path other.safetensors", 1, "another vocabulary"),
+    ("generate data --path run:other.safetensors", 1, "different vocabularies"),
+    ("generate data --path run:cut.safetensors", 1, "--max-doc-tokens None and 30"),
+    ("generate data --path plain.safetensors:run:cut.safetensors", 1, "--max-doc-tokens None and 30"),
+    ("generate data --path back.safetensors", 1, "translates de-en, and data is en-de"),
+    ("generate data --path run:back.safetensors", 1, "back.safetensors de-en"),
+    ("generate data --path run --sacrebleu-tokenize x", 2, "no tokenizer 'x'"),
+    (
+        "generate data --path run --results-path new --explain new/page.html",
         2,
-        "--explain new/page.html: lies in --results-path, which is written as a whole; give a place outside",
+        "--explain new/page.html: lies in --results-path",
     ),
-    "plot in the results": (
-        ["generate", "data", "--path", "run", "--results-path", "new", "--by", "position", "--plot", "new/plot.png"],
-        b"",
+    (
+        "generate data --path run --results-path new --by position --plot new/plot.png",
         2,
-        "--plot new/plot.png: lies in --results-path, which is written as a whole; give a place outside",
+        "--plot new/plot.png: lies in --results-path",
     ),
-    "length penalty": (["translate", "--path", "run", "--lenpen", "1000"], b"", 2, "--lenpen: "),
-    "file": (["generate", "data", "--path", "run", "--results-path", "test.en"], b"", 1, "is a file"),
-    "foreign folder": (["generate", "data", "--path", "run", "--results-path", "data"], b"", 1, "not written by"),
-    "all for nothing": (
-        ["generate", "data", "--path", "run", "--quiet", "--scoring", "none"],
-        b"",
+    ("generate data --path run --results-path test.en", 1, "is a file"),
+    ("generate data --path run --results-path data", 1, "not written by"),
+    ("generate data --path run --quiet --scoring none", 2, "give --results-path"),
+    (
+        "generate data --path run --scoring none --per-document --paired test.de",
         2,
-        "give --results-path",
+        "--paired has no effect with --scoring none; (2) --per-document",
     ),
-    "report of nothing": (
-        ["generate", "data", "--path", "run", "--scoring", "none", "--per-document", "--paired", "test.de"],
-        b"",
+    ("generate data --path run --paired train.de", 1, "train.de: "),
+    ("generate data --path run:", 2, "got an empty name"),
+    ("generate data --path run --beam 2 --nbest 3", 2, "--nbest"),
+    ("generate data --path run --temperature 2", 2, "it belongs to sampling"),
+    ("translate --beam x --lenpen -1", 2, "--path is required"),
+    ("translate --path run --generator beam", 2, "beam_search, greedy, sampling"),
+    ("translate --path run", 1, "stdin:2: 0xE4", b"a\nb\xe4\n"),
+    ("translate --path run --input-format jsonl", 1, "stdin:1: not valid JSON", b"{\n"),
+    ("translate --path run --input-format jsonl", 1, "which column is the source? There", b'{"a": "b"}\n'),
+    ("translate --path run --columns source=a", 2, "--columns needs"),
+    ("translate --path run --input-format corpus --splitter sentencex", 2, "--splitter needs"),
+    ("translate --path run --nbest 2", 2, "--nbest has no effect: a text has one"),
+    ("translate --path plain.safetensors --context-window 2", 2, "--context-window has no effect: plain"),
+    ("translate --path run --beam 1000000000", 2, "--beam: "),
+    ("translate --path run --print-alignment --input-format tsv", 2, "--print-alignment needs --input-format"),
+    ("generate data --path run --print-alignment --quiet", 2, "--print-alignment has no effect with --quiet"),
+    (
+        "translate *PLUGIN --path run --generator diverse_beam_search --diverse-beam-groups 2",
         2,
-        "--paired has no effect with --scoring none; (2) --per-document has no effect",
+        "--diverse-beam-groups: must divide --beam (5)",
     ),
-    "paired with another text": (["generate", "data", "--path", "run", "--paired", "train.de"], b"", 1, "train.de: "),
-    "no name": (["generate", "data", "--path", "run:"], b"", 2, "got an empty name"),
-    "nbest": (["generate", "data", "--path", "run", "--beam", "2", "--nbest", "3"], b"", 2, "--nbest"),
-    "no effect": (["generate", "data", "--path", "run", "--temperature", "2"], b"", 2, "it belongs to sampling"),
-    "all at once": (["translate", "--beam", "x", "--lenpen", "-1"], b"", 2, "--path is required"),
-    "generator": (["translate", "--path", "run", "--generator", "beam"], b"", 2, "beam_search, greedy, sampling"),
-    "latin-1": (["translate", "--path", "run"], b"a\nb\xe4\n", 1, "stdin:2: 0xE4"),
-    "no json": (["translate", "--path", "run", "--input-format", "jsonl"], b"{\n", 1, "stdin:1: not valid JSON"),
-    "no source": (
-        ["translate", "--path", "run", "--input-format", "jsonl"],
-        b'{"a": "b"}\n',
-        1,
-        "which column is the source? There",
-    ),
-    "columns of text": (
-        ["translate", "--path", "run", "--columns", "source=a"],
-        b"",
-        2,
-        "--columns needs",
-    ),
-    "splitter of sentences": (
-        ["translate", "--path", "run", "--input-format", "corpus", "--splitter", "sentencex"],
-        b"",
-        2,
-        "--splitter needs",
-    ),
-    "nbest of a text": (
-        ["translate", "--path", "run", "--nbest", "2"],
-        b"",
-        2,
-        "--nbest has no effect: a text has one",
-    ),
-    "window": (
-        ["translate", "--path", "plain.safetensors", "--context-window", "2"],
-        b"",
-        2,
-        "--context-window has no effect: plain.safetensors reads every sentence by itself",
-    ),
-    "seed": (
-        ["translate", "--path", "run", "--generator", "sampling", "--seed", "-1"],
-        b"",
-        2,
-        "--seed: ",
-    ),
-    "beam": (["translate", "--path", "run", "--beam", "1000000000"], b"", 2, "--beam: "),
-    "length": (["translate", "--path", "run", "--max-len-a", "1e30"], b"", 2, "--max-len-a: "),
-    "alignment of tables": (
-        ["translate", "--path", "run", "--print-alignment", "--input-format", "tsv"],
-        b"",
-        2,
-        "--print-alignment needs --input-format text or corpus",
-    ),
-    "alignment of nothing": (
-        ["generate", "data", "--path", "run", "--print-alignment", "--quiet"],
-        b"",
-        2,
-        "--print-alignment has no effect with --quiet; give --results-path",
-    ),
-    "groups": (
-        ["translate", *PLUGIN, "--path", "run", "--generator", "diverse_beam_search", "--diverse-beam-groups", "2"],
-        b"",
-        2,
-        "--diverse-beam-groups: must divide --beam (5), got 2",
-    ),
-    "risk of beam search": (
-        ["generate", "data", "--path", "run", "--mbr", "chrf"],
-        b"",
-        2,
-        "--mbr: has no effect with --generator beam_search; it belongs to sampling",
-    ),
-    "risk of no samples": (
-        ["generate", "data", "--path", "run", "--generator", "sampling", "--mbr-samples", "9"],
-        b"",
-        2,
-        "--mbr-samples needs --mbr",
-    ),
-    "cold": (
-        ["translate", "--path", "run", "--generator", "sampling", "--temperature", "1e-300"],
-        b"",
-        2,
-        "--temperature: ",
-    ),
-    "hot": (
-        ["translate", "--path", "run", "--generator", "sampling", "--temperature", "inf"],
-        b"",
-        2,
-        "--temperature: ",
-    ),
-    "number": (
-        ["translate", "--path", "run", "--max-tokens", "99999999999999999999"],
-        b"",
-        2,
-        "--max-tokens: expected a whole number of 64 bits",
-    ),
-    "lone return": (["translate", "--path", "run"], b"a\rb\n", 1, "stdin:1: carriage return"),
-}
+    ("generate data --path run --mbr chrf", 2, "--mbr: has no effect"),
+    ("generate data --path run --generator sampling --mbr-samples 9", 2, "--mbr-samples needs --mbr"),
+    ("translate --path run --generator sampling --temperature inf", 2, "--temperature: "),
+    ("translate --path run --max-tokens 99999999999999999999", 2, "--max-tokens: expected a whole number of 64 bits"),
+    ("translate --path run", 1, "stdin:1: carriage return", b"a\rb\n"),
+]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -508,10 +422,11 @@ def test_training_without_a_validation_split_is_refused_before_it_starts(run: Ru
     assert run("train", *options, "--disable-validation")[0] == 0
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said_on_one_line(run: Run, name: str) -> None:
-    arguments, stdin, expected, message = WRONG[name]
-    status, out, err = run(*arguments, stdin=stdin)
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong[0])
+def test_what_is_wrong_is_said_on_one_line(run: Run, wrong: tuple[Any, ...]) -> None:
+    command, expected, message, *stdin = wrong
+    words = [word for part in command.split() for word in (PLUGIN if part == "*PLUGIN" else [part])]
+    status, out, err = run(*words, stdin=stdin[0] if stdin else b"")
     assert (status, out) == (expected, "")
     assert message in err.splitlines()[-1]
     assert "Traceback" not in err
