@@ -111,13 +111,7 @@ NOISE = 0.25
 
 
 def plan_batches(
-    sizes: np.ndarray,
-    max_tokens: int,
-    *,
-    seed: int,
-    epoch: int,
-    shuffle: bool = True,
-    max_units: int | None = None,
+    sizes: np.ndarray, max_tokens: int, *, seed: int, epoch: int, shuffle: bool = True, max_units: int | None = None
 ) -> list[np.ndarray]:
     """Divide units into batches of at most `max_tokens`; every unit is in exactly one batch.
 

@@ -230,11 +230,7 @@ class TranslationPreprocessConfig:
         "both sides. Test sets are never changed: too long is an error under 'error' and else kept with a warning",
     )
     max_sentence_tokens: int = option(
-        1024,
-        "longest sentence, in subwords of its longer side",
-        metavar="N",
-        basic=True,
-        between=(1, None),
+        1024, "longest sentence, in subwords of its longer side", metavar="N", basic=True, between=(1, None)
     )
     max_document_tokens: int | None = option(
         None,
@@ -347,9 +343,7 @@ class DocumentTranslationConfig:
         between=(0, Open(1)),
     )
     eval_bleu_beam: int = option(
-        1,
-        "beam of the validation BLEU, which --eval-bleu or --best-checkpoint-metric bleu asks for",
-        between=(1, None),
+        1, "beam of the validation BLEU, which --eval-bleu or --best-checkpoint-metric bleu asks for", between=(1, None)
     )
 
     def problems(self) -> list[str]:

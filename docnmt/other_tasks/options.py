@@ -86,21 +86,12 @@ class FusionClassifierConfig:
         0.03, "of the embeddings' initial values, before that factor (the notebooks have 1)", between=(Open(0), None)
     )
     gate_conv_radius: int | None = option(
-        None,
-        "K, positions looked at on either side [1]",
-        between=(0, None),
-        needs=_GATE_CONV,
+        None, "K, positions looked at on either side [1]", between=(0, None), needs=_GATE_CONV
     )
-    gate_conv_scalar: bool | None = option(
-        None,
-        "one gate a word instead of one a feature [false]",
-        needs=_GATE_CONV,
-    )
+    gate_conv_scalar: bool | None = option(None, "one gate a word instead of one a feature [false]", needs=_GATE_CONV)
     levels: int | None = option(None, "1 word, 2 also sentence [2]", between=(1, 2), needs=_MULTI_LEVEL)
     position_count: Literal["unit", "document"] | None = option(
-        None,
-        "words count inside their sentence, or from the text's start [unit]",
-        needs=_MULTI_LEVEL,
+        None, "words count inside their sentence, or from the text's start [unit]", needs=_MULTI_LEVEL
     )
     max_positions: int | None = option(
         None,
@@ -287,9 +278,7 @@ class SentEvalConfig:
     )
     path: str | None = option(None, "trained model: a checkpoint, or a --save-dir (its best)", metavar="CKPT")
     representation: Literal["vectors", "soft", "codes"] = option(
-        "vectors",
-        "of a hashing model: sentence vectors, codes before the threshold, or binary codes",
-        needs="path",
+        "vectors", "of a hashing model: sentence vectors, codes before the threshold, or binary codes", needs="path"
     )
     baseline: Literal["bow", "sif", "borep-mean", "borep-max"] | None = option(
         None,
@@ -305,18 +294,8 @@ class SentEvalConfig:
     frequencies: str | None = option(
         None, "word counts for sif: a word and its count a line", metavar="FILE", needs=Needs("baseline", ("sif",))
     )
-    width: int = option(
-        4096,
-        "of the random projections",
-        between=(1, None),
-        needs=_RANDOM,
-    )
-    seed: int = option(
-        1,
-        "of the random projections",
-        between=(0, None),
-        needs=_RANDOM,
-    )
+    width: int = option(4096, "of the random projections", between=(1, None), needs=_RANDOM)
+    seed: int = option(1, "of the random projections", between=(0, None), needs=_RANDOM)
     tasks: tuple[str, ...] = option((), "names of tasks [all but the probing tasks]", metavar="NAME")
     protocol: Literal["default", "fast"] = option(
         "default",

@@ -63,12 +63,7 @@ def names(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("options", "lost"),
-    [
-        ([], []),
-        (["--drop-duplicates"], ["twice"]),
-        (["--drop-overlap"], ["test"]),
-        (ALL, ["test", "twice"]),
-    ],
+    [([], []), (["--drop-duplicates"], ["twice"]), (["--drop-overlap"], ["test"]), (ALL, ["test", "twice"])],
 )
 def test_each_filter_finds_its_own(folder: Path, capsys: Capture, options: list[str], lost: list[str]) -> None:
     assert run(folder, *options) == 0
@@ -129,12 +124,7 @@ def test_messages_name_the_line_of_the_input(folder: Path, capsys: Capture) -> N
     assert f"train.jsonl:{len(rows)}: a sentence of" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "status", "message"),
-    [
-        (["--vocab-size", "1099511627776"], 2, "--vocab-size: "),
-    ],
-)
+@pytest.mark.parametrize(("options", "status", "message"), [(["--vocab-size", "1099511627776"], 2, "--vocab-size: ")])
 def test_wrong_input(folder: Path, capsys: Capture, options: list[str], status: int, message: str) -> None:
     assert run(folder, *options) == status
     assert message in capsys.readouterr().err

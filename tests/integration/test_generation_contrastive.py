@@ -217,6 +217,4 @@ def test_questions_with_given_contexts_are_answered_as_docnmt_translate_does(
     assert note in capsys.readouterr().err
     path.write_text("expected\tsrc_context\tsrc\na\tb\tc\n", encoding="utf-8")
     assert score.main([*arguments, "--given-context"]) == 1
-    assert "--given-context" in (
-        capsys.readouterr().err
-    )
+    assert "--given-context" in (capsys.readouterr().err)

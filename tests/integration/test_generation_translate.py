@@ -18,22 +18,11 @@ from sacrebleu.metrics.chrf import CHRF
 from docnmt.apps.commands.models import in_half_precision, load_models, open_models
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import collate_source, planned_units
-from docnmt.core.search.config import (
-    BeamSearchConfig,
-    GenerationConfig,
-    GreedyConfig,
-    SamplingConfig,
-    SearchConfig,
-)
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
 from docnmt.core.search.scheduler import Ensemble, whole_units
 from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import EOS
-from docnmt.modules.linear_layers import (
-    BFloat16Linear,
-    EightBitLinear,
-    multiplies_eight_bits,
-    replace_linear,
-)
+from docnmt.modules.linear_layers import BFloat16Linear, EightBitLinear, multiplies_eight_bits, replace_linear
 from docnmt.options import contradictions
 from docnmt.runtime.system import UsageError
 

@@ -328,17 +328,7 @@ def reader(folder: Path) -> str:
 
 def test_translate_gives_what_generate_gives(run: Run, folder: Path, reader: str) -> None:
     """`--given` has the references that `--prefix-references` gives."""
-    run(
-        "generate",
-        "data",
-        "--path",
-        reader,
-        *SHORT,
-        "--prefix-references",
-        "0.7",
-        "--results-path",
-        "rest",
-    )
+    run("generate", "data", "--path", reader, *SHORT, "--prefix-references", "0.7", "--results-path", "rest")
     rest = iter((folder / "rest" / "hypotheses.txt").read_text(encoding="utf-8").split("\n"))
     source, target = ((folder / f"test.{side}").read_text(encoding="utf-8").split("\n")[:-1] for side in ("en", "de"))
     numbers = [n for n, line in enumerate(source) if line]
@@ -356,11 +346,7 @@ def test_translate_gives_what_generate_gives(run: Run, folder: Path, reader: str
     assert out != run(*command, stdin=stdin)[1]
 
 
-def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(
-    run: Run,
-    folder: Path,
-    reader: str,
-) -> None:
+def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(run: Run, folder: Path, reader: str) -> None:
     long = "the dog sees the cat, " * 100
     (folder / "one.de").write_text("A DOG.\n\n", encoding="utf-8")
     command = ["translate", "--path", reader, "--input-format", "corpus", *SHORT, "--max-len-a", "0"]
@@ -389,12 +375,7 @@ def test_given_lines_that_do_not_fit_are_refused(run: Run, folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("<d>\n\nb\n\n", "bad.de:3"),
-        ("\n\n<p>\n\n", "bad.de:3"),
-        ("\n<p>\n\n\n", "bad.de:2"),
-    ],
+    ("content", "message"), [("<d>\n\nb\n\n", "bad.de:3"), ("\n\n<p>\n\n", "bad.de:3"), ("\n<p>\n\n\n", "bad.de:2")]
 )
 def test_given_marks_that_do_not_fit_are_refused(content: str, message: str, run: Run, folder: Path) -> None:
     (folder / "bad.de").write_text(content, encoding="utf-8")

@@ -18,14 +18,7 @@ from torch.nn import functional as F
 from trainings import SMALL
 
 from docnmt.cli.train import main as train
-from docnmt.core.batch import (
-    IGNORE,
-    DroppedContexts,
-    HiddenWords,
-    TranslationBatch,
-    collate_source,
-    planned_units,
-)
+from docnmt.core.batch import IGNORE, DroppedContexts, HiddenWords, TranslationBatch, collate_source, planned_units
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, in_form

@@ -11,12 +11,7 @@ import torch
 from decoding import VOCABULARY, A, B, Distribution, PrefixState, random_model, run, search, stepper
 from torch import Tensor
 
-from docnmt.core.search.config import (
-    BeamSearchConfig,
-    GreedyConfig,
-    SamplingConfig,
-    SearchConfig,
-)
+from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig, SearchConfig
 from docnmt.core.search.generators import BeamSearch, Greedy, Sampling, best_continuations, truncate
 from docnmt.core.search.glossary import Terms
 from docnmt.core.search.rows import Hypothesis, Slot
@@ -280,11 +275,7 @@ def test_specials_are_never_written(options: BeamSearchConfig | SamplingConfig) 
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("capacity", [1, 3, 12])
 def test_neighbours_change_nothing(options: SearchConfig, order: int, capacity: int) -> None:
-    classes = {
-        BeamSearchConfig: BeamSearch,
-        GreedyConfig: Greedy,
-        SamplingConfig: Sampling,
-    }
+    classes = {BeamSearchConfig: BeamSearch, GreedyConfig: Greedy, SamplingConfig: Sampling}
 
     def results(slots: list[Slot], capacity: int) -> dict[int, list[Hypothesis]]:
         generator = classes[type(options)](options)  # type: ignore[arg-type]

@@ -242,9 +242,7 @@ def test_sentences_without_a_partner(tmp_path: Path, form: str) -> None:
     assert read(path, one_sided="read")[1].document_offsets.tolist() == [0, 3]
     if form == "jsonl":
         assert read(path)[0] == read(path, one_sided="read")[0]
-        assert "--one-sided" in problem(
-            path, one_sided="error"
-        )
+        assert "--one-sided" in problem(path, one_sided="error")
     else:
         assert {"text": "c.en:2 reads 'b', but c.de:2 is empty", "xml": "seg 1: empty on one side"}[form] in problem(
             path
@@ -324,10 +322,7 @@ def test_what_is_not_installed_is_named(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            ["source"],
-            "--columns",
-        ),
+        (["source"], "--columns"),
         (["text=a"], "--columns"),
         (["source=a,"], "--columns"),
         (["source=a", "source=b"], "--columns"),

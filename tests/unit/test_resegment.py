@@ -95,8 +95,7 @@ def test_a_line_may_be_a_document(tmp_path: Path) -> None:
 
 def test_a_table_names_its_documents(tmp_path: Path) -> None:
     reference, table = write(
-        tmp_path,
-        **{"r": "a b\nc d\n\ne f\n\ng h\n", "t.tsv": "document\thypothesis\n1\ta b c d\n2\t\n3\tg\n3\th\n"},
+        tmp_path, **{"r": "a b\nc d\n\ne f\n\ng h\n", "t.tsv": "document\thypothesis\n1\ta b c d\n2\t\n3\tg\n3\th\n"}
     )
     assert read_documents(table) == [("1", "a b c d"), ("2", ""), ("3", "g h")]
     assert found(reference, table) == ["a b", "c d", "", "g h"]

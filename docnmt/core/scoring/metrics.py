@@ -489,10 +489,7 @@ def _sampled(evaluation: Evaluation, name: str, drawn: np.ndarray) -> np.ndarray
 
 
 def format_comparisons(
-    comparisons: Sequence[Comparison],
-    documents: int,
-    samples: int,
-    names: tuple[str, str] = ("system", "other"),
+    comparisons: Sequence[Comparison], documents: int, samples: int, names: tuple[str, str] = ("system", "other")
 ) -> str:
     """Format the comparisons as a table; `names` are those of the two systems."""
     width = max(len("metric"), *(len(c.metric) for c in comparisons))
