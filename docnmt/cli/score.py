@@ -126,7 +126,7 @@ def _answers(given: Given) -> Scored:
     questions = read_questions(Path(config["generative"].generative))
     _note_hopeless(questions)
     texts = read_answers(Path(answers.sys), len(questions), answers.last_sentence)
-    return GenerativeReport.of(questions, texts), answers.json
+    return GenerativeReport(questions, texts), answers.json
 
 
 def _generative(given: Given) -> Scored:
@@ -146,7 +146,7 @@ def _generative(given: Given) -> Scored:
     changed = in_contexts(questions, asked.context, seed=_seed(asked))
     _note_unchanged(asked, questions, changed)
     texts = answers(changed, models, config["generation"], config["search"], given=config["given"].given_context)
-    return GenerativeReport.of(questions, texts), asked.json
+    return GenerativeReport(questions, texts), asked.json
 
 
 def _documents(asked: QuestionsConfig, models: ModelsConfig, path: Path) -> Path | None:

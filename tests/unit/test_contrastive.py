@@ -160,15 +160,16 @@ def test_report_counts_by_label_and_knows_chance():
         return [float((example.source, example.target) in right) for example in examples]
 
     report = contrastive_report(all_groups, score)
-    assert (report.by()[()].solved, report.by()[()].groups) == (sum(report.solved), 8)
-    assert report.by()[()].chance == pytest.approx(100 * (6 / 3 + 2 / 2) / 8)
-    by = report.by("parity")
-    assert sum(cell.solved for cell in by.values()) == report.by()[()].solved
+    cell = report.by()[()]
+    assert (cell["accuracy"], cell["groups"]) == (100 * sum(report.right) / 8, 8)
+    assert cell["chance"] == pytest.approx(100 * (6 / 3 + 2 / 2) / 8)
+    parts = report.by("parity").values()
+    assert sum(part["accuracy"] * part["groups"] for part in parts) == pytest.approx(100 * sum(report.right))
     assert [key for (key,) in report.by("size")] == ["5", "6", "7", "8", "9", "10"]  # as numbers
-    assert sum(cell.groups for cell in report.by("parity", "size").values()) == 8
+    assert sum(part["groups"] for part in report.by("parity", "size").values()) == 8
     content = report.to_dict()
     assert content["by"]["parity"]["0"]["groups"] == 4
-    assert [row["solved"] for row in content["solved"]] == list(report.solved)
+    assert [row["solved"] for row in content["solved"]] == list(report.right)
     assert "parity 1" in str(report)
     assert str(report).splitlines()[1].startswith("all ")
 
@@ -230,7 +231,7 @@ def test_a_model_that_ignores_context_stays_at_chance_on_balanced_groups():
     for _ in range(5):
         preference = {target: rng.random() for target in ("Er.", "Sie.", "Es.")}
         report = contrastive_report(block, lambda examples, p=preference: [p[e.target] for e in examples])
-        assert report.by()[()].solved == 1
+        assert sum(report.right) == 1
 
 
 def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsys):

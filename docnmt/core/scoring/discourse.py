@@ -70,72 +70,63 @@ class ContrastiveGroup:
         return all(scores[self.correct] > s for i, s in enumerate(scores) if i != self.correct)
 
 
-@dataclass(frozen=True)
-class _Accuracy:
-    """The number of solved groups among all; `chance` is the accuracy of guessing, in percent."""
+class _Report:
+    """The results of a test by its labels; subclasses say what a cell of the table is."""
 
-    solved: int
-    groups: int
-    chance: float
+    def __init__(self, labels: Sequence[Mapping[str, str]], right: Sequence[bool]) -> None:
+        self._labels, self.right = labels, right
 
-    @property
-    def percent(self) -> float:
-        return 100 * self.solved / self.groups
+    def cell(self, numbers: Sequence[int]) -> dict[str, float]:
+        """Return the figures of the questions with these numbers."""
+        raise NotImplementedError
 
-    def line(self, name: str) -> str:
-        return f"{name:<24} {self.percent:7.1f}% {self.chance:7.1f}% {self.groups:8,}"
+    def row(self, name: str, cell: dict[str, float]) -> str:
+        """Return a row of the printed table; its head without a cell."""
+        raise NotImplementedError
 
-    def to_dict(self) -> dict[str, float]:
-        return {"accuracy": self.percent, "chance": self.chance, "groups": self.groups}
+    def by(self, *names: str) -> dict[tuple[str, ...], dict[str, float]]:
+        """Return the figures of the questions with each combination of these labels' values, in natural order."""
+        numbers: dict[tuple[str, ...], list[int]] = {}
+        for number, labels in enumerate(self._labels):
+            numbers.setdefault(tuple(labels[name] for name in names), []).append(number)
+        return {values: self.cell(numbers[values]) for values in sorted(numbers, key=lambda v: [*map(_natural, v)])}
 
-
-@dataclass(frozen=True, eq=False)
-class _ContrastiveReport:
-    """The results of a contrastive test: which groups were solved."""
-
-    groups: Sequence[ContrastiveGroup]
-    solved: Sequence[bool]
-
-    def by(self, *names: str) -> dict[tuple[str, ...], _Accuracy]:
-        """Return the accuracy for every combination of these labels' values, in natural order."""
-        accuracies = {}
-        for values, groups in _cells([group.labels for group in self.groups], *names).items():
-            chance = sum(1 / len(self.groups[i].variants) for i in groups) / len(groups)
-            accuracies[values] = _Accuracy(sum(self.solved[i] for i in groups), len(groups), 100 * chance)
-        return accuracies
-
-    def _by_label(self) -> dict[str, dict[str, _Accuracy]]:
-        """Return the accuracy for every value of each label that all groups have."""
-        names = _shared_labels([group.labels for group in self.groups])
+    def _by_label(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Return the figures for every value of each label that all questions have."""
+        names = [name for name in self._labels[0] if all(name in labels for labels in self._labels)]
         return {name: {value: cell for (value,), cell in self.by(name).items()} for name in names}
 
     def __str__(self) -> str:
-        lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", self.by()[()].line("all")]
-        for name, of_values in self._by_label().items():
-            lines += ["", *(cell.line(f"{name} {value or '-'}") for value, cell in of_values.items())]
+        lines = [self.row("", {}), self.row("all", self.by()[()])]
+        for name, cells in self._by_label().items():
+            lines += ["", *(self.row(f"{name} {value or '-'}", cell) for value, cell in cells.items())]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return accuracies overall and by each label, and for every group whether it was solved."""
-        by_label = self._by_label().items()
-        return {
-            **self.by()[()].to_dict(),
-            "by": {name: {value: cell.to_dict() for value, cell in of_values.items()} for name, of_values in by_label},
-            "solved": [{**group.labels, "solved": done} for group, done in zip(self.groups, self.solved, strict=True)],
-        }
+        """Return the figures overall and by each label."""
+        return {**self.by()[()], "by": self._by_label()}
 
 
-def _cells(labels: Sequence[Mapping[str, str]], *names: str) -> dict[tuple[str, ...], list[int]]:
-    """Return the questions with each combination of these labels' values, in the values' natural order."""
-    questions: dict[tuple[str, ...], list[int]] = {}
-    for question, of_question in enumerate(labels):
-        questions.setdefault(tuple(of_question[name] for name in names), []).append(question)
-    return {values: questions[values] for values in sorted(questions, key=lambda values: [*map(_natural, values)])}
+class _ContrastiveReport(_Report):
+    """Which groups were solved; `chance` is the accuracy of guessing, in percent."""
 
+    def __init__(self, groups: Sequence[ContrastiveGroup], solved: Sequence[bool]) -> None:
+        super().__init__([group.labels for group in groups], solved)
+        self._groups = groups
 
-def _shared_labels(labels: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the labels that all questions have."""
-    return [name for name in labels[0] if all(name in of_question for of_question in labels)]
+    def cell(self, numbers: Sequence[int]) -> dict[str, float]:
+        chance = sum(1 / len(self._groups[i].variants) for i in numbers) / len(numbers)
+        accuracy = 100 * sum(self.right[i] for i in numbers) / len(numbers)
+        return {"accuracy": accuracy, "chance": 100 * chance, "groups": len(numbers)}
+
+    def row(self, name: str, cell: dict[str, float]) -> str:
+        if not cell:
+            return f"{name:<24} {'accuracy':>8} {'chance':>8} {'groups':>8}"
+        return f"{name:<24} {cell['accuracy']:7.1f}% {cell['chance']:7.1f}% {cell['groups']:8,}"
+
+    def to_dict(self) -> dict[str, Any]:
+        solved = zip(self._labels, self.right, strict=True)
+        return {**super().to_dict(), "solved": [{**labels, "solved": done} for labels, done in solved]}
 
 
 def contrastive_report(
@@ -420,52 +411,35 @@ class Question:
         return f" {self.expected.lower()} " in f" {translation.strip().lower().translate(_PUNCTUATION)} "
 
 
-@dataclass(frozen=True, eq=False)
-class GenerativeReport:
-    """The results of a generative test: which questions were answered, by the system and by the references."""
+class GenerativeReport(_Report):
+    """Which questions were answered by these translations, and by the references where there are some."""
 
-    questions: Sequence[Question]
-    answered: Sequence[bool]
+    def __init__(self, questions: Sequence[Question], translations: Sequence[str]) -> None:
+        answered = [question.answered(text) for question, text in zip(questions, translations, strict=True)]
+        super().__init__([question.labels for question in questions], answered)
+        self._questions = questions
 
-    @classmethod
-    def of(cls, questions: Sequence[Question], translations: Sequence[str]) -> GenerativeReport:
-        """Check a translation for each question."""
-        return cls(questions, [one.answered(text) for one, text in zip(questions, translations, strict=True)])
+    def cell(self, numbers: Sequence[int]) -> dict[str, float]:
+        """Return accuracies of system and references in percent, and the number of questions."""
+        cell = {"accuracy": 100 * sum(self.right[i] for i in numbers) / len(numbers), "questions": len(numbers)}
+        questions = [self._questions[i] for i in numbers]
+        if all(question.example.target for question in questions):
+            references = sum(question.answered(question.example.target) for question in questions)
+            cell["reference"] = 100 * references / len(numbers)
+        return cell
 
-    def by(self, *names: str) -> dict[tuple[str, ...], dict[str, float]]:
-        """Return accuracies of system and references in percent, and the number of questions, by these labels."""
-        accuracies = {}
-        for values, numbers in _cells([question.labels for question in self.questions], *names).items():
-            cell = {"accuracy": 100 * sum(self.answered[i] for i in numbers) / len(numbers), "questions": len(numbers)}
-            questions = [self.questions[i] for i in numbers]
-            if all(question.example.target for question in questions):
-                references = sum(question.answered(question.example.target) for question in questions)
-                cell["reference"] = 100 * references / len(numbers)
-            accuracies[values] = cell
-        return accuracies
-
-    def __str__(self) -> str:
-        lines = [f"{'':<24} {'accuracy':>8} {'reference':>9} {'questions':>9}", _line("all", self.by()[()])]
-        for name in _shared_labels([question.labels for question in self.questions]):
-            lines += ["", *(_line(f"{name} {value or '-'}", cell) for (value,), cell in self.by(name).items())]
-        return "\n".join(lines)
+    def row(self, name: str, cell: dict[str, float]) -> str:
+        """Return a row of the printed table; its head without a cell."""
+        if not cell:
+            return f"{name:<24} {'accuracy':>8} {'reference':>9} {'questions':>9}"
+        reference = f"{cell['reference']:8.1f}%" if "reference" in cell else f"{'-':>9}"
+        return f"{name:<24} {cell['accuracy']:7.1f}% {reference} {cell['questions']:9,}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return accuracies overall and by each label, and for every question whether it was answered."""
-        names = _shared_labels([question.labels for question in self.questions])
-        return {
-            **self.by()[()],
-            "by": {name: {value: cell for (value,), cell in self.by(name).items()} for name in names},
-            "answered": [
-                {**question.labels, "expected": question.expected, "answered": done}
-                for question, done in zip(self.questions, self.answered, strict=True)
-            ],
-        }
-
-
-def _line(name: str, cell: dict[str, float]) -> str:
-    reference = f"{cell['reference']:8.1f}%" if "reference" in cell else f"{'-':>9}"
-    return f"{name:<24} {cell['accuracy']:7.1f}% {reference} {cell['questions']:9,}"
+        results = zip(self._questions, self.right, strict=True)
+        answered = [{**one.labels, "expected": one.expected, "answered": done} for one, done in results]
+        return {**super().to_dict(), "answered": answered}
 
 
 # Reading of generative test sets, with the form expected in each translation, and of translations.
