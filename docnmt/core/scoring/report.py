@@ -71,12 +71,8 @@ class TextPart:
 
 
 def parts(by: str, evaluation: Evaluation) -> list[TextPart]:
-    """Divide the text into parts that are not empty, in ascending order.
-
-    Args:
-        by: `position` in the document, from 1; `document-length` in sentences; `sentence-length` in the tokens that
-            BLEU sees in the reference (of several, in the one nearest in length).
-    """
+    """Divide the text into parts that are not empty, in ascending order, by `position` in the document, from 1, by
+    `document-length` in sentences, or by `sentence-length` in the tokens that BLEU sees in the (nearest) reference."""
     offsets = evaluation.document_offsets
     lengths = np.diff(offsets)  # (D,)
     document = np.repeat(np.arange(len(lengths)), lengths)  # (S,)
@@ -287,8 +283,8 @@ def report_on(
         layout: the sentences and documents; of the source if a part of the report needs one.
         seeds, references: the system's sentences, of each of its seeds, and those of each reference; where one is
             empty, or the layout's own sentence, nothing is scored.
-        others: the sentences of another system to compare with, of each of its seeds.
-        foreign: those of the system, seed by seed, in foreign context.
+        others, foreign: those of another system to compare with, of each of its seeds; and of the system itself, seed
+            by seed, in foreign context.
         tokenize: sacreBLEU's tokenizer for BLEU.
         consistency: lexical consistency, which needs the source, as COMET does.
         samples, seed: of the bootstrap, if there is another system.
@@ -300,8 +296,9 @@ def report_on(
     if wanted.comet_model is not None:
         comet = Comet(wanted.comet_model, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
         counts = comet.counts(texts, sources, references[0], offsets)
-        systems = [system.including("COMET", comet, rows) for system, rows in zip(systems, counts, strict=True)]
-    first, compared = systems[0], systems[len(seeds) : len(seeds) + len(others)]
+        systems = [
+            system.including("COMET", comet, of_system) for system, of_system in zip(systems, counts, strict=True)
+        ]
     shares = {}
     if consistency:
         lexicon = learn_lexicon(sources, references[0])  # not from the system's text: all are measured alike
@@ -315,34 +312,30 @@ def report_on(
         for lines in texts:
             address = score_address(sources, lines, references[0], offsets, language=target, source_language=source)
             addresses.append(address)
-
-    def against(begin: int, end: int) -> list[Comparison]:
-        """Compare the system with the texts of these numbers, by all metrics and by forms of address."""
-        if begin == end:
-            return []
+    compared: list[list[Comparison]] = []  # with the others, and with the texts in foreign context
+    ends = [len(seeds), len(seeds) + len(others), len(systems)]
+    for begin, end in pairwise(ends):
         by_address = [address.evaluation for address in addresses]
-        return [
-            comparison
-            for kind in ([systems, by_address] if by_address else [systems])
-            for comparison in paired_bootstrap(kind[: len(seeds)], kind[begin:end], samples=samples, seed=seed)
-        ]
-
+        kinds = [kind for kind in (systems, by_address) if kind[begin:end]]
+        pairs = ((kind[: len(seeds)], kind[begin:end]) for kind in kinds)
+        compared.append([c for pair in pairs for c in paired_bootstrap(*pair, samples=samples, seed=seed)])
+    first = systems[0]
     documents: list[dict[str, float]] = []
-    sentence_rows: list[dict[str, float]] = []
     if wanted.per_document:  # those without a scored sentence are empty
         documents = [{} for _ in layout.document_offsets[1:]]
         places = layout.documents_with(numbers) if scored is not layout else range(first.documents)
-        for place, row in zip(places, first.of_documents(), strict=True):
-            documents[place] = row
+        for place, scores in zip(places, first.of_documents(), strict=True):
+            documents[place] = scores
+    of_sentences: list[dict[str, float]] = []
     if wanted.per_sentence:  # by metrics suited to sentences, which BLEU is not
-        sentence_rows = [{} for _ in seeds[0]]
-        for name in first.sentence_counts:
-            if not name.startswith("s-BLEU"):
-                for place, score in zip(numbers, first.of_sentences(name), strict=True):
-                    sentence_rows[place][name] = score
+        of_sentences = [{} for _ in seeds[0]]
+        for name in (name for name in first.sentence_counts if not name.startswith("s-BLEU")):
+            for place, score in zip(numbers, first.of_sentences(name), strict=True):
+                of_sentences[place][name] = score
     parts_of_text = None
     if wanted.by is not None:
-        parts_of_text = PartScores.of(wanted.by, dict(zip(("system", "other"), [first, *compared], strict=False)))
+        shown = [first, *systems[len(seeds) : len(seeds) + len(others)]]
+        parts_of_text = PartScores.of(wanted.by, dict(zip(("system", "other"), shown, strict=False)))
         if wanted.plot is not None:
             parts_of_text.draw(Path(wanted.plot))
     of_seeds = [system.scores for system in systems[: len(seeds)]]
@@ -350,15 +343,15 @@ def report_on(
     return TranslationReport(
         replace(of_seeds[0], values=means),
         documents,
-        sentence_rows,
+        of_sentences,
         shares,
-        against(len(seeds), len(seeds) + len(others)),
+        compared[0],
         samples,
         parts_of_text,
         addresses[0] if addresses else None,
         len(seeds[0]) - len(numbers),
         doubt,
-        against(len(seeds) + len(others), len(systems)),
+        compared[1],
         of_seeds if len(seeds) > 1 else (),
     )
 
