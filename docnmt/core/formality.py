@@ -245,7 +245,10 @@ def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
     before = known[np.maximum(after - 1, 0)]
     after = known[np.minimum(after, len(known) - 1)]
     far = 2 * len(forms)
-    distances = [np.where(document[near] == document, np.abs(near - sentences), far) for near in (before, after)]
+    distances = [
+        np.where(document[neighbours] == document, np.abs(neighbours - sentences), far)
+        for neighbours in (before, after)
+    ]
     nearest = np.where(distances[0] <= distances[1], before, after)
     return np.where(mixed | (np.minimum(*distances) == far), _NONE, forms[nearest])
 

@@ -466,8 +466,8 @@ def _split_line(
     for count in range(2, min(len(text.split()) for text in line.texts if text) + 1):
         pieces = [split_text(text, count) for text in line.texts]
         sides = [tokenizers[side].encode(texts) for side, texts in zip(split.sides[:2], pieces, strict=False)]
-        if max(len(row) for rows in sides for row in rows) <= limit:
-            subwords = [[np.array(row, dtype=np.int64) for row in rows] for rows in sides]
+        if max(len(tokens) for lines in sides for tokens in lines) <= limit:
+            subwords = [[np.array(tokens, dtype=np.int64) for tokens in lines] for lines in sides]
             texts, tokens = zip(*pieces, strict=True), zip(*subwords, strict=True)
             return [_Line(*parts, line.levels) for parts in zip(texts, tokens, strict=True)]
     raise UserError(

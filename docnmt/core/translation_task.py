@@ -98,12 +98,12 @@ class TranslationDataset:
 
     def describe(self, units: np.ndarray) -> str:
         """Describe units as `train: sentences 3-17 (document 2), …`, numbers from 1; five units at most."""
-        rows = [
+        spans = [
             f"sentences {self.units.first[u] + 1}-{self.units.last[u]} (document {self.units.document[u] + 1})"
             for u in units[:5]
         ]
         more = f" and {len(units) - 5} units more" if len(units) > 5 else ""
-        return f"{self.name}: {', '.join(rows)}{more}"
+        return f"{self.name}: {', '.join(spans)}{more}"
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class TrainingData:
 
     def hidden(self, plan: ReadingPlan) -> HiddenWords:
         """Return the masking of words: by `--source-mask`, and by the plan."""
-        kept = getattr(self.tokenizers[0], "marks", ())  # a plug-in's tokenizer may lack them
-        return HiddenWords(self.config.source_mask, plan.masked_context, self.seeds, plan.source_breaks, kept)
+        marks = getattr(self.tokenizers[0], "marks", ())  # a plug-in's tokenizer may lack them
+        return HiddenWords(self.config.source_mask, plan.masked_context, self.seeds, plan.source_breaks, marks)
 
     def dropped(self, plan: ReadingPlan) -> DroppedContexts:
         """Return the removal of contexts by the plan; its draws are independent of masking."""
@@ -440,7 +440,9 @@ def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], languages
     if theirs != languages:
         raise UserError(f"--mix-data {folder}: translates {'-'.join(theirs)}, and DATA {'-'.join(languages)}")
     names = (meta["tokenizers"]["source"], meta["tokenizers"]["target"])
-    if any((folder / name).read_bytes() != own.to_bytes() for name, own in zip(names, tokenizers, strict=True)):
+    if any(
+        (folder / name).read_bytes() != tokenizer.to_bytes() for name, tokenizer in zip(names, tokenizers, strict=True)
+    ):
         raise UserError(
             f"--mix-data {folder}: was preprocessed with another vocabulary than DATA; do it with --srcdict DATA"
         )

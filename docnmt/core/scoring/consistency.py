@@ -138,7 +138,9 @@ def score_address(
     offsets = np.asarray(document_offsets, dtype=np.int64)
 
     def forms(sentences: Sequence[str]) -> list[Form | None]:
-        return [rule.form(sentence) if there else None for there, sentence in zip(asked, sentences, strict=True)]
+        return [
+            rule.form(sentence) if speaks_to else None for speaks_to, sentence in zip(asked, sentences, strict=True)
+        ]
 
     def evaluation(**counts: np.ndarray) -> Evaluation:
         sums = {name: sum_documents(lines, offsets) for name, lines in counts.items()}
@@ -171,12 +173,12 @@ def address_doubt(
     speaks = second_person(source_language)
     lines = [text for source, text in zip(sources, reference, strict=True) if speaks(source)]
     counts = {name: sum(map(AddressRule(name).speaks, lines)) for name in ADDRESS_WORDS}
-    own, likely = counts[address_language(language)], max(counts, key=lambda name: counts[name])
-    if counts[likely] < max(2 * own, 10):
-        return None if own else f"no line has words of address in '{language}' where its source speaks to somebody"
+    wanted, likely = counts[address_language(language)], max(counts, key=lambda name: counts[name])
+    if counts[likely] < max(2 * wanted, 10):
+        return None if wanted else f"no line has words of address in '{language}' where its source speaks to somebody"
     return (
         f"{counts[likely]:,} of {len(lines):,} lines that speak to somebody have words of address in '{likely}', and "
-        f"{own:,} in '{language}'; is the translation in '{likely}'?"
+        f"{wanted:,} in '{language}'; is the translation in '{likely}'?"
     )
 
 
@@ -289,10 +291,10 @@ def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations:
     entries, pair = np.unique(np.concatenate(pairs), return_inverse=True)  # (E,) of the lexicon, (P,) which one
     word, stem = np.divmod(entries, len(right))  # (E,)
     candidates = np.repeat([len(s) for s in source], [len(t) for t in target])  # (T,) for every target word
-    place = np.repeat(np.arange(len(candidates)), candidates)  # (P,) the target word to be explained
+    target_word = np.repeat(np.arange(len(candidates)), candidates)  # (P,) to be explained
     p = np.ones(len(entries))
     for _ in range(iterations):
-        share = p[pair] / np.bincount(place, p[pair])[place]
+        share = p[pair] / np.bincount(target_word, p[pair])[target_word]
         counts = np.bincount(pair, share)  # (E,) expected
         p = counts / np.bincount(word, counts)[word]
     words, stems = list(left), list(right)

@@ -82,12 +82,14 @@ class LineLayout:
         """The lines that are sentences, in order."""
         return [row for row in self.rows if row or self.names]
 
-    def only(self, kept: Sequence[int]) -> LineLayout:
+    def only(self, numbers: Sequence[int]) -> LineLayout:
         """Return the layout of some of its sentences, in order; documents that keep none are left out."""
         sentences = self.sentences
-        offsets = sorted({bisect_left(kept, offset) for offset in self.document_offsets})
-        names = tuple(self.names[number] for number in self.documents_with(kept)) if self.names else ()
-        return LineLayout(self.path, tuple(sentences[i] for i in kept), tuple(offsets), (True,) * len(kept), names)
+        offsets = sorted({bisect_left(numbers, offset) for offset in self.document_offsets})
+        names = tuple(self.names[number] for number in self.documents_with(numbers)) if self.names else ()
+        return LineLayout(
+            self.path, tuple(sentences[i] for i in numbers), tuple(offsets), (True,) * len(numbers), names
+        )
 
     def documents_with(self, kept: Sequence[int]) -> list[int]:
         """Return the documents that have some of these sentences, which must be in ascending order."""
@@ -184,13 +186,13 @@ def with_partners(
     layout: LineLayout, references: Sequence[Sequence[str]], systems: Sequence[Sequence[str]]
 ) -> tuple[list[int], LineLayout, Sequence[Sequence[str]], Sequence[Sequence[str]]]:
     """Leave out sentences that the layout's own file or a reference lacks; return the numbers of the others, too."""
-    kept = scored_sentences([layout.sentences, *references])
-    if not kept:
+    numbers = scored_sentences([layout.sentences, *references])
+    if not numbers:
         raise UserError(f"{layout.path}: no sentence has a reference, expected one a line")
-    if len(kept) == len(layout.sentences):
-        return kept, layout, references, systems
-    references, systems = ([[lines[i] for i in kept] for lines in texts] for texts in (references, systems))
-    return kept, layout.only(kept), references, systems
+    if len(numbers) == len(layout.sentences):
+        return numbers, layout, references, systems
+    references, systems = ([[lines[i] for i in numbers] for lines in texts] for texts in (references, systems))
+    return numbers, layout.only(numbers), references, systems
 
 
 # Warnings about scores that would mean little: of tags that count as words, of text without spaces between words, and

@@ -136,7 +136,7 @@ class Terms:
 
     def renumbered(self, numbers: Sequence[int]) -> Terms:
         """Return the terms of a corpus or text whose sentence n is sentence `numbers[n]` of this one."""
-        return Terms({n: self.wanted[own] for n, own in enumerate(numbers) if own in self.wanted}, self.joins)
+        return Terms({n: self.wanted[number] for n, number in enumerate(numbers) if number in self.wanted}, self.joins)
 
     def of(self, sentences: range, given: Collection[int]) -> Terms | None:
         """Return the terms of a text of these sentences, without the given ones; None if there are none."""

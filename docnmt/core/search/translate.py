@@ -68,9 +68,9 @@ def check_memory(job: Job) -> None:
             f"{unit} takes at least {least / 1e9:,.1f} GB of memory, and {available / 1e9:,.1f} can be had on "
             f"{job.device}; {parts}"
         )
-    firsts, kept = job.texts.T
+    firsts, first_kept = job.texts.T
     total = np.concatenate([[0], np.cumsum(job.lengths)])
-    lengths = total[np.append(kept, len(job.lengths))[1:]] - total[firsts]  # source subwords of each text
+    lengths = total[np.append(first_kept, len(job.lengths))[1:]] - total[firsts]  # source subwords of each text
     longest = int(lengths.argmax())
     if lengths[longest] > LONG_TEXT and any(map(_of_row, job.ensemble.models)):
         parts = parts if job.plans[0].joined else "divide it"
@@ -302,8 +302,8 @@ def job_of(
         corpus, given, own_numbers = with_memory(corpus, given, memory)
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
-    own = _prefixes_of(prefixes, task.target_tokenizer, next(models[0].parameters()).device)
-    begins = {n: own[number] for n, number in enumerate(own_numbers.tolist()) if number in own}
+    begun = _prefixes_of(prefixes, task.target_tokenizer, next(models[0].parameters()).device)
+    begins = {n: begun[number] for n, number in enumerate(own_numbers.tolist()) if number in begun}
     job = Job(
         models, task, corpus, options, search, given=tokens, prefixes=begins, window=window,
         terms=None if terms is None else terms.renumbered(own_numbers.tolist()),

@@ -366,8 +366,8 @@ def _final(data: Examples, classes: int, penalty: float, protocol: Protocol) -> 
     """Return weights trained on all rows but a twentieth, which is used for early stopping."""
     random = np.random.RandomState(protocol.seed)
     order = random.permutation(len(data.y))
-    held = int(0.05 * len(data.y))
-    return train(data[order[held:]], data[order[:held]], classes, [penalty], protocol, random)[1][0]
+    held_out = int(0.05 * len(data.y))
+    return train(data[order[held_out:]], data[order[:held_out]], classes, [penalty], protocol, random)[1][0]
 
 
 def nested_folds(data: Examples, protocol: Protocol) -> dict[str, float]:
@@ -463,10 +463,10 @@ def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]])
     results: dict[str, float] = {}
     sizes = [len(score) for _, _, score in subsets.values()]
     for name, correlation in (("pearson", pearson), ("spearman", spearman)):
-        each = {subset: correlation(cosine(u, v), score) for subset, (u, v, score) in subsets.items()}
-        results[name] = float(np.mean(list(each.values())))
-        results[f"{name} weighted"] = float(np.average(list(each.values()), weights=sizes))
-        results |= {f"{name} {subset}": value for subset, value in each.items()}
+        values = {subset: correlation(cosine(u, v), score) for subset, (u, v, score) in subsets.items()}
+        results[name] = float(np.mean(list(values.values())))
+        results[f"{name} weighted"] = float(np.average(list(values.values()), weights=sizes))
+        results |= {f"{name} {subset}": value for subset, value in values.items()}
     return results
 
 

@@ -57,7 +57,7 @@ def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVector
     """
     entries = _binary if path.name.endswith((".bin", ".bin.gz")) else _text
     rows: dict[str, int] = {}
-    kept: list[np.ndarray] = []
+    vectors_read: list[np.ndarray] = []
     notes: list[str] = []
     total = dropped = 0
     try:
@@ -71,13 +71,13 @@ def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVector
             if word in rows or length == 0:
                 dropped += 1
                 continue
-            rows[word] = len(kept)
-            kept.append((vector / length if unit else vector).astype(np.float32))
+            rows[word] = len(vectors_read)
+            vectors_read.append((vector / length if unit else vector).astype(np.float32))
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read as word vectors: {error}") from error
     if total == 0:
         raise UserError(f"{path}: holds no word vectors")
-    vectors = np.stack(kept) if kept else np.zeros((0, 1), np.float32)
+    vectors = np.stack(vectors_read) if vectors_read else np.zeros((0, 1), np.float32)
     return WordVectors(path.name, rows, vectors, total, dropped, notes)
 
 
