@@ -52,28 +52,6 @@ def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> No
         assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], rel=1e-5, abs=1e-4)
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_batch_of_one_is_a_batch_of_many(arch: str) -> None:
-    model = small_system.model(arch)
-    search = BeamSearchConfig(beam=3, nbest=2, **SHORT)
-    many = translate(model, search=search, max_tokens=10_000, batch_size=64)
-    assert [r.number for r in many] == list(range(sum(map(len, DOCUMENTS))))
-    assert_same(many, translate(model, search=search, max_tokens=1, batch_size=1))
-    assert_same(many, translate(model, search=search, max_tokens=120, batch_size=5))
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_neighbouring_documents_change_nothing(arch: str) -> None:
-    model = small_system.model(arch)
-    alone = [translate(model, [document]) for document in DOCUMENTS]
-    backwards = iter(translate(model, DOCUMENTS[::-1]))
-    for document in reversed(alone):
-        for one in document:
-            other = next(backwards)
-            assert one.text == other.text
-            assert one.nbest[0].score == pytest.approx(other.nbest[0].score, rel=1e-5, abs=1e-4)
-
-
 def test_sampling_does_not_depend_on_the_batch() -> None:
     model, search = small_system.model(), SamplingConfig(nbest=2, top_p=0.9, seed=5, **SHORT)
     many = translate(model, search=search, generator="sampling", batch_size=64)
@@ -229,7 +207,7 @@ def test_a_gpu_translates_as_the_cpu_does(arch: str) -> None:
         assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=1e-3)
 
 
-@pytest.mark.parametrize("arch", [*ARCHITECTURES, "copy_transformer_tiny", "concat_transformer_tiny"])
+@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "copy_transformer_tiny"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(("kind", "near"), [(torch.float16, 0.02), (torch.bfloat16, 0.1)])
 def test_half_precision_gives_nearly_the_same_scores(arch: str, device: str, kind: torch.dtype, near: float) -> None:
@@ -244,7 +222,7 @@ def test_half_precision_gives_nearly_the_same_scores(arch: str, device: str, kin
 
 
 @pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
-@pytest.mark.parametrize("arch", [*ARCHITECTURES, "copy_transformer_tiny", "concat_transformer_tiny"])
+@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "copy_transformer_tiny"])
 def test_eight_bits_give_nearly_the_same_scores_in_any_batch(arch: str) -> None:
     model = small_system.model(arch, position_fusion="add")  # with concat a search has a near tie
     search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
@@ -256,7 +234,7 @@ def test_eight_bits_give_nearly_the_same_scores_in_any_batch(arch: str) -> None:
     assert_same(translate(model, search=search, batch_size=1), eight)
 
 
-@pytest.mark.parametrize("arch", [*ARCHITECTURES, "copy_transformer_tiny", "concat_transformer_tiny"])
+@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "copy_transformer_tiny"])
 def test_bfloat16_gives_nearly_the_same_scores(arch: str) -> None:
     model = small_system.model(arch)
     search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)

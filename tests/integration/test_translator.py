@@ -261,57 +261,41 @@ def test_what_would_do_nothing_or_lose_the_order_is_refused(tmp_path: Path) -> N
 
 
 def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None:
-    for options, message in (
-        (
-            {"beem": 2},
-            r"unknown option 'beem'; did you mean 'beam'\? there are batch_size, beam, .*explain, .*given, glossary, ",
-        ),
-        ({"contxt_window": 2}, r"unknown option 'contxt_window'; did you mean 'context_window'\? "),
-        ({"xyz": 2}, r"unknown option 'xyz'; there are batch_size, "),
-        ({"nbest": 2}, r"unknown option 'nbest'"),
-        ({"lenpen": -1}, r"--lenpen: "),
-        ({"lenpen": "a"}, r"--lenpen: expected a number"),
-        ({"generator": "best"}, r"generator: no generator named 'best'; there are beam_search, "),
+    """By name; one that is near is named, too."""
+    load: Any = docnmt.load
+    ask = {
+        "translate": lambda **more: model.translate(["a"], **more),
+        "score": lambda **more: model.score(["a"], ["b"], **more),
+    }
+    for method, options, named in (
+        ("translate", {"beem": 2}, "'beem'.*'beam'"),
+        ("translate", {"contxt_window": 2}, "'contxt_window'.*'context_window'"),
+        ("translate", {"xyz": 2}, "'xyz'"),
+        ("translate", {"nbest": 2}, "'nbest'"),
+        ("translate", {"lenpen": -1}, "--lenpen"),
+        ("translate", {"lenpen": "a"}, "--lenpen"),
+        ("translate", {"generator": "best"}, "generator:"),
+        *(("translate", {"context_window": wrong}, "context_window:") for wrong in (-1, "1", True, 1.5)),
+        ("translate", {"splitter": "foo"}, "splitter:"),
+        *(("translate", {"glossary": wrong}, "glossary:") for wrong in ({"lamp": 3}, {" ": "Lampe"}, [("a", "b")])),
+        ("score", {"context_window": -1}, "context_window:"),
+        ("score", {"max_tokens": 0}, "--max-tokens"),
+        *(("score", {"lenpen": wrong}, "--lenpen") for wrong in ("x", -1, float("nan"))),
+        ("score", {"lenpn": 0}, "'lenpn'.*'lenpen'"),
     ):
-        with pytest.raises(UsageError, match=message):
-            model.translate(["a"], **options)
-    for options, message in (
-        *(
-            ({"context_window": wrong}, "context_window: must be a whole number of at")
-            for wrong in (-1, "1", True, 1.5)
-        ),
-        ({"splitter": "foo"}, "splitter: expected auto, rules or sentencex, got 'foo'"),
-        ({"glossary": {"lamp": 3}}, "glossary: expected text for a source and a target term, got 'lamp': 3"),
-        ({"glossary": {" ": "Lampe"}}, "glossary: expected text for a source and a target term, got ' ': 'Lampe'"),
-        ({"glossary": [("a", "b")]}, "glossary: expected a mapping, a Glossary or a file, got list"),
-    ):
-        with pytest.raises(UserError, match=message):
-            model.translate(["a"], **options)
-    for options, message in (
-        ({"context_window": -1}, "context_window: must be a whole number of at least 0, got -1"),
-        ({"max_tokens": 0}, "--max-tokens: "),
-        ({"lenpen": "x"}, "--lenpen: expected a number"),
-        ({"lenpen": -1}, "--lenpen: "),
-        ({"lenpen": float("nan")}, "--lenpen"),
-    ):
-        with pytest.raises(UserError, match=message):
-            model.score(["a"], ["b"], **options)
+        with pytest.raises(UserError, match=named):
+            ask[method](**options)
+    with pytest.raises(UsageError, match=r"'beam'.*'devise'"):
+        load(path, beam=4, devise=1)
     with pytest.raises(UserError, match="--device"):
-        docnmt.load(path, device=None)  # type: ignore[arg-type]
-    function: Any
-    for function, options, message in (
-        (docnmt.load, {"beam": 4, "devise": 1}, r"'beam'; there are device, path, .*'devise'; did you mean 'device'\?"),
-        (model.score, {"lenpn": 0}, r"'lenpn'; did you mean 'lenpen'\? there are context_window, lenpen, max_tokens, "),
-        (model.align, {"beam": 4}, "'beam'; there are sources, targets$"),
-        (model.explain, {"target": []}, r"'target'; did you mean 'targets'\?"),
-    ):
-        with pytest.raises(UsageError, match=f"unknown option {message}"):
-            function(path, **options)
-    with pytest.raises(UserError):
-        docnmt.load(path.parent / "nothing")
-    for wrong, message in (([], "none"), (3, "int"), (None, "NoneType"), ([path, 3], "one with int in it")):
-        with pytest.raises(UserError, match=rf"load: expected a checkpoint, a folder .* got {message}$"):
-            docnmt.load(wrong)
+        load(path, device=None)
+    with pytest.raises(UsageError, match="'beam'"):
+        model.align(["a"], ["b"], beam=4)  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match=r"'target'.*'targets'"):
+        model.explain(["a"], target=[])
+    for wrong in ([], 3, None, [path, 3], path.parent / "nothing"):
+        with pytest.raises(UserError):
+            load(wrong)
     with pytest.raises(UserError, match="targets:"):
         model.score(["a", "b"], ["c"])
     with pytest.raises(UserError, match="sources:"):
