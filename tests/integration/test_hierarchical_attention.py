@@ -183,7 +183,7 @@ def test_the_keys_of_nodes_without_words_may_hold_anything(backend):
 
 def test_wrong_arguments():
     layout, tree, inputs = self_attention_inputs([[2, 3], [1]])
-    with pytest.raises(ValueError, match=r"node_k: .*\(4, 2, 3\).*\(3, 2, 3\)"):
+    with pytest.raises(ValueError, match="node_k:"):
         attend(tree, layout, layout, 2)(*inputs[:4], inputs.sentence_k[1:])
     with pytest.raises(ValueError, match="select_on"):
         attend(tree, layout, layout, 2, "leaf")(*inputs)

@@ -260,9 +260,9 @@ def test_half_types_compute_in_float32(dtype: torch.dtype, causal: bool) -> None
     ("change", "message"),
     [
         ({"k": torch.randn(1, 2, 6, 4)}, "expected q"),
-        ({"rel_pos": torch.randn(4, 3)}, r"rel_pos: expected .* got \(4, 3\)"),
+        ({"rel_pos": torch.randn(4, 3)}, "rel_pos:"),
         ({"rel_pos": torch.randn(3, 5, 3)}, "rel_pos"),
-        ({"rel_pos": torch.randn(3)}, r"rel_pos: expected .* got \(3,\)"),
+        ({"rel_pos": torch.randn(3)}, "rel_pos:"),
         ({"key_mask": torch.ones(1, 5, dtype=torch.bool)}, "key_mask"),
         ({"backend": "fast"}, "'fast'"),
     ],

