@@ -246,6 +246,8 @@ def test_r_drop_is_its_equation(bias: bool) -> None:
     assert size == batch.num_tokens
     torch.testing.assert_close(loss, expected)
     assert logs["divergence"] == pytest.approx(float((kl[0] + kl[1]).detach()) / 2)
+    plain = [F.cross_entropy(x, labels, reduction="sum", ignore_index=IGNORE) for x in (one, other)]
+    assert float(logs["nll"]) == pytest.approx(float((plain[0] + plain[1]).detach()) / 2)
     for fast, plain in zip(
         torch.autograd.grad(loss, list(model.parameters()), retain_graph=True),
         torch.autograd.grad(expected, list(model.parameters())),
