@@ -20,9 +20,9 @@ from served import ARCHITECTURES, Served, serve, started
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating
+from docnmt.apps.serve import ask as registers
 from docnmt.apps.serve import kept as glossaries
-from docnmt.apps.serve import requests as registers
-from docnmt.apps.serve.forms import instructed, prompted
+from docnmt.apps.serve.chat import instructed, prompted
 from docnmt.apps.serve.http import Refused
 from docnmt.cli.translate import main as translate_command
 from docnmt.core.data_options import DocumentTranslationConfig

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import io
 import json
 import threading
@@ -26,7 +27,7 @@ from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http import Refused, client_of
 from docnmt.apps.serve.kept import FileJob, Store
 from docnmt.apps.serve.routes import build
-from docnmt.apps.serve.service import PAIRS, Service, SharedModel
+from docnmt.apps.serve.service import PAIRS, Call, Service, SharedModel
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
 Start = Callable[..., TestClient]
@@ -138,7 +139,7 @@ def test_a_sentence_has_its_limit(start: Start) -> None:
 
 def test_what_has_no_words_has_its_limit_too(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     client = start(max_request_tokens=1000)
-    monkeypatch.setattr("docnmt.apps.serve.requests.AskedDocuments", None)  # which would keep them all
+    monkeypatch.setattr("docnmt.apps.serve.ask.Sentences._as_given", None)  # which would keep them all
     for documents in ([[]] * 1001, [[""] * 1000]):
         answer = client.post("/translate", json={"documents": documents})
         assert refused(answer) == (413, "too_long")
@@ -296,38 +297,31 @@ TERMS = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb
 @pytest.mark.parametrize(
     ("path", "slow", "body"),
     [
-        ("/v2/translate", "request_body.fields", {"text": "a", "target_lang": "de"}),
-        ("/v2/glossaries", "request_body.fields", TERMS),
-        ("/v2/glossaries", "glossaries.TermFinder", TERMS),
-        ("/v2/languages", "deepl.fields", {}),
-        ("/v2/document/a", "request_body.fields", {"document_key": "a"}),
-        ("/detect", "libretranslate.fields", {"q": "a"}),
-        ("/v1/chat/completions", "request_body.fields", {"messages": []}),
-        ("/v1/chat/completions", "openai.prompted", {"messages": [{"role": "user", "content": "a"}]}),
-        ("/sessions", "request_body.fields", {}),
-        ("/sessions", "glossaries.TermFinder", {"glossary": {"a": "b"}}),
+        ("/v2/translate", "forms.fields", {"text": "a", "target_lang": "de"}),
+        ("/v2/glossaries", "http.fields", TERMS),
+        ("/v2/glossaries", "kept.TermFinder", TERMS),
+        ("/v2/languages", "forms.fields", {}),
+        ("/v2/document/a", "http.fields", {"document_key": "a"}),
+        ("/detect", "forms.fields", {"q": "a"}),
+        ("/v1/chat/completions", "forms.fields", {"messages": []}),
+        ("/v1/chat/completions", "chat.prompted", {"messages": [{"role": "user", "content": "a"}]}),
+        ("/sessions", "http.fields", {}),
+        ("/sessions", "kept.TermFinder", {"glossary": {"a": "b"}}),
     ],
 )
 def test_large_requests_are_read_beside_the_event_loop(
     start: Start, monkeypatch: pytest.MonkeyPatch, path: str, slow: str, body: dict[str, Any]
 ) -> None:
     """A form of 8 MB took 5 s, a chat of as much 45 s; nobody else was answered meanwhile, not even /health."""
-    from docnmt.apps.serve import forms as deepl
-    from docnmt.apps.serve import forms as libretranslate
-    from docnmt.apps.serve import forms as openai
-    from docnmt.apps.serve import http as request_body
-    from docnmt.apps.serve import kept as glossaries
-
-    modules = {"deepl": deepl, "glossaries": glossaries, "libretranslate": libretranslate, "openai": openai}
-    modules["request_body"] = request_body
     module, name = slow.split(".")
-    client, threads, own = start(), [], getattr(modules[module], name)
+    chapter = importlib.import_module(f"docnmt.apps.serve.{module}")
+    client, threads, own = start(), [], getattr(chapter, name)
 
     def called(*words: Any) -> Any:
         threads.append(threading.current_thread().name)
         return own(*words)
 
-    monkeypatch.setattr(modules[module], name, called)
+    monkeypatch.setattr(chapter, name, called)
     assert client.post(path, json=body).status_code < 500
     assert [name.partition("_")[0] for name in threads] == ["asyncio"]  # of the pool of asyncio.to_thread
 
@@ -338,11 +332,11 @@ def test_pairs_are_aligned_a_few_at_a_time(start: Start, models: Translating, mo
     expected = [*map(beginnings, aligned(read_pairs(models.loaded.models[0], models.loaded.task, pairs)))]
     call, calls = service.worker.call, []
     monkeypatch.setattr(service.worker, "call", lambda function: (calls.append(function), call(function))[1])
-    asked = SharedModel(service, time.monotonic() + 60, lambda _: None, lambda _: None)
+    asked = SharedModel(Call(service, None, time.monotonic() + 60), lambda _: None)
     assert asked.align(pairs) == expected
     assert len(calls) == -(-len(pairs) // PAIRS) > 1
     asked.leave()
-    late = SharedModel(service, time.monotonic() - 1, lambda _: None, lambda _: None)
+    late = SharedModel(Call(service, None, time.monotonic() - 1), lambda _: None)
     for each, code in ((asked, "gone"), (late, "late")):
         with pytest.raises(Refused) as caught:
             each.align(pairs)
@@ -462,8 +456,7 @@ def test_texts_are_counted_before_anything_is_made_of_them(
     start: Start, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], what: str
 ) -> None:
     """4 M newlines took 31 s and 1 GB; 2 M texts were converted in the event loop."""
-    for name in ("requests.AskedDocuments", "requests.AskedText", "service.AskedTexts"):
-        monkeypatch.setattr(f"docnmt.apps.serve.{name}", None)  # which would make something of them
+    monkeypatch.setattr("docnmt.apps.serve.ask.Sentences.of", None)  # which would make something of them
     monkeypatch.setattr(FileProcesses, "translate", None)
     answer = start(max_request_tokens=100).post(path, json=body)
     assert answer.status_code in (400, 413)
@@ -525,7 +518,10 @@ def test_a_glossary_is_its_owners(start: Start) -> None:
 def test_what_is_kept_is_forgotten_though_nobody_asks() -> None:
     async def kept() -> None:
         gone: list[str] = []
-        store = Store[FileJob](9, 0.1, lambda count: Refused(503, "full", str(count)), gone.append)
+        missing = Refused(404, "missing", "none")
+        store = Store[FileJob](
+            9, 0.1, lambda count: Refused(503, "full", str(count)), lambda: missing, forgotten=gone.append
+        )
         for name in ("idle", "used", "at work"):
             store.add(FileJob(id=name, key="", name=name))
             store._items[name].status = "translating" if name == "at work" else "done"

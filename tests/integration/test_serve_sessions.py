@@ -21,8 +21,8 @@ from served import ARCHITECTURES, started
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating
-from docnmt.apps.serve import routes as sessions
 from docnmt.apps.serve.kept import OpenSessions, SessionSegment
+from docnmt.apps.serve.service import Call
 from docnmt.core.search import scheduler as group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.scheduler import Ensemble
@@ -271,21 +271,21 @@ def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.Mon
     """The draft was kept in the segment that had the number then; the encodings of a deleted session stayed."""
     client, kept = started(models()), []
     name = client.post("/sessions", json={"segments": SOURCE[:2]}).json()["session"]
-    get, read = OpenSessions.get, sessions.asked_texts
+    get, read = OpenSessions.get, Call.sentences
 
     def noted(self: OpenSessions, name: str) -> Any:
         kept.append(self)
         return get(self, name)
 
-    async def meanwhile(*words: Any) -> Any:
+    async def meanwhile(call: Call, asked: Any) -> Any:
         if what == "added":
-            kept[0].add(kept[0].get(name), [SessionSegment(SOURCE[2])], 0)
+            kept[0].insert(kept[0].get(name), [SessionSegment(SOURCE[2])], 0)
         else:
-            kept[0].close(name)
-        return await read(*words)
+            kept[0].delete(kept[0].get(name))
+        return await read(call, asked)
 
     monkeypatch.setattr(OpenSessions, "get", noted)
-    monkeypatch.setattr(sessions, "asked_texts", meanwhile)
+    monkeypatch.setattr(Call, "sentences", meanwhile)
     assert client.post(f"/sessions/{name}/translate", json={"segments": [1]}).status_code == 200
     if what == "added":
         found = client.get(f"/sessions/{name}").json()["segments"]

@@ -9,7 +9,7 @@ from sample_documents import Model, translate
 from translate.lang import data
 
 from docnmt.apps.documents.kinds import read
-from docnmt.apps.serve.requests import same
+from docnmt.apps.serve.ask import same
 from docnmt.core.scoring.metrics import bleu_tokenizer
 from docnmt.core.split_sentences import splitter
 from docnmt.runtime import languages

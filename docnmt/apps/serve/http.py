@@ -1,4 +1,7 @@
-"""HTTP around all routes: limits of bodies, errors, JSON, streams, counters, security headers."""
+"""HTTP around all routes: limits of bodies, errors, JSON, streams, counters, security headers.
+
+request → `Guard` (host, token, log) → an `Endpoint`: `read_body` → `fields` → `as_request` → … → JSON or `Stream`
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 import anyio
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from starlette.datastructures import Headers, MutableHeaders, UploadFile
 from starlette.formparsers import (  # type: ignore[attr-defined]  # the parser's own reader of headers
     MultiPartException,
@@ -33,50 +36,29 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from docnmt.apps.documents.kinds import kind_of
 from docnmt.runtime.system import UserError
 
-# The metrics of the service, in Prometheus's text format.
-
-
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
 class Metrics:
-    """The counters, gauges and histograms of one service.
-
-    Args:
-        slots: returns the number of sentences that are being translated.
-    """
+    """The counters, gauges and histograms of one service, for Prometheus; `slots` returns the sentences at work."""
 
     def __init__(self, slots: Callable[[], float]) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "docnmt_requests", "Requests that have ended.", ["path", "status"], registry=self.registry
-        )
-        self.seconds = Histogram(
-            "docnmt_request_seconds",
-            "Seconds from a request's first byte to its end.",
-            ["path"],
-            buckets=SECONDS,
-            registry=self.registry,
-        )
-        self.active = Gauge("docnmt_requests_active", "Translations read, waiting or at work.", registry=self.registry)
-        self.sentences = Counter("docnmt_sentences", "Sentences translated.", registry=self.registry)
-        self.tokens = Counter("docnmt_source_tokens", "Source subwords accepted.", registry=self.registry)
-        rows = Gauge("docnmt_sentences_at_work", "Sentences that are written now.", registry=self.registry)
-        rows.set_function(slots)
-        ProcessCollector(registry=self.registry)
-
-    def text(self) -> bytes:
-        """Return all metrics in Prometheus's text format."""
-        return generate_latest(self.registry)
+        own = self.registry = CollectorRegistry()
+        self.requests = Counter("docnmt_requests", "Requests that have ended.", ["path", "status"], registry=own)
+        about = "Seconds from a request's first byte to its end."
+        self.seconds = Histogram("docnmt_request_seconds", about, ["path"], buckets=SECONDS, registry=own)
+        self.active = Gauge("docnmt_requests_active", "Translations read, waiting or at work.", registry=own)
+        self.sentences = Counter("docnmt_sentences", "Sentences translated.", registry=own)
+        self.tokens = Counter("docnmt_source_tokens", "Source subwords accepted.", registry=own)
+        at_work = Gauge("docnmt_sentences_at_work", "Sentences that are written now.", registry=own)
+        at_work.set_function(slots)
+        ProcessCollector(registry=own)
 
 
-# Errors of the service, as HTTP answers in the form that the client knows.
+# Errors, as answers in the form that the client knows.
 
-
-#: A function that returns an error's status and body in another service's form.
-Told = Callable[["Refused"], tuple[int, dict[str, Any]]]
-#: The message for an unknown address, in this service's own form.
-_NOTHING = "there is nothing here; GET /openapi.json says what there is"
+#: Returns an error's status and body in another service's form.
+ErrorForm = Callable[["Refused"], tuple[int, dict[str, Any]]]
 
 
 class Refused(Exception):
@@ -94,45 +76,135 @@ class Refused(Exception):
         self.message = message.encode(errors="replace").decode()  # a client may have sent halves of characters
 
     @classmethod
-    def of_routing(cls, status: int, detail: str, allowed: str) -> Refused:
-        """Return the error for a status of Starlette's, for instance an unknown address (404) or method (405).
+    def internal(cls) -> Refused:
+        """Return the error for a fault of the service."""
+        return cls(500, "internal", "something went wrong in the service; its log says more")
 
-        Args:
-            allowed: the methods that the address answers.
-        """
-        if status == 405:
-            return cls(status, "wrong_method", f"this address answers {allowed} only", {"allow": allowed})
-        code, message = ("not_found", _NOTHING) if status == 404 else ("refused", detail)
-        return cls(status, code, message)
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """The body in this service's own form."""
-        return {"error": {"status": self.status, "code": self.code, "message": self.message}}
-
-    def told(self, scope: Scope) -> tuple[int, dict[str, Any]]:
-        """Return status and body in the form that the client of the request `scope` knows."""
-        told: Told | None = scope["state"].get("told")
-        return (self.status, self.content) if told is None else told(self)
+    def content(self, scope: Scope | None = None) -> tuple[int, dict[str, Any]]:
+        """Return status and body, in the form that the client of the request `scope` knows; None: in our own."""
+        if scope is not None and (error_form := scope["state"].get("error_form")) is not None:
+            status, content = error_form(self)
+            return status, content
+        return self.status, {"error": {"status": self.status, "code": self.code, "message": self.message}}
 
     def response(self, scope: Scope) -> JSONResponse:
-        """Return the answer to the request `scope`."""
-        status, content = self.told(scope)
+        """Log the error, and return the answer to the request `scope`."""
+        scope["state"]["log"]["error"] = self.code
+        status, content = self.content(scope)
         return JSONResponse(content, status, self.headers)
+
+
+# The body of a request, and its fields.
+
+JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+#: The largest number of fields in a form; a list has one field per entry.
+MOST_FIELDS = 100_000
+#: The largest number of lists and objects in JSON, which are made at once while nothing else runs.
+MOST_LISTS = 400_000
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+
+async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
+    """Return the whole body of a request, of at most `limit` bytes, if it comes within `seconds`."""
+    too_large = Refused(413, "too_large", f"the body has more than {limit:,} bytes, which is what --max-body allows")
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise Refused(415, "compressed", "send the body without Content-Encoding")
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > limit:
+        raise too_large
+    parts, size = list[bytes](), 0
+    try:
+        with anyio.fail_after(seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > limit:
+                    raise too_large
+                parts.append(part)
+    except TimeoutError:
+        message = f"the body did not arrive within {seconds:g} seconds"
+        raise Refused(408, "too_slow", message, {"connection": "close"}) from None
+    except ClientDisconnect:
+        raise Refused(499, "gone", "the client has gone") from None
+    return b"".join(parts)
+
+
+def parameters(request: Request, *names: str) -> Mapping[str, str]:
+    """Return the query parameters of the address, of which there are no others than `names`."""
+    given = [name for name, _ in request.query_params.multi_items()]
+    expected = f"expected {' and '.join(names)}, once each" if names else "expected none; options go into the body"
+    for name in given:
+        if name not in names or given.count(name) > 1:
+            raise Refused(400, "invalid_request", f"the address has the parameter '{name[:80]}'; {expected}")
+    return request.query_params
+
+
+def media_type(request: Request, expected: str | None = None) -> str:
+    """Return the media type of the body, in lower case and without parameters; any but `expected` is refused."""
+    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if expected not in (None, said):
+        raise Refused(415, "wrong_type", f"expected Content-Type: {expected}, got '{said[:80]}'")
+    return said
+
+
+def check_lists(body: bytes, most: int = 0) -> None:
+    """Count the lists and objects of a body in JSON, before all of them are made at once; `most`: subwords allowed."""
+    if (number := body.count(b"[") + body.count(b"{")) > (allowed := max(MOST_LISTS, 4 * most)):
+        raise too_many("lists and objects", number, allowed)
+
+
+def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any]:
+    """Return the fields of a body of media type `kind`, by name; in a form, only the fields in `lists` are lists."""
+    if kind == JSON:
+        check_lists(body)
+        try:
+            values: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Refused(400, "invalid_request", f"the body is not as expected: {error}") from None
+        return values
+    if kind != FORM:
+        raise Refused(415, "wrong_type", f"expected Content-Type: {JSON} or {FORM}, got '{kind[:80]}'")
+    if 3 * body.count(b"%") > len(body):  # each begins %XX; millions of others would hold the interpreter for seconds
+        raise Refused(400, "invalid_request", "the form is not as expected: a % is not followed by two digits")
+    try:
+        form = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise Refused(400, "invalid_request", f"the form is not as expected: {error}") from None
+    if twice := [name for name, entries in form.items() if len(entries) > 1 and name not in lists]:
+        raise Refused(400, "invalid_request", f"the form has '{twice[0][:80]}' more than once")
+    return {name: entries if name in lists else entries[0] for name, entries in form.items()}
+
+
+def as_request(values: Mapping[str, Any], kind: type[StructT], *, most: int | None = None) -> StructT:
+    """Convert fields to a request of class `kind`; unknown fields are ignored unless the class forbids them.
+
+    A field that is null counts as absent. Lists have at most `most` entries, which are counted before anything is made
+    of them.
+    """
+    for name, value in values.items():
+        if most is not None and isinstance(value, list) and len(value) > most:
+            raise too_many(name, len(value), most)
+    try:
+        return msgspec.convert({name: value for name, value in values.items() if value is not None}, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refused(400, "invalid_request", f"the request is not as expected: {error}") from None
+
+
+async def read_request(request: Request, body: bytes, kind: type[StructT], *, most: int | None = None) -> StructT:
+    """Convert a body to a request of class `kind`, in a thread: a large form takes seconds."""
+    return await asyncio.to_thread(lambda: as_request(fields(media_type(request), body), kind, most=most))
+
+
+def too_many(name: str, number: int, most: int) -> Refused:
+    """Return the error for a request with more texts, lines or elements than `--max-request-tokens` allows."""
+    message = f"{name[:80]}: {number:,} are too many; expected at most {most:,} (--max-request-tokens)"
+    return Refused(413, "too_long", f"{message}: send them in parts", why=f"{number} {most}")
 
 
 # Files in multipart forms, as browsers and clients of other services send them.
 
 
-MULTIPART = "multipart/form-data"
-
-
 def kind_of_upload(name: str) -> str:
-    """Return the kind of an uploaded document, by its name.
-
-    Raises:
-        Refused: this kind cannot be read; the message says what can be done.
-    """
+    """Return the kind of an uploaded document, by its name."""
     try:
         return kind_of(name[-80:])
     except UserError as error:
@@ -140,11 +212,7 @@ def kind_of_upload(name: str) -> str:
 
 
 async def form_fields(request: Request, body: bytes, most: int) -> tuple[list[tuple[str, bytes]], dict[str, str]]:
-    """Return name and content of the files in a form, at most one, and the other fields, at most `most`.
-
-    Raises:
-        Refused: the form is malformed, is not in UTF-8, has too many fields or files, or a field twice.
-    """
+    """Return name and content of the files in a form, at most one, and the other fields, at most `most`."""
     return await asyncio.to_thread(lambda: asyncio.run(_form_fields(request, body, most)))  # it takes seconds
 
 
@@ -152,9 +220,7 @@ async def _form_fields(request: Request, body: bytes, most: int) -> tuple[list[t
     async def stream() -> AsyncIterator[bytes]:
         yield body
 
-    charset = parse_options_header(request.headers["content-type"])[1].get(
-        b"charset", b"utf-8"
-    )  # as the parser finds it
+    charset = parse_options_header(request.headers["content-type"])[1].get(b"charset", b"utf-8")  # as the parser has it
     if charset.lower() not in (b"utf-8", b"utf8"):  # some of Python's codecs take quadratic time
         raise Refused(400, "invalid_request", "the form's charset: expected UTF-8")
     parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=most)  # type: ignore[arg-type]
@@ -164,36 +230,54 @@ async def _form_fields(request: Request, body: bytes, most: int) -> tuple[list[t
     except (MultiPartException, KeyError) as error:
         raise Refused(400, "invalid_request", f"the form is not as expected: {error}") from None
     files: list[tuple[str, bytes]] = []
-    fields: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in form.multi_items():
         if isinstance(value, UploadFile):
             files.append((value.filename or "", await value.read()))
-        elif fields.setdefault(name, value) is not value:
+        elif values.setdefault(name, value) is not value:
             raise Refused(400, "invalid_request", f"the form has '{name[:80]}' more than once")
-    return files, fields
+    return files, values
 
 
 async def form_file(request: Request, body: bytes, most: int = 1) -> tuple[str, bytes, dict[str, str]]:
-    """Return the name and the content of the only file in a form, and the other fields, at most `most`.
-
-    Raises:
-        Refused: as for `form_fields`, or the form does not have exactly one file.
-    """
-    files, fields = await form_fields(request, body, most)
+    """Return the name and the content of the only file in a form, and the other fields, at most `most`."""
+    files, values = await form_fields(request, body, most)
     if len(files) != 1:
         raise Refused(400, "invalid_request", "expected a form with one file", why="no_file")
-    return *files[0], fields
+    return *files[0], values
 
 
-# Answers that are streamed, as lines of JSON or as server-sent events.
+# Answers.
 
 
-STREAM = "application/x-ndjson"
+class Endpoint(NamedTuple):
+    """A row of the table of routes, for Starlette and for OpenAPI; `kinds`: the media types of its body."""
+
+    api: str
+    path: str
+    method: str
+    summary: str
+    answer: Callable[..., Any]
+    body: type[msgspec.Struct] | None = None
+    kinds: tuple[str, ...] = (JSON, FORM)
 
 
-def wanted(request: Request) -> bool:
+class JsonResponse(Response):
+    """An answer in JSON, encoded by msgspec."""
+
+    media_type = JSON
+
+    def render(self, content: object) -> bytes:  # as Starlette's
+        """Return a value as JSON."""
+        return msgspec.json.encode(content)
+
+
+LINES = "application/x-ndjson"
+
+
+def wants_lines(request: Request) -> bool:
     """Return True if the client accepts a stream of JSON lines."""
-    return STREAM in request.headers.get("accept", "")
+    return LINES in request.headers.get("accept", "")
 
 
 class Stream:
@@ -203,34 +287,29 @@ class Stream:
         Refused: the client has not read until the deadline.
     """
 
-    media_type: ClassVar[str] = STREAM
+    media_type: ClassVar[str] = LINES
     #: The bytes before and after each JSON value.
     frame: ClassVar[tuple[bytes, bytes]] = b"", b"\n"
 
     def __init__(self, send: Send, deadline: float) -> None:
         self._send, self._deadline = send, deadline
 
-    async def begin(self, told: Mapping[str, str] | None = None) -> None:
-        """Send the status 200 and the headers, including those in `told`."""
+    async def begin(self, more: Mapping[str, str] | None = None) -> None:
+        """Send the status 200 and the headers, `more` among them."""
         headers = [(b"content-type", self.media_type.encode()), (b"x-accel-buffering", b"no")]
-        headers += [(name.encode(), value.encode()) for name, value in (told or {}).items()]
+        headers += [(name.encode(), value.encode()) for name, value in (more or {}).items()]
         await self._sent({"type": "http.response.start", "status": 200, "headers": headers})
 
-    async def write(self, content: dict[str, Any]) -> None:
-        """Send one value."""
-        await self._body(self._framed(content), more=True)
+    async def write(self, content: dict[str, Any], *, more: bool = True) -> None:
+        """Send one value; `more` follow."""
+        before, behind = self.frame
+        line = before + msgspec.json.encode(content) + behind
+        await self._sent({"type": "http.response.body", "body": line, "more_body": more})
 
-    async def end(self, content: dict[str, Any]) -> None:
+    async def end(self, content: dict[str, Any] | None) -> None:
         """Send the last value; there is no error if the client does not read it."""
         with contextlib.suppress(Refused):
-            await self._body(self._framed(content), more=False)
-
-    def _framed(self, content: dict[str, Any]) -> bytes:
-        before, behind = self.frame
-        return before + msgspec.json.encode(content) + behind
-
-    async def _body(self, line: bytes, *, more: bool) -> None:
-        await self._sent({"type": "http.response.body", "body": line, "more_body": more})
+            await self.write(content or {"done": True}, more=False)
 
     async def _sent(self, message: Message) -> None:
         try:
@@ -247,163 +326,16 @@ class EventStream(Stream):
     media_type = "text/event-stream; charset=utf-8"
     frame = b"data: ", b"\n\n"
 
-    async def done(self) -> None:
-        """Send the last event, `[DONE]`."""
+    async def end(self, content: dict[str, Any] | None) -> None:
+        """Send the last value, if there is one, and `[DONE]`."""
         with contextlib.suppress(Refused):
-            await self._body(b"data: [DONE]\n\n", more=False)
-
-
-# Answers in JSON, encoded by msgspec.
-
-
-class JsonResponse(Response):
-    """An answer in JSON, encoded by msgspec."""
-
-    media_type = "application/json"
-
-    def render(self, content: object) -> bytes:  # as Starlette's
-        """Return a value as JSON."""
-        return msgspec.json.encode(content)
-
-
-# Reading of requests: the body, within limits, and the parameters of the address.
-
-
-FORM = "application/x-www-form-urlencoded"
-#: The largest number of fields in a form; a list has one field per entry.
-MOST_FIELDS = 100_000
-#: The largest number of lists and objects in JSON, which are made at once while nothing else runs.
-MOST_LISTS = 400_000
-StructT = TypeVar("StructT", bound=msgspec.Struct)
-
-
-async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
-    """Return the whole body of a request.
-
-    Raises:
-        Refused: it is longer than `limit` bytes, takes longer than `seconds`, is compressed, or the client has
-            disconnected.
-    """
-    too_large = Refused(413, "too_large", f"the body has more than {limit:,} bytes, which is what --max-body allows")
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise Refused(415, "compressed", "send the body without Content-Encoding")
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > limit:
-        raise too_large
-    parts: list[bytes] = []
-
-    async def read() -> None:
-        """Collect the parts of the body."""
-        size = 0
-        async for part in request.stream():
-            size += len(part)
-            if size > limit:
-                raise too_large
-            parts.append(part)
-
-    try:
-        with anyio.fail_after(seconds):
-            await read()
-    except TimeoutError:
-        message = f"the body did not arrive within {seconds:g} seconds"
-        raise Refused(408, "too_slow", message, {"connection": "close"}) from None
-    except ClientDisconnect:
-        raise Refused(499, "gone", "the client has gone") from None
-    return b"".join(parts)
-
-
-def parameters(request: Request, *names: str) -> Mapping[str, str]:
-    """Return the query parameters of the address.
-
-    Raises:
-        Refused: a parameter is not in `names`, or is given twice.
-    """
-    given = [name for name, _ in request.query_params.multi_items()]
-    expected = f"expected {' and '.join(names)}, once each" if names else "expected none; options go into the body"
-    for name in given:
-        if name not in names or given.count(name) > 1:
-            raise Refused(400, "invalid_request", f"the address has the parameter '{name[:80]}'; {expected}")
-    return request.query_params
-
-
-def media_type(request: Request) -> str:
-    """Return the media type of the body, in lower case and without parameters."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def check_lists(body: bytes, most: int = 0) -> None:
-    """Count the lists and objects of a body in JSON, before all of them are made at once.
-
-    Raises:
-        Refused: they are more than `MOST_LISTS`, and four for each of `most` subwords.
-    """
-    if (count := body.count(b"[") + body.count(b"{")) > (allowed := max(MOST_LISTS, 4 * most)):
-        raise too_many("lists and objects", count, allowed)
-
-
-def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any]:
-    """Return the fields of a body in JSON or of a form, by name; in a form, only the fields in `lists` are lists.
-
-    Raises:
-        Refused: the media type `kind` is another one, the body is malformed, or a form repeats a single value.
-    """
-    if kind == "application/json":
-        check_lists(body)
-        try:
-            found: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Refused(400, "invalid_request", f"the body is not as expected: {error}") from None
-        return found
-    if kind != FORM:
-        message = f"expected Content-Type: application/json or {FORM}, got '{kind[:80]}'"
-        raise Refused(415, "wrong_type", message)
-    if 3 * body.count(b"%") > len(body):  # each begins %XX; millions of others would hold the interpreter for seconds
-        raise Refused(400, "invalid_request", "the form is not as expected: a % is not followed by two digits")
-    try:
-        form = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
-    except ValueError as error:
-        raise Refused(400, "invalid_request", f"the form is not as expected: {error}") from None
-    if twice := [name for name, values in form.items() if len(values) > 1 and name not in lists]:
-        raise Refused(400, "invalid_request", f"the form has '{twice[0][:80]}' more than once")
-    return {name: values if name in lists else values[0] for name, values in form.items()}
-
-
-async def read_request(
-    request: Request, body: bytes, kind: type[StructT], lists: Collection[str] = (), *, most: int | None = None
-) -> StructT:
-    """Convert a body to a request of class `kind`, in a thread: a large form takes seconds.
-
-    Raises:
-        Refused: as for `fields` and `as_request`.
-    """
-    return await asyncio.to_thread(lambda: as_request(fields(media_type(request), body, lists), kind, most=most))
-
-
-def as_request(found: Mapping[str, Any], kind: type[StructT], *, most: int | None = None) -> StructT:
-    """Convert fields to a request of class `kind`; unknown fields are ignored unless the class forbids them.
-
-    A field that is null counts as absent. The lists are counted before anything is made of their entries.
-
-    Raises:
-        Refused: a field is missing or has another type, or a list has more than `most` entries; the message names it.
-    """
-    for name, value in found.items():
-        if most is not None and isinstance(value, list) and len(value) > most:
-            raise too_many(name, len(value), most)
-    try:
-        return msgspec.convert({name: value for name, value in found.items() if value is not None}, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise Refused(400, "invalid_request", f"the request is not as expected: {error}") from None
-
-
-def too_many(name: str, count: int, most: int) -> Refused:
-    """Return the error for a request with more texts, lines or elements than `--max-request-tokens` allows."""
-    message = f"{name[:80]}: {count:,} are too many; expected at most {most:,} (--max-request-tokens)"
-    return Refused(413, "too_long", f"{message}: send them in parts", why=f"{count} {most}")
+            if content is not None:
+                await self.write(content)
+        with contextlib.suppress(Refused):
+            await self._sent({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
 
 
 # The middleware before every route: access control, security headers, one line of log, errors as JSON.
-
 
 #: Paths that need no token: the page, which contains no data, and descriptions of the service.
 OPEN = ("/", "/health", "/ready", "/openapi.json", "/languages", "/frontend/settings")
@@ -415,8 +347,6 @@ SCHEMES = ("bearer", "deepl-auth-key")
 KEY_BODY, KEY_SECONDS = 1 << 18, 10.0
 #: The Host header: a name or an address, and perhaps a port.
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
-#: A function that returns the key in a body; "" if it has none.
-KeyOf = Callable[[Request, bytes], Awaitable[str]]
 HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -435,19 +365,19 @@ class Guard:
         token: the secret that requests must have. None: no secret is needed, but the Host header must be a name in
             `hosts` or an IP address, so that no page of another site reaches the service under a name of its own (DNS
             rebinding).
-        routes: their paths are the names in the log and the metrics. keys: by path, finds the token in the body of a
-            POST. told: returns the form of errors for a path.
+        routes: their paths are the names in the log and the metrics. errors: the form of errors by the beginning of the
+            path, also where there is no route. keys: by path, finds the token in the body of a POST ("" if none).
         ends: the context of a request, which turns its cancellation at shutdown into an error.
         places: holds a place in the queue for a client. proxied: True if a proxy is named.
     """
 
     def __init__(
         self, app: ASGIApp, *, token: str | None, hosts: Sequence[str], metrics: Metrics, routes: Sequence[Route],
-        told: Callable[[str], Told | None], keys: Mapping[str, KeyOf],
+        errors: Mapping[str, ErrorForm], keys: Mapping[str, Callable[[Request, bytes], Awaitable[str]]],
         ends: Callable[[], AbstractContextManager[None]],
         places: Callable[[str | None], AbstractContextManager[float]], proxied: bool = False,
     ) -> None:  # fmt: skip
-        self._app, self._token, self._metrics, self._told, self._keys = app, token, metrics, told, keys
+        self._app, self._token, self._metrics, self._errors, self._keys = app, token, metrics, errors, keys
         self._paths = {route.path: route.path_regex for route in routes}
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
         self._numbers, self._ends, self._places, self._proxied = count(1), ends, places, proxied
@@ -457,17 +387,21 @@ class Guard:
         if scope["type"] != "http":
             return
         number, begun, status = next(self._numbers), time.monotonic(), 0
+        path = f"{scope['path']}/"
         scope["state"] = {
             "log": {},
-            "told": self._told(scope["path"]),
+            "error_form": next((form for begin, form in self._errors.items() if path.startswith(f"{begin}/")), None),
             "client": client_of(scope["client"][0] if scope.get("client") else "", proxied=self._proxied),
         }
 
         async def guarded(message: Message) -> None:
-            """Send a message, with the headers that every answer has."""
+            """Send a message; if it begins an answer, with the headers that every answer has."""
             nonlocal status
-            status = message.get("status", status)
-            await send(secured(message))
+            if message["type"] == "http.response.start":
+                status, headers = message["status"], MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
 
         try:
             with self._ends():
@@ -475,14 +409,13 @@ class Guard:
                 receive = await self._proven(scope, receive)
                 await self._app(scope, receive, guarded)
         except Refused as refused:
-            scope["state"]["log"]["error"] = refused.code
+            response = refused.response(scope)
             if not status:  # else uvicorn closes the connection, and the answer has no end
-                await refused.response(scope)(scope, receive, guarded)
+                await response(scope, receive, guarded)
         except Exception:  # where it is the application's, Starlette has already sent an answer
             traceback.print_exc(file=sys.stderr)
             if not status:
-                error = Refused(500, "internal", "something went wrong in the service; its log says more")
-                await error.response(scope)(scope, receive, guarded)
+                await Refused.internal().response(scope)(scope, receive, guarded)
         finally:
             self._note(scope, number, status, time.monotonic() - begun)
 
@@ -494,19 +427,24 @@ class Guard:
             raise Refused(400, "invalid_request", message, {"connection": "close"})
         if host and HOST.fullmatch(host) is None:
             raise Refused(400, "invalid_host", f"Host: expected a name or an address, got '{host[:80]}'")
-        if self._token is None and not self._known(host):
-            raise Refused(
-                421, "unknown_host", f"this service is not called '{host[:80]}'; start it with --allowed-hosts NAME"
-            )
+        if self._token is None and not self._is_own(host):
+            message = f"this service is not called '{host[:80]}'; start it with --allowed-hosts NAME"
+            raise Refused(421, "unknown_host", message)
         if origin is not None and origin.partition("://")[2].lower() != host.lower():
             raise Refused(403, "foreign_origin", "pages of other sites may not use this service")
 
-    async def _proven(self, scope: Scope, receive: Receive) -> Receive:
-        """Check the token, and return ASGI's `receive` for the application, which delivers a body that was read again.
+    def _is_own(self, host: str) -> bool:
+        name = host.rsplit("]", 1)[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+        if name.lower() in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
 
-        Raises:
-            Refused: the token is missing or wrong.
-        """
+    async def _proven(self, scope: Scope, receive: Receive) -> Receive:
+        """Check the token, and return ASGI's `receive` for the application: it delivers again a body that was read."""
         path = scope["path"]
         if self._token is None or path in OPEN or path.startswith(SECRET):
             return receive
@@ -524,28 +462,13 @@ class Guard:
             raise Refused(401, "unauthorized", message, {"www-authenticate": "Bearer"}, why="" if secret else "no_key")
         return receive
 
-    def _known(self, host: str) -> bool:
-        name = host.rsplit("]", 1)[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
-        if name.lower() in self._hosts:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
-
     def _note(self, scope: Scope, number: int, status: int, seconds: float) -> None:
-        found = (path for path, pattern in self._paths.items() if pattern.match(scope["path"]))
-        path = next(found, "other")
+        path = next((path for path, pattern in self._paths.items() if pattern.match(scope["path"])), "other")
         self._metrics.requests.labels(path, str(status)).inc()
         self._metrics.seconds.labels(path).observe(seconds)
         facts = "".join(f" {name}={value}" for name, value in scope["state"]["log"].items())
-        now = time.strftime("%Y-%m-%dT%H:%M:%S")
-        print(
-            f"{now} {number} {scope['method']} {path} {status or 'gone'} {seconds * 1000:.0f}ms{facts}",
-            file=sys.stderr,
-            flush=True,
-        )
+        line = f"{number} {scope['method']} {path} {status or 'gone'} {seconds * 1000:.0f}ms{facts}"
+        print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}", file=sys.stderr, flush=True)
 
 
 def client_of(address: str, *, proxied: bool) -> str | None:
@@ -560,15 +483,6 @@ def client_of(address: str, *, proxied: bool) -> str | None:
     if isinstance(number, ipaddress.IPv6Address):
         number = number.ipv4_mapped or ipaddress.IPv6Address(int(number) >> 64 << 64 if not number.is_loopback else 1)
     return None if number.is_loopback and not proxied else str(number)
-
-
-def secured(message: Message) -> Message:
-    """Return a message; if it begins an answer, with the headers that every answer has."""
-    if message["type"] == "http.response.start":
-        headers = MutableHeaders(scope=message)
-        for name, value in HEADERS.items():
-            headers.setdefault(name, value)
-    return message
 
 
 def again(body: bytes, receive: Receive) -> Receive:

@@ -1,4 +1,7 @@
-"""What the service keeps between requests: glossaries, translated files, sessions."""
+"""What the service keeps between requests: glossaries, translated files, sessions; one `Store` with age and size.
+
+Everything is in memory only, and lost when the service ends.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +22,17 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from starlette.requests import Request
 
+from docnmt.apps.serve.ask import BREAK, Passage, check_text, same
 from docnmt.apps.serve.http import Refused
-from docnmt.apps.serve.requests import same
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
-from docnmt.apps.serve.service import BREAK, Passage, Service, check_text, share
+from docnmt.apps.serve.service import Service, share
 from docnmt.core.search.glossary import Glossary, TermFinder, takes_terms
 from docnmt.runtime.system import UserError
-
-# What the service keeps between requests, and the documents that it translates in the background.
-
-
-#: Upper bounds: documents, bytes of all documents together, and seconds for which an unused one is kept.
-MOST_DOCUMENTS, MOST_BYTES, DOCUMENT_LIFE = 64, 256_000_000, 3600.0
 
 
 @dataclass(kw_only=True)
 class KeptItem:
-    """Something that is kept for a client.
-
-    Attributes:
-        client: as `client_of` says. touched: the time of its last use, by `time.monotonic`.
-    """
+    """Something that is kept for a client, as `client_of` says; `touched`: its last use, by `time.monotonic`."""
 
     id: str
     client: str | None = None
@@ -50,6 +43,11 @@ class KeptItem:
         """True if it must be kept although nobody asks for it."""
         return False
 
+    @property
+    def size(self) -> int:
+        """What it takes of the store's size."""
+        return 0
+
 
 ItemT = TypeVar("ItemT", bound=KeptItem)
 
@@ -59,14 +57,17 @@ class Store(Generic[ItemT]):
 
     Args:
         most: the largest number; a client may have a share of them. life: seconds without use.
-        full: returns the error if there are so many, in all or of a client. forgotten: is called with each id
+        full: returns the error if there are so many, in all or of a client. missing: returns the error for an unknown
+            id. size: the largest size of all items; a client may have a share of it. forgotten: called with each id
             that goes.
     """
 
     def __init__(
-        self, most: int, life: float, full: Callable[[int], Refused], forgotten: Callable[[str], object] = id
-    ) -> None:
-        self.most, self.life, self._full, self._forgotten = most, life, full, forgotten
+        self, most: int, life: float, full: Callable[[int], Refused], missing: Callable[[], Refused], *,
+        size: int | None = None, forgotten: Callable[[str], object] = id,
+    ) -> None:  # fmt: skip
+        self.most, self.life, self._size = most, life, size
+        self._full, self._missing, self._forgotten = full, missing, forgotten
         self._items: dict[str, ItemT] = {}
         self._armed = False
 
@@ -78,31 +79,36 @@ class Store(Generic[ItemT]):
         self._forget()
         return len(self._items)
 
-    def check(self, client: str | None) -> None:
-        """Check that a client may keep one item more.
+    def check(self, client: str | None, size: int = 0) -> None:
+        """Refuse one item more of a client, of this size, if there are too many or they are too large."""
+        items = list(self)
+        theirs = [item for item in items if item.client == client]
+        if len(items) >= self.most:
+            raise self._full(len(items))
+        if client is not None and len(theirs) >= share(self.most):
+            raise self._full(len(theirs))
+        if self._size is not None:
+            for group, most in ((items, self._size), (theirs, share(self._size))):
+                if group and sum(item.size for item in group) + size > most:
+                    raise self._full(len(group))
 
-        Raises:
-            Refused: there are too many, or it has its share.
-        """
-        count = len(self)
-        if count >= self.most:
-            raise self._full(count)
-        theirs = sum(item.client == client for item in self._items.values())
-        if client is not None and theirs >= share(self.most):
-            raise self._full(theirs)
-
-    def add(self, item: ItemT) -> None:
-        """Keep an item; errors are as for `check`."""
-        self.check(item.client)
+    def add(self, item: ItemT) -> ItemT:
+        """Keep an item, if there is room for it."""
+        self.check(item.client, item.size)
         self._items[item.id] = item
         if not self._armed:
             self._arm(self.life)
+        return item
 
-    def get(self, name: str) -> ItemT | None:
-        """Return the item with this id, and note the time of its use; None if there is none."""
+    def get(self, name: str, is_meant: Callable[[ItemT], bool] = lambda item: True) -> ItemT:
+        """Return the item with this id, if it is the one that is meant, and note the time of its use."""
         self._forget()
-        if (item := self._items.get(name)) is not None:
-            item.touched = time.monotonic()
+        item = self._items.get(name)
+        if item is None:
+            raise self._missing()
+        item.touched = time.monotonic()
+        if not is_meant(item):
+            raise self._missing()
         return item
 
     def delete(self, item: ItemT) -> None:
@@ -112,8 +118,9 @@ class Store(Generic[ItemT]):
 
     def _forget(self) -> None:
         old = time.monotonic() - self.life
-        for item in [item for item in self._items.values() if item.touched < old and not item.is_used]:
-            self.delete(item)
+        for item in list(self._items.values()):
+            if item.touched < old and not item.is_used:
+                self.delete(item)
 
     def _arm(self, seconds: float) -> None:
         self._armed = True
@@ -127,17 +134,23 @@ class Store(Generic[ItemT]):
             self._arm(max(oldest + self.life - time.monotonic(), 0))
 
 
+# Files that are translated in the background, or wait to be fetched.
+
+#: Upper bounds: documents, bytes of all documents together, and seconds for which an unused one is kept.
+MOST_DOCUMENTS, MOST_BYTES, DOCUMENT_LIFE = 64, 256_000_000, 3600.0
+
+
 @dataclass(kw_only=True)
 class FileJob(KeptItem):
     """A document that is being translated, or waits to be fetched.
 
     Attributes:
-        held: number of bytes of the source while it is translated, then 0. characters: length of its text.
+        source_size: bytes of the source while it is translated, then 0. characters: length of its text.
     """
 
-    key: str
     name: str
-    held: int = 0
+    key: str = field(default_factory=lambda: secrets.token_hex(32))
+    source_size: int = 0
     status: Literal["translating", "done", "error"] = "translating"
     content: bytes = b""
     media_type: str = ""
@@ -149,97 +162,65 @@ class FileJob(KeptItem):
         """True while it is translated, which ends in time."""
         return self.status == "translating"
 
+    @property
+    def size(self) -> int:
+        """The number of bytes that are kept."""
+        return self.source_size + len(self.content)
 
-class FileJobs:
-    """All background documents of one service, in memory."""
+
+class FileJobs(Store[FileJob]):
+    """All background documents of one service."""
 
     def __init__(self) -> None:
-        self._jobs = Store[FileJob](MOST_DOCUMENTS, DOCUMENT_LIFE, _jobs_full)
+        def full(count: int) -> Refused:
+            message = f"{count} documents are translated or wait to be fetched; fetch some first"
+            return Refused(503, "queue_full", message, {"retry-after": "5"})
+
+        def missing() -> Refused:
+            return Refused(404, "no_document", "there is no document with this id and key; each is fetched once")
+
+        super().__init__(MOST_DOCUMENTS, DOCUMENT_LIFE, full, missing, size=MOST_BYTES)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, name: str, work: Callable[[FileJob], Awaitable[None]], *, size: int, client: str | None) -> FileJob:
-        """Start to translate a client's document of `size` bytes; `work` does it, and stores the result in the job.
-
-        Raises:
-            Refused: there are too many documents, or they have too many bytes.
-        """
-        job = self._new(name, client, size)
-        job.held = size
+    def start(self, job: FileJob, work: Callable[[FileJob], Awaitable[None]]) -> FileJob:
+        """Start to translate a document; `work` does it, and stores the result in the job."""
 
         async def run() -> None:
             try:
                 await work(job)
-                job.status, job.held = "done", 0
+                job.status = "done"
             except Refused as refused:
-                job.status, job.held, job.message = "error", 0, refused.message
+                job.status, job.message = "error", refused.message
             except Exception:
                 traceback.print_exc(file=sys.stderr)
-                job.status, job.held = "error", 0
-                job.message = "something went wrong in the service; its log says more"
+                job.status, job.message = "error", Refused.internal().message
+            job.source_size = 0
 
+        self.add(job)
         task = asyncio.ensure_future(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return job
 
-    def keep(self, name: str, content: bytes, media_type: str, client: str | None) -> FileJob:
-        """Keep a document that is translated already; errors are as for `start`."""
-        job = self._new(name, client, len(content))
-        job.status, job.content, job.media_type = "done", content, media_type
-        return job
-
-    def check(self, client: str | None, size: int = 0) -> None:
-        """Check that a client may have one document more, of `size` bytes; errors are as for `start`."""
-        self._jobs.check(client)
-        for whose, most in ((None, MOST_BYTES), (client, share(MOST_BYTES))):
-            of = [job for job in self._jobs if whose is None or job.client == whose]
-            if of and sum(job.held + len(job.content) for job in of) + size > most:
-                raise _jobs_full(len(of))
-
-    def _new(self, name: str, client: str | None, size: int) -> FileJob:
-        self.check(client, size)
-        job = FileJob(id=secrets.token_hex(16), key=secrets.token_hex(32), name=name, client=client)
-        self._jobs.add(job)
-        return job
-
-    def get(self, name: str, key: str) -> FileJob:
-        """Return the document with this id and key.
-
-        Raises:
-            Refused: there is none.
-        """
-        job = self._jobs.get(name)
-        if job is None or not hmac.compare_digest(key.encode(errors="replace"), job.key.encode()):
-            raise Refused(404, "no_document", "there is no document with this id and key; each is fetched once")
-        return job
+    def with_key(self, name: str, key: str) -> FileJob:
+        """Return the document with this id and key."""
+        return self.get(name, lambda job: hmac.compare_digest(key.encode(errors="replace"), job.key.encode()))
 
     def take(self, name: str, key: str) -> FileJob:
-        """Return the translated document with this id and key, and forget it.
-
-        Raises:
-            Refused: there is none, it is not ready, or its translation failed.
-        """
-        job = self.get(name, key)
+        """Return the translated document with this id and key, and forget it."""
+        job = self.with_key(name, key)
         if job.status == "translating":
             raise Refused(503, "not_ready", "the document is not translated yet", {"retry-after": "1"})
-        self._jobs.delete(job)
+        self.delete(job)
         if job.status == "error":
             raise Refused(400, "failed", job.message)
         return job
 
 
-def _jobs_full(count: int) -> Refused:
-    message = f"{count} documents are translated or wait to be fetched; fetch some first"
-    return Refused(503, "queue_full", message, {"retry-after": "5"})
-
-
-# Glossaries that clients create. They are in memory only, and lost when the service ends.
-
+# Glossaries that clients create.
 
 #: Upper bounds: glossaries, terms in one glossary, and seconds for which an unused glossary is kept (a week).
 MOST_GLOSSARIES, MOST_TERMS, GLOSSARY_LIFE = 100, 5000, 604_800.0
-#: The separator of an entry's two terms, by the name of the format.
-_DELIMITERS = {"tsv": "\t", "csv": ","}
 
 
 class GlossaryRequest(msgspec.Struct):
@@ -253,34 +234,17 @@ class GlossaryRequest(msgspec.Struct):
 
 
 @dataclass(kw_only=True)
-class Kept(KeptItem):
+class KeptGlossary(KeptItem):
     """A glossary that a client has created.
 
     Attributes:
-        owner: as `owner_of` says. terms: finds the glossary's terms in sentences. languages: source and target, as the
-            client named them. created: the time in UTC (ISO 8601).
+        owner: as `owner_of` says. terms: finds its terms in sentences. content: what it is, without its entries.
     """
 
     owner: str
-    name: str
     glossary: Glossary
     terms: TermFinder
-    languages: tuple[str, str]
-    created: str
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """The description of the glossary in DeepL's form, without its entries."""
-        source, target = self.languages
-        return {
-            "glossary_id": self.id,
-            "name": self.name,
-            "ready": True,
-            "source_lang": source,
-            "target_lang": target,
-            "creation_time": self.created,
-            "entry_count": len(self.glossary.terms),
-        }
+    content: dict[str, Any]
 
     @property
     def entries(self) -> str:
@@ -293,72 +257,55 @@ def owner_of(request: Request) -> str:
     return request.headers.get("authorization", "") or str(request.state.client)
 
 
-class Glossaries:
+class Glossaries(Store[KeptGlossary]):
     """All glossaries of one service."""
 
     def __init__(self, service: Service) -> None:
+        def full(count: int) -> Refused:
+            return Refused(456, "quota", f"there are {count} glossaries already; delete one")
+
+        def missing() -> Refused:
+            known = "unused ones are forgotten, and all at the service's end"
+            return Refused(404, "no_glossary", f"there is no glossary with this id and key; {known}")
+
+        super().__init__(MOST_GLOSSARIES, GLOSSARY_LIFE, full, missing)
         self._service = service
-        self._kept = Store[Kept](MOST_GLOSSARIES, GLOSSARY_LIFE, _glossaries_full)
 
-    def all(self, request: Request) -> list[Kept]:
-        """Return the glossaries that a request may see, in the order of their creation."""
-        return [kept for kept in self._kept if kept.owner == owner_of(request)]
+    def of(self, request: Request, name: str | None = None) -> KeptGlossary:
+        """Return the glossary with this id, or with that of the address, if the request may see it."""
+        owner = owner_of(request)
+        return self.get(name or request.path_params["glossary_id"], lambda glossary: glossary.owner == owner)
 
-    def get(self, name: str, request: Request) -> Kept:
-        """Return the glossary with this id, and note the time of its use.
-
-        Raises:
-            Refused: there is none, or the request may not see it.
-        """
-        kept = self._kept.get(name)
-        if kept is None or kept.owner != owner_of(request):
-            message = (
-                "there is no glossary with this id and key; unused ones are forgotten, and all at the service's end"
-            )
-            raise Refused(404, "no_glossary", message)
-        return kept
-
-    def delete(self, name: str, request: Request) -> None:
-        """Delete the glossary with this id; errors are as for `get`."""
-        self._kept.delete(self.get(name, request))
-
-    async def add(self, asked: GlossaryRequest, request: Request) -> Kept:
-        """Create a glossary for the client of a request.
-
-        Raises:
-            Refused: its languages are not the service's, it has no name, its entries cannot be read, the search cannot
-                write its terms, or there are too many glossaries or terms.
-        """
-        languages = self._service.task.languages
-        if not (same(asked.source_lang, languages[0]) and same(asked.target_lang, languages[1])):
-            raise Refused(400, "wrong_language", f"this service translates from {languages[0]} to {languages[1]} only")
+    async def create(self, asked: GlossaryRequest, request: Request) -> KeptGlossary:
+        """Create a glossary for the client of a request."""
+        source, target = self._service.task.languages
+        if not (same(asked.source_lang, source) and same(asked.target_lang, target)):
+            raise Refused(400, "wrong_language", f"this service translates from {source} to {target} only")
         if not asked.name.strip():
             raise Refused(400, "invalid_request", "name: expected one, got none")
-        self._kept.check(request.state.client)
+        self.check(request.state.client)
         if (lines := asked.entries.count("\n")) > MOST_TERMS:
             raise Refused(413, "too_long", f"entries: expected at most {MOST_TERMS:,} terms, got {lines:,} lines")
         check_text(asked.name + asked.entries, "glossary")
         glossary, terms = await asyncio.to_thread(lambda: wished_terms(self._service, _entries(asked), "entries"))
-        created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        pair = asked.source_lang.lower(), asked.target_lang.lower()
-        kept = Kept(
-            id=str(uuid.uuid4()), client=request.state.client, owner=owner_of(request), name=asked.name,
-            glossary=glossary, terms=terms, languages=pair, created=created,
-        )  # fmt: skip
-        self._kept.add(kept)
-        return kept
-
-
-def _glossaries_full(count: int) -> Refused:
-    return Refused(456, "quota", f"there are {count} glossaries already; delete one")
+        name = str(uuid.uuid4())
+        content = {
+            "glossary_id": name,
+            "name": asked.name,
+            "ready": True,
+            "source_lang": asked.source_lang.lower(),
+            "target_lang": asked.target_lang.lower(),
+            "creation_time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "entry_count": len(glossary.terms),
+        }
+        client, owner = request.state.client, owner_of(request)
+        return self.add(
+            KeptGlossary(id=name, client=client, owner=owner, glossary=glossary, terms=terms, content=content)
+        )
 
 
 def wished_terms(service: Service, entries: dict[str, str], name: str) -> tuple[Glossary, TermFinder]:
-    """Return a request's glossary and the finder of its terms; error messages call the glossary `name`.
-
-    Raises:
-        Refused: there are too many terms, the vocabulary cannot express one, or the search method supports none.
-    """
+    """Return a request's glossary and the finder of its terms; error messages call the glossary `name`."""
     if len(entries) > MOST_TERMS:
         raise Refused(413, "too_long", f"{name}: expected at most {MOST_TERMS:,} terms, got {len(entries):,}")
     models = service.worker.models
@@ -374,18 +321,13 @@ def wished_terms(service: Service, entries: dict[str, str], name: str) -> tuple[
 
 
 def _entries(asked: GlossaryRequest) -> dict[str, str]:
-    """Return the terms of a request: source term → target term.
-
-    Raises:
-        Refused: the format is unknown, an entry is malformed or contradicts another, or there are no terms.
-    """
-    delimiter = _DELIMITERS.get(asked.entries_format)
-    if delimiter is None:
+    """Return the terms of a request: source term → target term."""
+    if asked.entries_format not in ("tsv", "csv"):
         raise Refused(400, "invalid_request", f"entries_format: expected tsv or csv, got '{asked.entries_format[:40]}'")
-    terms: dict[str, str] = {}
+    tabs, terms = asked.entries_format == "tsv", dict[str, str]()
     rows = (
         (line.split("\t") for line in BREAK.split(asked.entries))
-        if delimiter == "\t"
+        if tabs
         else csv.reader(io.StringIO(asked.entries), strict=True)  # an open quotation mark would swallow entries
     )
     try:
@@ -393,7 +335,7 @@ def _entries(asked: GlossaryRequest) -> dict[str, str]:
             cells = [" ".join(cell.split()) for cell in row[:2]]
             if not any(row):
                 continue
-            if len(cells) < 2 or not all(cells) or (delimiter == "\t" and len(row) > 2):
+            if len(cells) < 2 or not all(cells) or (tabs and len(row) > 2):
                 raise Refused(400, "invalid_glossary", f"entries: line {number}: expected a source and a target term")
             if terms.setdefault(cells[0], cells[1]) != cells[1]:
                 message = f"entries: line {number}: '{cells[0][:40]}' has another translation before"
@@ -407,18 +349,22 @@ def _entries(asked: GlossaryRequest) -> dict[str, str]:
 
 # Sessions: the documents that translators have open, with their segments and confirmed translations.
 
+#: The number of sessions whose encodings are kept: those translated last.
+ENCODED = 8
+
 
 @dataclass
 class SessionSegment:
-    """A segment: running text, and its translation, once there is one.
-
-    Attributes:
-        confirmed: True if a person has confirmed the translation.
-    """
+    """A segment: running text, and its translation, once there is one, which a person may have `confirmed`."""
 
     source: str
     translation: str | None = None
     confirmed: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of characters."""
+        return len(self.source) + len(self.translation or "")
 
     @property
     def content(self) -> dict[str, Any]:
@@ -428,34 +374,17 @@ class SessionSegment:
 
 @dataclass(kw_only=True)
 class Session(KeptItem):
-    """An open document.
-
-    Attributes:
-        wishes: options of its translation, such as the glossary.
-    """
+    """An open document; `wishes`: options of its translation, such as the glossary."""
 
     wishes: Wishes = NO_WISHES
     segments: list[SessionSegment] = field(default_factory=list)
 
-    @property
-    def size(self) -> int:
-        """The number of characters of all segments and translations."""
-        return sum(len(each.source) + len(each.translation or "") for each in self.segments)
-
     def segment(self, number: int) -> SessionSegment:
-        """Return the segment of this number, from 0.
-
-        Raises:
-            Refused: there is none.
-        """
+        """Return the segment of this number, from 0."""
         if not 0 <= number < len(self.segments):
             message = f"there is no such segment; the session has {len(self.segments)}, counted from 0"
             raise Refused(404, "no_segment", message)
         return self.segments[number]
-
-    def unconfirmed(self) -> list[int]:
-        """Return the numbers of the segments that are not confirmed."""
-        return [number for number, segment in enumerate(self.segments) if not segment.confirmed]
 
     def passages(self, wanted: Collection[int], *, drafts: bool) -> list[Passage]:
         """Return the whole document as the search reads it: confirmed segments have their translations.
@@ -464,19 +393,16 @@ class Session(KeptItem):
             wanted: numbers of the segments to translate. drafts: True if unconfirmed segments that are not wanted have
                 their translations, too, as if they had just been translated.
         """
-        found = []
-        for number, segment in enumerate(self.segments):
-            known = segment.translation if segment.confirmed or drafts else None
-            found.append(Passage(segment.source, None if number in wanted else known, number in wanted))
-        return found
+        return [
+            Passage(each.source, wanted=True)
+            if number in wanted
+            else Passage(each.source, each.translation if each.confirmed or drafts else None)
+            for number, each in enumerate(self.segments)
+        ]
 
 
-#: The number of sessions whose encodings are kept: those translated last.
-ENCODED = 8
-
-
-class OpenSessions:
-    """All sessions of one service, in memory; a session that is not used is forgotten.
+class OpenSessions(Store[Session]):
+    """All sessions of one service.
 
     Args:
         most: the largest number of sessions. idle: seconds without use until a session is forgotten.
@@ -484,79 +410,49 @@ class OpenSessions:
     """
 
     def __init__(self, *, most: int, idle: float, size: int, segments: int) -> None:
-        self.most, self.idle, self.size, self.segments = most, idle, size, segments
-        self._encoded: dict[str, KeptEncoding] = {}
-        self._open = Store[Session](most, idle, self._full, lambda name: self._encoded.pop(name, None))
+        def full(count: int) -> Refused:
+            message = f"{count} documents are open, as many as --max-sessions allows you; delete one"
+            return Refused(503, "too_many_sessions", message, {"retry-after": "60"})
 
-    def __len__(self) -> int:
-        return len(self._open)
+        def missing() -> Refused:
+            message = f"there is no session with this id; after {idle:g} seconds without use it is forgotten"
+            return Refused(404, "no_session", message)
+
+        self._characters, self._segments = size, segments
+        self._encoded: dict[str, KeptEncoding] = {}
+        super().__init__(most, idle, full, missing, forgotten=lambda name: self._encoded.pop(name, None))
 
     def open(self, segments: Sequence[SessionSegment], wishes: Wishes, client: str | None = None) -> Session:
-        """Open a session of a client.
-
-        Raises:
-            Refused: too many are open, a segment is not valid, or the document is too large.
-        """
-        self._open.check(client)
+        """Open a session of a client."""
+        self.check(client)
         session = Session(id=secrets.token_urlsafe(24), wishes=wishes, client=client)
-        self.add(session, segments, 0)
-        self._open.add(session)
-        return session
+        self.insert(session, segments, 0)
+        return self.add(session)
 
-    @staticmethod
-    def _full(count: int) -> Refused:
-        message = f"{count} documents are open, as many as --max-sessions allows you; delete one"
-        return Refused(503, "too_many_sessions", message, {"retry-after": "60"})
-
-    def add(self, session: Session, segments: Sequence[SessionSegment], place: int) -> None:
-        """Insert segments before the segment of number `place`.
-
-        Raises:
-            Refused: a segment is not valid, or the document becomes too large.
-        """
+    def insert(self, session: Session, segments: Sequence[SessionSegment], before: int) -> None:
+        """Insert segments before the segment of number `before`."""
         for segment in segments:
             check_text(segment.source, "source")
             check_text(segment.translation or "", "translation")
             if segment.confirmed and segment.translation is None:
                 raise Refused(400, "invalid_request", "a confirmed segment must have a translation")
         count = len(session.segments) + len(segments)
-        if count > self.segments:
-            message = f"the session would have {count:,} segments; expected at most {self.segments:,}"
+        if count > self._segments:
+            message = f"the session would have {count:,} segments; expected at most {self._segments:,}"
             raise Refused(413, "too_long", f"{message} (--max-request-tokens): open another one")
-        added = sum(len(each.source) + len(each.translation or "") for each in segments)
-        self.check_size(session, added)
-        session.segments[place:place] = segments
+        self.check_size(session, sum(segment.size for segment in segments))
+        session.segments[before:before] = segments
 
     def check_size(self, session: Session, added: int) -> None:
-        """Check the size that a session would have.
-
-        Raises:
-            Refused: it is too large with `added` more characters.
-        """
-        if session.size + added > self.size:
-            message = f"the session would have more than {self.size:,} characters (--max-body); open another one"
+        """Refuse `added` more characters if the session would be too large."""
+        if sum(segment.size for segment in session.segments) + added > self._characters:
+            message = f"the session would have more than {self._characters:,} characters (--max-body); open another one"
             raise Refused(413, "too_long", message)
-
-    def get(self, name: str) -> Session:
-        """Return the session with this id, and note the time of its use.
-
-        Raises:
-            Refused: there is none.
-        """
-        session = self._open.get(name)
-        if session is None:
-            message = f"there is no session with this id; after {self.idle:g} seconds without use it is forgotten"
-            raise Refused(404, "no_session", message)
-        return session
 
     def encoding(self, session: Session) -> KeptEncoding:
         """Return the kept encodings of a session that is translated now; only the last `ENCODED` sessions have any."""
-        kept = self._encoded.pop(session.id, None) or KeptEncoding()
-        self._encoded[session.id] = kept
+        encoding = self._encoded.pop(session.id, None) or KeptEncoding()
+        self._encoded[session.id] = encoding
         if len(self._encoded) > ENCODED:
             del self._encoded[next(iter(self._encoded))]
-        return kept
-
-    def close(self, name: str) -> None:
-        """Forget the session with this id; errors are as for `get`."""
-        self._open.delete(self.get(name))
+        return encoding

@@ -1,4 +1,4 @@
-"""All routes of the service, its pages and its OpenAPI description."""
+"""All routes of the service in one table of `Endpoint`s, from which OpenAPI follows; files, sessions, the page."""
 
 from __future__ import annotations
 
@@ -7,151 +7,124 @@ import base64
 import contextlib
 import html
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from prometheus_client import generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from docnmt.apps.commands.translating import ProtectedText
 from docnmt.apps.documents.kinds import KINDS, listed
 from docnmt.apps.pages import source_hash, template
-from docnmt.apps.serve import forms as deepl
-from docnmt.apps.serve import forms as libretranslate
-from docnmt.apps.serve import forms as openai
+from docnmt.apps.serve.ask import Ask, Sentences, check_text
+from docnmt.apps.serve.chat import CHAT, openai_endpoints, openai_error
 from docnmt.apps.serve.forms import (
-    ChatRequest,
+    FIELDS,
+    LIBRE,
+    OWN,
+    OWN_FIELDS,
     DeepL,
-    DetectQuery,
-    DocumentKey,
+    Form,
     LibreTranslate,
-    OpenAI,
-    TranslateTexts,
-    TranslateUpload,
-    UploadDocument,
+    TranslateRequest,
+    api_key,
+    deepl_error,
+    libre_error,
+    query,
 )
 from docnmt.apps.serve.http import (
     FORM,
+    JSON,
     MULTIPART,
+    Endpoint,
+    ErrorForm,
     Guard,
     JsonResponse,
     Refused,
-    Stream,
     StructT,
-    Told,
     as_request,
     form_file,
     kind_of_upload,
     media_type,
     parameters,
     read_request,
-    wanted,
+    wants_lines,
 )
-from docnmt.apps.serve.kept import (
-    MOST_TERMS,
-    FileJobs,
-    GlossaryRequest,
-    OpenSessions,
-    Session,
-    SessionSegment,
-    wished_terms,
-)
-from docnmt.apps.serve.requests import Asked, TranslateRequest, parse, reads
+from docnmt.apps.serve.kept import MOST_TERMS, FileJobs, OpenSessions, Session, SessionSegment, wished_terms
 from docnmt.apps.serve.search import NO_WISHES, Wishes
-from docnmt.apps.serve.service import (
-    AskedTexts,
-    RequestTexts,
-    Service,
-    asked_texts,
-    check_text,
-    file_events,
-    languages,
-    translations,
-)
-from docnmt.core.corpus import UnknownText
-from docnmt.core.search.translate import Translation
+from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
 from docnmt.runtime.system import __version__
 
-# The route POST /translate/file, which translates documents of all kinds that docnmt-translate reads.
+# The route POST /translate: this service's own form, or LibreTranslate's by the fields of the body.
 
+
+async def translate(call: Call, request: Request) -> Response | Streamed:
+    """Answer POST /translate."""
+    kind = media_type(request)
+    if kind not in (JSON, FORM, MULTIPART):
+        media_type(request, JSON)
+    parameters(request)
+    body, values = await call.service.body(request), dict[str, Any]()
+    with contextlib.suppress(Refused):  # what cannot be read is not LibreTranslate's
+        values = await query(request, body)
+    if values.keys() & FIELDS and not values.keys() & OWN_FIELDS:
+        request.state.error_form = LIBRE.errors
+        return await LIBRE.answered(call, request, body, values)
+    media_type(request, JSON)
+    return await OWN.answered(call, request, body)
+
+
+# The route POST /translate/file: documents of all kinds that docnmt-translate reads.
 
 #: Characters of a header; proxies refuse answers whose headers take some kilobytes.
 _MOST = 1000
 
 
-class TranslateFile:
-    """The route POST /translate/file. The answer is a file of the same kind, or a stream of JSON lines."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        service, request = self._service, Request(scope, receive)
-        with service.place(request.state.client) as deadline:
-            name, kind, content = await self._file(request)
-            streamed = Stream(send, deadline) if wanted(request) else None
-            log = request.state.log
-            events = file_events(
-                service, log, name, kind, content, deadline, client=request.state.client, receive=request.receive
-            )
-            if streamed is not None:
-                await self._stream(request, name, events, streamed)
-                return
-            *sentences, file = [event async for event in events]
-        limited = sum(event.get("limited", False) for event in sentences)
-        headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-        headers |= _told(file["untranslated"], file.get("unknown", ""))
-        headers |= {"docnmt-limited": str(limited)} if limited else {}
-        await Response(file["content"], headers=headers, media_type=KINDS[kind].media_type)(scope, receive, send)
-
-    async def _stream(self, request: Request, name: str, events: AsyncIterator[dict[str, Any]], stream: Stream) -> None:
-        await stream.begin()
-        last: dict[str, Any] = {}
-        try:
-            with self._service.told_of_the_end():
-                async for event in events:
-                    if "content" in event:
-                        whole = base64.b64encode(event["content"]).decode()
-                        last = {"done": True, "file": {**event, "name": name, "content": whole}}
-                    else:
-                        await stream.write(event)
-        except Refused as refused:
-            request.state.log["error"] = refused.code
-            last = refused.content
-        await stream.end(last)
-
-    async def _file(self, request: Request) -> tuple[str, str, bytes]:
-        """Return the file's name, its kind and its content. No file is opened by this name."""
-        asked = parameters(request, "name", "kind")
-        name, kind = asked.get("name", ""), asked.get("kind")
-        body = await self._service.body(request)
-        if media_type(request) == "multipart/form-data":
-            name, body, _ = await form_file(request, body)
-        if kind is None and not PurePath(name).suffix:
-            message = "the file's name does not say of what kind it is; say it with ?name=letter.docx or ?kind=docx"
-            raise Refused(415, "unknown_kind", message)
-        kind = kind_of_upload(name if kind is None else f"document.{kind}")
-        return PurePath(name.replace("\\", "/")).name or f"document.{kind}", kind, body
-
-
-def _told(left: Sequence[int | str], unknown: str) -> dict[str, str]:
-    """Return headers that report untranslated lines and parts, and text that the model does not know."""
-    lines = _listed((str(place) for place in left if isinstance(place, int)), ", ")
-    parts = _listed((place for place in left if isinstance(place, str)), "; ")
+async def translate_file(call: Call, request: Request) -> Response | Streamed:
+    """Answer with a file of the same kind, or a stream of JSON lines; no file is opened by the name that is given."""
+    asked = parameters(request, "name", "kind")
+    name, kind = asked.get("name", ""), asked.get("kind")
+    body = await call.service.body(request)
+    if media_type(request) == MULTIPART:
+        name, body, _ = await form_file(request, body)
+    if kind is None and not PurePath(name).suffix:
+        message = "the file's name does not say of what kind it is; say it with ?name=letter.docx or ?kind=docx"
+        raise Refused(415, "unknown_kind", message)
+    kind = kind_of_upload(name if kind is None else f"document.{kind}")
+    name = PurePath(name.replace("\\", "/")).name or f"document.{kind}"
+    events = call.file(name, kind, body)
+    if wants_lines(request):
+        return Streamed(_with_file(events, name))
+    *sentences, file = [event async for event in events]
+    limited = sum(event.get("limited", False) for event in sentences)
+    lines = _listed((str(place) for place in file["untranslated"] if isinstance(place, int)), ", ")
+    parts = _listed((place for place in file["untranslated"] if isinstance(place, str)), "; ")
     headers = {
         "docnmt-untranslated-lines": lines,
         "docnmt-untranslated-parts": quote(parts, safe=" ;:/()"),
-        "docnmt-unknown": quote(unknown, safe=" ;:/(),"),
+        "docnmt-unknown": quote(file.get("unknown", ""), safe=" ;:/(),"),
+        "docnmt-limited": str(limited or ""),
     }
-    return {name: value for name, value in headers.items() if value}
+    disposition = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+    headers = disposition | {name: value for name, value in headers.items() if value}
+    return Response(file["content"], headers=headers, media_type=KINDS[kind].media_type)
+
+
+async def _with_file(events: Events, name: str) -> Events:
+    """Yield the events of a document, whose last one has the file as base64."""
+    async with contextlib.aclosing(events):
+        async for event in events:
+            if "content" in event:
+                content = base64.b64encode(event["content"]).decode()
+                event = {"done": True, "file": {**event, "name": name, "content": content}}
+            yield event
 
 
 def _listed(places: Iterable[str], comma: str) -> str:
@@ -205,57 +178,56 @@ class Sessions:
         config = service.config
         self.service = service
         self.open = OpenSessions(
-            most=config.max_sessions,
-            idle=config.session_idle,
-            size=config.max_body,
-            segments=config.max_request_tokens,
+            most=config.max_sessions, idle=config.session_idle, size=config.max_body, segments=config.max_request_tokens
         )
 
     @property
-    def routes(self) -> list[Route]:
+    def endpoints(self) -> list[Endpoint]:
         """All routes of sessions."""
         one, segment = "/sessions/{session}", "/sessions/{session}/segments/{segment}"
-        return [
-            Route("/sessions", self.create, methods=["POST"]),
-            Route("/sessions", self.about, methods=["GET"]),
-            Route(one, self.show, methods=["GET"]),
-            Route(one, self.delete, methods=["DELETE"]),
-            Route(f"{one}/segments", self.add, methods=["POST"]),
-            Route(segment, self.change, methods=["PUT"]),
-            Route(f"{one}/translate", TranslateSession(self), methods=["POST"]),
+        placed = Placed(self.service, self.translate)
+        rows: list[tuple[Any, ...]] = [
+            ("/sessions", "post", "open a document", self.create, OpenSession),
+            ("/sessions", "get", "how many are open", self.about),
+            (one, "get", "the document", self.show),
+            (one, "delete", "forget the document", self.delete),
+            (f"{one}/segments", "post", "add segments", self.add, AddSegments),
+            (segment, "put", "confirm a segment", self.change, ChangeSegment),
+            (f"{one}/translate", "post", "translate segments", placed, TranslateSegments),
         ]
+        return [Endpoint("Sessions", *row)._replace(kinds=(JSON,)) for row in rows]
 
     async def create(self, request: Request) -> Response:
-        """Answer POST /sessions: open a session."""
+        """Open a session."""
         asked = await self.asked(request, OpenSession)
         wishes = await asyncio.to_thread(self._wishes, asked.glossary)
         session = self.open.open(_segments(asked.segments), wishes, request.state.client)
         return JsonResponse(self._content(session), 201)
 
     async def about(self, request: Request) -> Response:
-        """Answer GET /sessions: the number of sessions; their ids and texts are private."""
-        return JsonResponse({"sessions": len(self.open), "most": self.open.most, "idle_seconds": self.open.idle})
+        """Return the number of sessions; their ids and texts are private."""
+        return JsonResponse({"sessions": len(self.open), "most": self.open.most, "idle_seconds": self.open.life})
 
     async def show(self, request: Request) -> Response:
-        """Answer GET /sessions/ID: the document."""
+        """Return the document."""
         return JsonResponse(self._content(self.session(request)))
 
     async def delete(self, request: Request) -> Response:
-        """Answer DELETE /sessions/ID: forget the document."""
-        self.open.close(request.path_params["session"])
+        """Forget the document."""
+        self.open.delete(self.session(request))
         return Response(status_code=204)
 
     async def add(self, request: Request) -> Response:
-        """Answer POST /sessions/ID/segments: insert segments."""
+        """Insert segments."""
         asked, session = await self.asked(request, AddSegments), self.session(request)
-        place = len(session.segments) if asked.before is None else asked.before
-        if not 0 <= place <= len(session.segments):
-            raise Refused(400, "invalid_request", f"before: expected 0 to {len(session.segments)}, got {place}")
-        self.open.add(session, _segments(asked.segments), place)
+        before = len(session.segments) if asked.before is None else asked.before
+        if not 0 <= before <= len(session.segments):
+            raise Refused(400, "invalid_request", f"before: expected 0 to {len(session.segments)}, got {before}")
+        self.open.insert(session, _segments(asked.segments), before)
         return JsonResponse(self._content(session))
 
     async def change(self, request: Request) -> Response:
-        """Answer PUT /sessions/ID/segments/NUMBER: confirm a segment, or withdraw its confirmation."""
+        """Confirm a segment, or withdraw its confirmation."""
         asked, session = await self.asked(request, ChangeSegment), self.session(request)
         number = request.path_params["segment"]
         segment = session.segment(int(number) if number.isdecimal() and len(number) < 10 else -1)
@@ -267,33 +239,67 @@ class Sessions:
         segment.translation, segment.confirmed = translation, asked.confirmed
         return JsonResponse(segment.content)
 
+    async def translate(self, call: Call, request: Request) -> Response | Streamed:
+        """Translate segments; the whole document and its confirmed translations are context."""
+        asked = await self.asked(request, TranslateSegments, await call.service.body(request))
+        session = self.session(request)
+        if asked.segments is None:
+            numbers = [number for number, segment in enumerate(session.segments) if not segment.confirmed]
+        else:
+            numbers = sorted({number for number in asked.segments if session.segment(number)})
+        passages = session.passages(set(numbers), drafts=call.service.worker.loaded.reads_own_text)
+        chosen = [session.segments[number] for number in numbers]  # others may be added before them meanwhile
+        encoding = self.open.encoding(session)  # which is forgotten if the session is deleted meanwhile
+        sentences = await call.sentences(Ask(documents=[passages], wishes=session.wishes, name="segments"))
+        sentences.kept = encoding
+        events = self._events(call, sentences, numbers, chosen)
+        if wants_lines(request):
+            return Streamed(events)
+        translated = {event["segment"]: event async for event in events if "segment" in event}
+        return JsonResponse({"segments": [translated[number] for number in numbers]})
+
+    async def _events(
+        self, call: Call, sentences: Sentences, numbers: list[int], segments: list[SessionSegment]
+    ) -> Events:
+        """Yield each segment's number and translation as soon as it is ready, and keep it as a draft."""
+        text_of = sentences.text_of()
+        left = [sum(map(len, text)) for text in sentences.texts]
+
+        def done(index: int) -> dict[str, Any]:
+            segment, text = segments[index], sentences.text(index)
+            if not segment.confirmed:  # else a person has confirmed it meanwhile
+                segment.translation = text
+            mark = {"limited": True} if sentences.limited(index) else {}
+            return {"segment": numbers[index], "translation": text, **mark}
+
+        for index, waiting in enumerate(left):
+            if not waiting:  # it has no sentences
+                yield done(index)
+        async with contextlib.aclosing(call.wanted(sentences)) as events:
+            async for number, _ in events:
+                left[text_of[number]] -= 1
+                if not left[text_of[number]]:
+                    yield done(text_of[number])
+        yield {"done": True}
+
     def session(self, request: Request) -> Session:
-        """Return the session that the address names; errors are as for `OpenSessions.get`."""
+        """Return the session that the address names."""
         return self.open.get(request.path_params["session"])
 
-    async def asked(self, request: Request, kind: type[StructT]) -> StructT:
-        """Return the JSON body of a request as an instance of `kind`; an empty body is read like `{}`.
-
-        Raises:
-            Refused: the body has another form.
-        """
-        body, said = await self.service.small_body(request), media_type(request)
+    async def asked(self, request: Request, kind: type[StructT], body: bytes | None = None) -> StructT:
+        """Return the JSON body of a request as an instance of `kind`; an empty body is read like `{}`."""
+        body = await self.service.small_body(request) if body is None else body
         if not body:
             return as_request({}, kind)
-        if said != "application/json":
-            raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{said[:80]}'")
+        media_type(request, JSON)
         return await read_request(request, body, kind, most=self.service.config.max_request_tokens)
 
     def _content(self, session: Session) -> dict[str, Any]:
         segments = [segment.content for segment in session.segments]
-        return {"session": session.id, "idle_seconds": self.open.idle, "segments": segments}
+        return {"session": session.id, "idle_seconds": self.open.life, "segments": segments}
 
     def _wishes(self, glossary: dict[str, str]) -> Wishes:
-        """Return the options of a session with this glossary.
-
-        Raises:
-            Refused: the vocabulary cannot express a term, or the search method does not support terms.
-        """
+        """Return the options of a session with this glossary."""
         if not glossary:
             return NO_WISHES
         if len(glossary) > MOST_TERMS:
@@ -303,108 +309,31 @@ class Sessions:
         return Wishes(terms=wished_terms(self.service, glossary, "glossary")[1])
 
 
-class TranslateSession:
-    """The route POST /sessions/ID/translate; the whole document and its confirmed translations are context."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions, self._service = sessions, sessions.service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        service, request = self._service, Request(scope, receive)
-        asked = await self._sessions.asked(request, TranslateSegments)
-        with service.place(request.state.client) as deadline:
-            session = self._sessions.session(request)
-            if asked.segments is None:
-                numbers = session.unconfirmed()
-            else:
-                numbers = sorted({number for number in asked.segments if session.segment(number)})
-            passages = session.passages(set(numbers), drafts=service.worker.loaded.reads_own_text)
-            chosen = [session.segments[number] for number in numbers]  # others may be added before them meanwhile
-            kept = self._sessions.open.encoding(session)  # which is forgotten if the session is deleted meanwhile
-            texts = await asked_texts(service, RequestTexts(passages=passages, wishes=session.wishes, name="segments"))
-            texts.kept = kept
-            events = self._events(request, texts, numbers, chosen, deadline)
-            if wanted(request):
-                await self._stream(request, events, Stream(send, deadline))
-                return
-            told = {event["segment"]: event async for event in events}
-        await JsonResponse({"segments": [told[number] for number in numbers]})(scope, receive, send)
-
-    async def _events(
-        self, request: Request, texts: AskedTexts, numbers: list[int], segments: list[SessionSegment], deadline: float
-    ) -> AsyncIterator[dict[str, Any]]:
-        """Yield each segment's number and translation as soon as it is ready, and keep it as a draft."""
-        found: dict[int, Translation] = {}
-        left = [0] * len(numbers)
-        for place in texts.text_of.values():
-            left[place] += 1
-
-        def done(place: int) -> dict[str, Any]:
-            segment, text = segments[place], texts.text(place, found)
-            if not segment.confirmed:  # else a person has confirmed it meanwhile
-                segment.translation = text
-            mark = {"limited": True} if texts.limited(place, found) else {}
-            return {"segment": numbers[place], "translation": text, **mark}
-
-        for place, waiting in enumerate(left):
-            if not waiting:  # it has no sentences
-                yield done(place)
-        async for number, translation in translations(self._service, request, texts, deadline):
-            found[number] = translation
-            place = texts.text_of[number]
-            left[place] -= 1
-            if not left[place]:
-                yield done(place)
-
-    async def _stream(self, request: Request, events: AsyncIterator[dict[str, Any]], stream: Stream) -> None:
-        await stream.begin()
-        last: dict[str, Any] = {"done": True}
-        try:
-            with self._service.told_of_the_end():
-                async for event in events:
-                    await stream.write(event)
-        except Refused as refused:
-            request.state.log["error"] = refused.code
-            last = refused.content
-        await stream.end(last)
-
-
-def _segments(asked: list[str | NewSegment]) -> list[SessionSegment]:
-    found = []
+def _segments(asked: Sequence[str | NewSegment]) -> list[SessionSegment]:
+    segments = []
     for each in asked:
-        segment = NewSegment(each) if isinstance(each, str) else each
-        confirmed = segment.translation is not None if segment.confirmed is None else segment.confirmed
-        found.append(SessionSegment(segment.source, segment.translation, confirmed))
-    return found
+        new = NewSegment(each) if isinstance(each, str) else each
+        confirmed = new.translation is not None if new.confirmed is None else new.confirmed
+        segments.append(SessionSegment(new.source, new.translation, confirmed))
+    return segments
 
 
 # The description of the service's API, as OpenAPI 3.1.
 
-
 Json = dict[str, Any]
+_TEXT, _OBJECT = {"type": "string"}, {"type": "object"}
+_ABOUT_ERROR = {"status": {"type": "integer"}, "code": _TEXT, "message": _TEXT}
 _ERROR = {
-    "type": "object",
+    **_OBJECT,
     "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["status", "code", "message"],
-            "properties": {"status": {"type": "integer"}, "code": {"type": "string"}, "message": {"type": "string"}},
-        }
-    },
+    "properties": {"error": {**_OBJECT, "required": list(_ABOUT_ERROR), "properties": _ABOUT_ERROR}},
 }
-_DOCUMENTS = {"type": "array", "items": {"type": "array", "items": {"type": "string"}}}
+_LIMITED = {"const": True, "description": "a translation ends at the length limit and may be cut off"}
+_DOCUMENTS = {"type": "array", "items": {"type": "array", "items": _TEXT}}
 _ANSWER = {
-    "type": "object",
-    "properties": {
-        "documents": _DOCUMENTS,
-        "text": {"type": "string"},
-        "reads": {"type": "array"},
-        "limited": {"const": True, "description": "a translation ends at the length limit and may be cut off"},
-    },
+    **_OBJECT,
+    "properties": {"documents": _DOCUMENTS, "text": _TEXT, "reads": {"type": "array"}, "limited": _LIMITED},
 }
-_STATUS = {"type": "object", "properties": {"status": {"type": "string"}}}
 REFUSALS = {
     "400": "the body is not as expected, or a text is not clean",
     "401": "the token is missing or wrong",
@@ -420,82 +349,36 @@ REFUSALS = {
 }
 
 
-class Other(NamedTuple):
-    """The description of a route of sessions or of another service's API."""
-
-    form: str
-    path: str
-    method: str
-    summary: str
-    body: type[msgspec.Struct] | None = None
-    kinds: tuple[str, ...] = ("application/json", FORM)
-
-
-_FILE, _JSON = ("multipart/form-data",), ("application/json",)
-OTHERS = (
-    Other("DeepL", "/v2/translate", "post", "texts, which are one document", TranslateTexts),
-    Other("DeepL", "/v2/document", "post", "a file to be translated", UploadDocument, _FILE),
-    Other("DeepL", "/v2/document/{document_id}", "post", "how far a file is", DocumentKey),
-    Other("DeepL", "/v2/document/{document_id}/result", "post", "the translated file, once", DocumentKey),
-    Other("DeepL", "/v2/languages", "get", "languages"),
-    Other("DeepL", "/v2/languages", "post", "languages"),
-    Other("DeepL", "/v2/usage", "get", "characters since the start"),
-    Other("DeepL", "/v2/usage", "post", "characters since the start"),
-    Other("DeepL", "/v2/glossary-language-pairs", "get", "languages of glossaries"),
-    Other("DeepL", "/v2/glossaries", "get", "all glossaries"),
-    Other("DeepL", "/v2/glossaries", "post", "a new glossary", GlossaryRequest),
-    Other("DeepL", "/v2/glossaries/{glossary_id}", "get", "a glossary"),
-    Other("DeepL", "/v2/glossaries/{glossary_id}", "delete", "forget a glossary"),
-    Other("DeepL", "/v2/glossaries/{glossary_id}/entries", "get", "its terms, in lines with a tab"),
-    Other("LibreTranslate", "/languages", "get", "languages"),
-    Other("LibreTranslate", "/frontend/settings", "get", "limits and kinds of files"),
-    Other("LibreTranslate", "/detect", "post", "the source language", DetectQuery),
-    Other("LibreTranslate", "/translate_file", "post", "a file; the answer says where it is", TranslateUpload, _FILE),
-    Other("LibreTranslate", "/download_file/{name}", "get", "the translated file, once"),
-    Other("OpenAI", "/v1/models", "get", "the model"),
-    Other("OpenAI", "/v1/models/{model}", "get", "the model"),
-    Other("OpenAI", "/v1/chat/completions", "post", "the last message, translated", ChatRequest, _JSON),
-)
-SESSIONS = (
-    Other("Sessions", "/sessions", "post", "open a document", OpenSession, _JSON),
-    Other("Sessions", "/sessions", "get", "how many are open"),
-    Other("Sessions", "/sessions/{session}", "get", "the document"),
-    Other("Sessions", "/sessions/{session}", "delete", "forget the document"),
-    Other("Sessions", "/sessions/{session}/segments", "post", "add segments", AddSegments, _JSON),
-    Other("Sessions", "/sessions/{session}/segments/{segment}", "put", "confirm a segment", ChangeSegment, _JSON),
-    Other("Sessions", "/sessions/{session}/translate", "post", "translate segments", TranslateSegments, _JSON),
-)
-
-
 def _content(kind: str, schema: Json) -> Json:
     return {"content": {kind: {"schema": schema}}}
 
 
 def _refusals(*statuses: str) -> Json:
     schema = {"$ref": "#/components/schemas/Error"}
-    return {each: {"description": REFUSALS[each], **_content("application/json", schema)} for each in statuses}
+    return {each: {"description": REFUSALS[each], **_content(JSON, schema)} for each in statuses}
 
 
-def _get(summary: str, kind: str, schema: Json, *refusals: str) -> Json:
+def _get(summary: str, kind: str, schema: Json, *refusals: str, is_open: bool = True) -> Json:
     answer = {"description": summary, **_content(kind, schema)}
-    return {"get": {"summary": summary, "security": [], "responses": {"200": answer, **_refusals(*refusals)}}}
+    about: Json = {"security": []} if is_open else {}
+    return {"get": {"summary": summary, **about, "responses": {"200": answer, **_refusals(*refusals)}}}
 
 
 def _translate(request: Json) -> Json:
     answer = {
         "description": "the translation; as application/x-ndjson a line of JSON for each sentence, as it is ready",
-        "content": {"application/json": {"schema": _ANSWER}, "application/x-ndjson": {"schema": {"type": "string"}}},
+        "content": {JSON: {"schema": _ANSWER}, "application/x-ndjson": {"schema": _TEXT}},
     }
     return {
         "summary": "Translate documents of sentences, or a running text; or LibreTranslate: texts",
-        "requestBody": {"required": True, **_content("application/json", request)},
+        "requestBody": {"required": True, **_content(JSON, request)},
         "responses": {"200": answer, **_refusals(*REFUSALS)},
     }
 
 
 def _file() -> Json:
     names = {"name": "the file's name, whose ending says its kind", "kind": "its kind, where there is no name"}
-    about = {
+    headers = {
         "docnmt-untranslated-lines": "the lines in which text begins that stays as it is, if any",
         "docnmt-untranslated-parts": "the parts of a package that stay as they are, if any, percent-encoded",
         "docnmt-limited": "how many translations end at the length limit, if any",
@@ -503,67 +386,61 @@ def _file() -> Json:
     }
     answer = {
         "description": "the translated document; streams as /translate",
-        "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in about.items()},
+        "headers": {name: {"description": text, "schema": _TEXT} for name, text in headers.items()},
     }
+    parameters = [{"name": name, "in": "query", "description": about, "schema": _TEXT} for name, about in names.items()]
     return {
         "summary": "Translate a document and keep its kind: " + listed(),
-        "parameters": [
-            {"name": name, "in": "query", "description": about, "schema": {"type": "string"}}
-            for name, about in names.items()
-        ],
-        "requestBody": {"required": True, "content": {"application/octet-stream": {}, "multipart/form-data": {}}},
+        "parameters": parameters,
+        "requestBody": {"required": True, "content": {"application/octet-stream": {}, MULTIPART: {}}},
         "responses": {"200": answer, **_refusals(*REFUSALS)},
     }
 
 
-def _described(routes: Sequence[Other], errors: Json) -> tuple[dict[str, Json], Json]:
+def _described(endpoints: Sequence[Endpoint], errors: Json) -> tuple[dict[str, Json], Json]:
     """Return descriptions of routes by path, and the schemas of their bodies; `errors` are their error responses."""
-    kinds = [each.body for each in routes if each.body is not None]
-    found, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    schema_of = dict(zip(kinds, found, strict=True))
+    bodies = [each.body for each in endpoints if each.body is not None]
+    references, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
+    schema_of = dict(zip(bodies, references, strict=True))
     paths: dict[str, Json] = {}
-    for other in routes:
-        names = re.findall(r"\{(\w+)\}", other.path)
-        here: Json = {
-            "summary": f"{other.form}: {other.summary}",
-            "responses": {"200": {"description": other.summary}, **errors},
+    for each in endpoints:
+        names = re.findall(r"\{(\w+)\}", each.path)
+        about: Json = {
+            "summary": f"{each.api}: {each.summary}",
+            "responses": {"200": {"description": each.summary}, **errors},
         }
         if names:
-            here["parameters"] = [
-                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
-            ]
-        if other.body is not None:
-            here["requestBody"] = {
-                "required": True,
-                "content": {kind: {"schema": schema_of[other.body]} for kind in other.kinds},
-            }
-        paths.setdefault(other.path, {})[other.method] = here
+            about["parameters"] = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names]
+        if each.body is not None:
+            content = {kind: {"schema": schema_of[each.body]} for kind in each.kinds}
+            about["requestBody"] = {"required": True, "content": content}
+        paths.setdefault(each.path, {})[each.method] = about
     return paths, schemas
 
 
-def description(service: Service) -> Json:
+def description(service: Service, sessions: Sequence[Endpoint], others: Sequence[Endpoint]) -> Json:
     """Return the OpenAPI document of a service."""
     (request,), schemas = msgspec.json.schema_components([TranslateRequest], ref_template="#/components/schemas/{name}")
-    others, other_schemas = _described(OTHERS, {"4XX": {"description": "an error in the form of the other service"}})
     missing = {"404": {"description": "there is no such document, or no such segment"}}
-    sessions, session_schemas = _described(SESSIONS, {**missing, **_refusals("400", "401", "413", "503", "504")})
-    metrics = _get("Prometheus's metrics", "text/plain", {"type": "string"}, "401")
-    del metrics["get"]["security"]
-    status = "application/json", _STATUS
+    refusals = {**missing, **_refusals("400", "401", "413", "503", "504")}
+    session_paths, session_schemas = _described(sessions, refusals)
+    paths, other_schemas = _described(others, {"4XX": {"description": "an error in the form of the other service"}})
+    languages = {"source": service.task.source_lang, "target": service.task.target_lang}
+    status = JSON, {**_OBJECT, "properties": {"status": _TEXT}}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "docnmt", "version": __version__, "x-languages": languages(service.task)},
+        "info": {"title": "docnmt", "version": __version__, "x-languages": languages},
         "security": [{"token": []}, {}],
         "paths": {
-            "/": _get("The page", "text/html", {"type": "string"}),
+            "/": _get("The page", "text/html", _TEXT),
             "/health": _get("Whether the process works", *status, "503"),
             "/ready": _get("Whether requests should come", *status, "503"),
-            "/metrics": metrics,
-            "/openapi.json": _get("This document", "application/json", {"type": "object"}),
+            "/metrics": _get("Prometheus's metrics", "text/plain", _TEXT, "401", is_open=False),
+            "/openapi.json": _get("This document", JSON, _OBJECT),
             "/translate": {"post": _translate(request)},
             "/translate/file": {"post": _file()},
-            **sessions,
-            **others,
+            **session_paths,
+            **paths,
         },
         "components": {
             "schemas": {**schemas, **session_schemas, **other_schemas, "Error": _ERROR},
@@ -572,190 +449,103 @@ def description(service: Service) -> Json:
     }
 
 
-# The web page of the service: one file, of which browsers accept only the style and script with known hashes.
-
-
-class Page:
-    """The web page, built once."""
-
-    def __init__(self, service: Service) -> None:
-        style, script, desk, whole = (
-            template("docnmt.apps.serve", name) for name in ("page.css", "page.js", "desk.js", "page.html")
-        )
-        script += desk
-        task = service.task
-        self._content = (
-            whole.replace("{source}", html.escape(task.source_lang))
-            .replace("{target}", html.escape(task.target_lang))
-            .replace("{most}", str(service.config.max_body))
-            .replace("{style}", style)
-            .replace("{script}", script)
-        )
-        self._policy = (
-            f"default-src 'none'; style-src {source_hash(style)}; script-src {source_hash(script)}; "
-            "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        )
-
-    async def show(self, request: Request) -> Response:
-        """Answer GET /."""
-        return HTMLResponse(self._content, headers={"content-security-policy": self._policy})
-
-
 # The ASGI application of the service: its routes, and its errors as JSON.
 
-
-#: The fields of POST /translate in this service's own form.
-OWN_FIELDS = frozenset({"documents", "text"})
 #: The form of errors by the beginning of the path, also for paths without a route.
-FORMS: dict[str, Told] = {
-    **dict.fromkeys(("/v2", "/v3"), deepl.deepl_told),
-    "/v1": openai.openai_told,
+ERRORS: dict[str, ErrorForm] = {
+    **dict.fromkeys(("/v2", "/v3"), deepl_error),
+    "/v1": openai_error,
     **dict.fromkeys(
-        ("/languages", "/detect", "/translate_file", "/download_file", "/frontend", "/suggest"),
-        libretranslate.libretranslate_told,
+        ("/languages", "/detect", "/translate_file", "/download_file", "/frontend", "/suggest"), libre_error
     ),
 }
-
 #: Paths at which LibreTranslate's clients may send the key in the body, with the function that finds it.
-KEYS = dict.fromkeys(("/translate", "/detect", "/translate_file"), libretranslate.api_key)
-
-
-class Translate:
-    """The route POST /translate. The answer is JSON, or one line of JSON per sentence, sent as soon as it is ready.
-
-    A request with LibreTranslate's fields gets an answer in LibreTranslate's form.
-    """
-
-    def __init__(self, service: Service, other: LibreTranslate) -> None:
-        self._service, self._other = service, other
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        service, request = self._service, Request(scope, receive)
-        with service.place(request.state.client) as deadline:
-            body = await self._body(request)
-            if (said := await self._of_other_form(request, body)) is not None:
-                request.state.told = libretranslate.libretranslate_told
-                response = await self._other.translate(request, said, deadline)
-            else:
-                asked = await self._asked(request, body)
-                service.accept(request.state.log, asked.corpus, explain=asked.explain)
-                if wanted(request):
-                    await self._stream(asked, request, Stream(send, deadline), deadline)
-                    return
-                response = await self._whole(asked, receive, deadline)
-        await response(scope, receive, send)
-
-    async def _whole(self, asked: Asked, receive: Receive, deadline: float) -> Response:
-        found: list[Translation | None] = [None] * asked.corpus.num_sentences
-        async for number, translation in self._service.translations(asked, receive, deadline):
-            found[number] = translation
-        answer = asked.answer([each.text if each else "" for each in found])
-        if any(each and each.limited for each in found):
-            answer["limited"] = True
-        if asked.explain:
-            explained = [each.explanation if each else None for each in found]
-            answer["reads"] = asked.shaped([each and reads(each) for each in explained])
-        return JsonResponse(answer, headers=await asyncio.to_thread(self._told, asked))
-
-    def _told(self, asked: Asked) -> dict[str, str]:
-        """Return a header that reports the text that the model does not know; {} if there is none."""
-        found, task = UnknownText(self._service.task.source_tokenizer), self._service.task
-        found.count(ProtectedText(asked.corpus, None, task, on=self._service.config.protect).changing())
-        return {"docnmt-unknown": quote(found.message, safe=" ;:/(),")} if found.message else {}
-
-    async def _body(self, request: Request) -> bytes:
-        if (kind := media_type(request)) not in ("application/json", FORM, MULTIPART):
-            raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{kind[:80]}'")
-        parameters(request)
-        return await self._service.body(request)
-
-    async def _of_other_form(self, request: Request, body: bytes) -> dict[str, Any] | None:
-        """Return the fields of a body in LibreTranslate's form; None if it has another form or cannot be read."""
-        with contextlib.suppress(Refused):
-            found = await libretranslate.query(request, body)
-            if found.keys() & libretranslate.FIELDS and not found.keys() & OWN_FIELDS:
-                return found
-        return None
-
-    async def _asked(self, request: Request, body: bytes) -> Asked:
-        if (kind := media_type(request)) != "application/json":
-            raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{kind[:80]}'")
-        config, loaded = self._service.config, self._service.worker.loaded
-        return await asyncio.to_thread(parse, body, config.splitter, loaded, most=config.max_request_tokens)
-
-    async def _stream(self, asked: Asked, request: Request, stream: Stream, deadline: float) -> None:
-        await stream.begin(await asyncio.to_thread(self._told, asked))
-        last: dict[str, Any] = {"done": True}
-        told: dict[str, Any]
-        try:
-            with self._service.told_of_the_end():
-                if (opening := asked.opening()) is not None:
-                    await stream.write(opening)
-                async for number, found in self._service.translations(asked, request.receive, deadline):
-                    told = {"text": found.text, "score": found.score, **({"limited": True} if found.limited else {})}
-                    if found.explanation is not None:
-                        told = {"reads": reads(found.explanation)}
-                    await stream.write({**asked.place(number), **told})
-        except Refused as refused:
-            request.state.log["error"] = refused.code
-            last = refused.content
-        await stream.end(last)
+KEYS = dict.fromkeys(("/translate", "/detect", "/translate_file"), api_key)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
     """Log an error, and return it as an answer in JSON."""
     if isinstance(error, HTTPException):  # raised by Starlette, for instance without a route
-        path = request.scope["path"]
-        methods = {name for route in request.app.routes if route.path_regex.match(path) for name in route.methods}
-        error = Refused.of_routing(error.status_code, error.detail, ", ".join(sorted(methods)))
+        status, path, headers = error.status_code, request.scope["path"], dict[str, str]()
+        code, message = "refused", error.detail
+        if status == 405:
+            methods = {name for route in request.app.routes if route.path_regex.match(path) for name in route.methods}
+            headers = {"allow": ", ".join(sorted(methods))}
+            code, message = "wrong_method", f"this address answers {headers['allow']} only"
+        elif status == 404:
+            code, message = "not_found", "there is nothing here; GET /openapi.json says what there is"
+        error = Refused(status, code, message, headers)
     elif not isinstance(error, Refused):
-        error = Refused(500, "internal", "something went wrong in the service; its log says more")
-    request.state.log["error"] = error.code
+        error = Refused.internal()
     return error.response(request.scope)
 
 
-def told_by(path: str) -> Told | None:
-    """Return the form of errors for a path; None: this service's own."""
-    return next((told for begin, told in FORMS.items() if f"{path}/".startswith(f"{begin}/")), None)
+def _page(service: Service) -> Response:
+    """Return the page: one file, of which browsers accept only the style and script with known hashes."""
+    style, script, desk, page = (
+        template("docnmt.apps.serve", name) for name in ("page.css", "page.js", "desk.js", "page.html")
+    )
+    script += desk
+    source, target = map(html.escape, service.task.languages)
+    page = page.replace("{source}", source).replace("{target}", target).replace("{most}", str(service.config.max_body))
+    policy = (
+        f"default-src 'none'; style-src {source_hash(style)}; script-src {source_hash(script)}; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    page = page.replace("{style}", style).replace("{script}", script)
+    return HTMLResponse(page, headers={"content-security-policy": policy})
 
 
 def build(service: Service, *, token: str | None) -> ASGIApp:
     """Return the ASGI application of a service; clients need the token if there is one."""
-    page, api = Page(service), JsonResponse(description(service))
+    jobs = FileJobs()
+    deepl, libre = DeepL(service, jobs), LibreTranslate(service, jobs, key_required=token is not None)
+
+    def form_endpoint(api: str, form: Form, summary: str, kinds: tuple[str, ...]) -> Endpoint:
+        async def answer(call: Call, request: Request) -> Response | Streamed:
+            return await form.answered(call, request, await call.service.body(request))
+
+        return Endpoint(api, form.path, "post", summary, Placed(service, answer), form.body, kinds)
+
+    sessions = Sessions(service).endpoints
+    others = [
+        form_endpoint("DeepL", deepl.form, "texts, which are one document", (JSON, FORM)),
+        *deepl.endpoints,
+        *libre.endpoints,
+        *openai_endpoints(service),
+        form_endpoint("OpenAI", CHAT, "the last message, translated", (JSON,)),
+    ]
+    page, api = _page(service), JsonResponse(description(service, sessions, others))
 
     async def health(request: Request) -> Response:
-        """Answer GET /health: 200 if the thread that translates is alive, else 503."""
+        """Answer 200 if the thread that translates is alive, else 503."""
         alive = service.worker.alive
-        return JsonResponse(
-            {"status": "ok" if alive else "the thread that translates has ended"}, 200 if alive else 503
-        )
+        status = "ok" if alive else "the thread that translates has ended"
+        return JsonResponse({"status": status}, 200 if alive else 503)
 
     async def ready(request: Request) -> Response:
-        """Answer GET /ready: 200 if the service takes requests, else 503 with the reason."""
+        """Answer 200 if the service takes requests, else 503 with the reason."""
         problem = service.problem
         return JsonResponse({"status": problem or "ready"}, 200 if problem is None else 503)
 
     async def metrics(request: Request) -> Response:
-        """Answer GET /metrics in Prometheus's text format."""
-        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        """Return the metrics in Prometheus's text format."""
+        content = generate_latest(service.metrics.registry)
+        return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def openapi(request: Request) -> Response:
-        """Answer GET /openapi.json with the description of all routes."""
-        return api
+    async def show(request: Request) -> Response:
+        """Return the page, or the description of all routes."""
+        return page if request.url.path == "/" else api
 
-    get = {"/": page.show, "/health": health, "/ready": ready, "/metrics": metrics, "/openapi.json": openapi}
-    routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in get.items()]
-    jobs = FileJobs()
-    other = LibreTranslate(service, jobs, key_required=token is not None)
-    routes.append(Route("/translate", Translate(service, other), methods=["POST"]))
-    routes.append(Route("/translate/file", TranslateFile(service), methods=["POST"]))
-    routes += [*DeepL(service, jobs).routes, *other.routes, *OpenAI(service).routes]
-    routes += Sessions(service).routes
+    get = {"/": show, "/health": health, "/ready": ready, "/metrics": metrics, "/openapi.json": show}
+    routes = [Route(path, answer, methods=["GET"]) for path, answer in get.items()]
+    for path, placed in (("/translate", translate), ("/translate/file", translate_file)):
+        routes.append(Route(path, Placed(service, placed), methods=["POST"]))
+    routes += [Route(row.path, row.answer, methods=[row.method.upper()]) for row in (*others, *sessions)]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse, Refused: _refuse, Exception: _refuse})
     app.router.redirect_slashes = False
     hosts = [service.config.host, *service.config.allowed_hosts]
     return Guard(
-        app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, told=told_by, keys=KEYS,
-        ends=service.told_of_the_end, places=service.place, proxied=bool(service.config.proxy),
+        app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, errors=ERRORS, keys=KEYS,
+        ends=service.until_the_end, places=service.place, proxied=bool(service.config.proxy),
     )  # fmt: skip

@@ -82,7 +82,7 @@ class _Protocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Send the answer to what is not HTTP, with the headers and the form of all errors."""
         refused = Refused(400, "invalid_request", "this is no request of HTTP/1.1, or its head is too long")
-        answer = JsonResponse(refused.content, 400, {**HEADERS, "connection": "close"})
+        answer = JsonResponse(refused.content()[1], 400, {**HEADERS, "connection": "close"})
         event = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
         for part in (event, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
             self.transport.write(self.conn.send(part) or b"")

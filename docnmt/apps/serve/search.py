@@ -1,4 +1,7 @@
-"""The thread that owns the models: orders in, events of their translations out."""
+"""The thread that owns the models: orders in, events of their translations out.
+
+`submit(order)` → [`_take` → `_enter` → `Scheduler.step` → `_finish`] … → `order.tell((number, translation))` … `"done"`
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,10 @@ from docnmt.core.search.glossary import TermFinder, asked_terms
 from docnmt.core.search.scheduler import Encoding, Ensemble, Job, Scheduler
 from docnmt.core.search.translate import Translation
 
-# Orders: requests on their way from the service to the search's thread, and the events that come back.
-
-
 #: The end of a request: all sentences are translated, the translation failed, or the deadline has passed.
 Ending = Literal["done", "failed", "late"]
 #: An event of a request: a sentence's number and its best translation, or the end of the request.
 RequestEvent = tuple[int, Translation] | Ending
-
-
 #: The number of states of one document's source whose encodings are kept: a segment that is confirmed by one sentence
 #: is one sentence, too, and may be several when its confirmation is taken back.
 _STATES = 2
@@ -47,10 +45,10 @@ class KeptEncoding:
         """Return the kept encodings of this source, by ranges of sentences; none if it is new."""
         source = corpus.source
         key = tuple(np.asarray(part).tobytes() for part in (source.tokens, source.offsets, corpus.document_offsets))
-        found = self._states[key] = self._states.pop(key, {})
+        encodings = self._states[key] = self._states.pop(key, {})
         if len(self._states) > _STATES:
             del self._states[next(iter(self._states))]
-        return found
+        return encodings
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +78,7 @@ class Order:
         deadline: by `time.monotonic`. explain: if explanations are wanted, each sentence's number in its document; when
             all sentences are translated, each is sent again with its explanation.
         kept: encodings of the same document from earlier requests. fixed: the parts of each sentence in which the
-            glossary has no terms. found: the translations that were sent, by number of the sentence.
+            glossary has no terms. sent: the translations that were sent, by number of the sentence.
         job: the sentences in the search. entered: True once the job has entered the search.
     """
 
@@ -92,23 +90,24 @@ class Order:
     wishes: Wishes = NO_WISHES
     kept: KeptEncoding | None = None
     fixed: Sequence[Sequence[tuple[int, int]]] | None = None
-    found: dict[int, Translation] = field(default_factory=dict, init=False)
+    sent: dict[int, Translation] = field(default_factory=dict, init=False)
     job: Job | None = field(default=None, init=False)
     entered: bool = field(default=False, init=False)
     cancelled: bool = field(default=False, init=False)
-
-
-# The thread that owns the models: it takes requests at any time, and sends sentences as soon as they are ready.
 
 
 ResultT = TypeVar("ResultT")
 
 
 class Worker:
-    """Starts the search's thread, and passes requests to it; `stop` ends the thread."""
+    """Starts the search's thread, and passes requests to it at any time; `stop` ends the thread.
+
+    Attributes:
+        models: the models, which only the thread may use, and the options of their search.
+    """
 
     def __init__(self, models: Translating) -> None:
-        self._models = models
+        self.models = models
         self._terms = asked_terms(models.options, models.loaded.task.target_tokenizer)
         self._scheduler = Scheduler(Ensemble(models.loaded.models), models.options, models.search)
         self._changed = threading.Condition()
@@ -130,9 +129,14 @@ class Worker:
         """The number of texts that are being translated."""
         return self._scheduler.slots
 
+    @property
+    def loaded(self) -> LoadedModels:
+        """The loaded models, which only the thread may use."""
+        return self.models.loaded
+
     def submit(self, order: Order) -> None:
         """Add a request. Any thread may call this, but no event loop, because it can block for a moment."""
-        formality = order.wishes.formality or self._models.options.formality
+        formality = order.wishes.formality or self.models.options.formality
         order.corpus = self.loaded.told(order.corpus, formality, order.given)
         order.job = self._job(order)
         with self._changed:
@@ -146,16 +150,6 @@ class Worker:
         with self._changed:
             order.cancelled = True
             self._changed.notify()
-
-    @property
-    def models(self) -> Translating:
-        """The models, and the options of their search."""
-        return self._models
-
-    @property
-    def loaded(self) -> LoadedModels:
-        """The loaded models, which only the thread may use."""
-        return self._models.loaded
 
     def call(self, function: Callable[[], ResultT]) -> Future[ResultT]:
         """Call a function in the thread, between two steps; the future has an exception if the thread has ended."""
@@ -178,18 +172,12 @@ class Worker:
     def _job(self, order: Order) -> Job:
         def deliver(number: int, best: Translation) -> None:
             """Store and send the best translation of a sentence."""
-            if number not in order.found:  # it is if the order was started again
-                order.found[number] = best
+            if number not in order.sent:  # it is if the order was started again
+                order.sent[number] = best
                 order.tell((number, best))
 
-        job = self._models.job(
-            order.corpus,
-            order.given,
-            deliver,
-            fixed=order.fixed,
-            task=order.wishes.task,
-            terms=order.wishes.terms or self._terms,
-        )
+        terms, task = order.wishes.terms or self._terms, order.wishes.task
+        job = self.models.job(order.corpus, order.given, deliver, fixed=order.fixed, task=task, terms=terms)
         if order.kept is not None:
             job.kept = order.kept.of(order.corpus)
         return job
@@ -208,67 +196,6 @@ class Worker:
             for future, _ in calls:
                 future.set_exception(_over())
             self._end([*self._orders, *self._new], "failed")
-
-    def _enter(self) -> None:
-        """Put waiting requests into the search; as long as there are suspects, only one of them at a time."""
-        if self._suspects and self._scheduler.jobs:
-            return
-        for order in self._suspects[:1] or self._orders:
-            if not order.entered and order.job is not None:
-                order.entered = True
-                self._scheduler.submit(order.job)
-
-    def _step(self) -> None:
-        """Run one step of the search.
-
-        If it fails, each request in the search is started again alone, so that only the one that caused it
-        fails.
-        """
-        try:
-            self._scheduler.step()
-        except Exception:
-            traceback.print_exc(file=sys.stderr)
-            self._scheduler.reset()
-            failed = [order for order in self._orders if order.entered and order.job is not None and order.job.left]
-            if len(failed) == 1:
-                self._end(failed, "failed")
-                return
-            for order in failed:
-                self._again(order)
-
-    def _again(self, order: Order) -> None:
-        """Start a request again; if that fails, for instance because memory is short, the request fails."""
-        try:
-            order.entered, order.job = False, self._job(order)
-        except Exception:
-            traceback.print_exc(file=sys.stderr)
-            self._end([order], "failed")
-        else:
-            self._suspects.append(order)
-
-    def _finish(self) -> None:
-        """End the requests that have left the search; if an explanation fails, only its own request fails."""
-        at_work = set(self._scheduler.jobs)
-        for order in [order for order in self._orders if order.entered and order.job not in at_work]:
-            try:
-                self._explain(order)
-            except Exception:
-                traceback.print_exc(file=sys.stderr)
-                self._end([order], "failed")
-            else:
-                self._end([order], "done")
-
-    def _explain(self, order: Order) -> None:
-        """Send the explanation of each sentence; all other requests wait meanwhile."""
-        if order.explain is None or not order.found or (order.job and order.job.left):
-            return
-        pieces = [order.found[n].pieces if n in order.found else () for n in range(order.corpus.num_sentences)]
-        explanations = self._models.explanations(
-            order.corpus, pieces, order.given, numbers=order.explain, task=order.wishes.task
-        )
-        for number, explanation in enumerate(explanations):
-            if explanation is not None:
-                order.tell((number, replace(order.found[number], explanation=explanation)))
 
     def _take(self) -> bool:
         """Wait for work, take new requests, drop cancelled and late ones; return False if the thread is to end."""
@@ -292,6 +219,57 @@ class Worker:
         self._end(gone, None)
         self._end(late, "late")
         return not stopped
+
+    def _enter(self) -> None:
+        """Put waiting requests into the search; as long as there are suspects, only one of them at a time."""
+        if self._suspects and self._scheduler.jobs:
+            return
+        for order in self._suspects[:1] or self._orders:
+            if not order.entered and order.job is not None:
+                order.entered = True
+                self._scheduler.submit(order.job)
+
+    def _step(self) -> None:
+        """Run a step of the search; if it fails, its requests start again, each alone, so that only the cause fails."""
+        try:
+            self._scheduler.step()
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            self._scheduler.reset()
+            failed = [order for order in self._orders if order.entered and order.job is not None and order.job.left]
+            if len(failed) == 1:
+                self._end(failed, "failed")
+                return
+            for order in failed:
+                try:
+                    order.entered, order.job = False, self._job(order)
+                except Exception:  # for instance because memory is short
+                    traceback.print_exc(file=sys.stderr)
+                    self._end([order], "failed")
+                else:
+                    self._suspects.append(order)
+
+    def _finish(self) -> None:
+        """End the requests that have left the search; if an explanation fails, only its own request fails."""
+        at_work = set(self._scheduler.jobs)
+        for order in [order for order in self._orders if order.entered and order.job not in at_work]:
+            try:
+                if order.explain is not None and order.sent and not (order.job and order.job.left):
+                    self._explain(order, order.explain)
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+                self._end([order], "failed")
+            else:
+                self._end([order], "done")
+
+    def _explain(self, order: Order, numbers: Sequence[int]) -> None:
+        """Send the explanation of each sentence; all other requests wait meanwhile."""
+        pieces = [order.sent[n].pieces if n in order.sent else () for n in range(order.corpus.num_sentences)]
+        task = order.wishes.task
+        explanations = self.models.explanations(order.corpus, pieces, order.given, numbers=numbers, task=task)
+        for number, explanation in enumerate(explanations):
+            if explanation is not None:
+                order.tell((number, replace(order.sent[number], explanation=explanation)))
 
     def _end(self, orders: Sequence[Order], how: Ending | None) -> None:
         """Remove requests, and send them how they ended; None: nobody listens."""

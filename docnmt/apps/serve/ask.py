@@ -1,0 +1,308 @@
+"""One internal form of all requests: `Ask`, documents of passages → `Sentences` for the search → texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple, get_args
+
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.translate import read_document
+from docnmt.apps.serve.http import Refused, too_many
+from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
+from docnmt.core.corpus import ParallelCorpus
+from docnmt.core.formality import Form, Formality
+from docnmt.core.lines import half_character, is_blank
+from docnmt.core.search.translate import Translation
+from docnmt.runtime.languages import base, joined, one_line, same_language
+from docnmt.runtime.system import UserError
+
+# Names and codes of languages, as clients use them.
+
+_NAMES = """
+af Afrikaans|am Amharic|ar Arabic|az Azerbaijani|be Belarusian|bg Bulgarian|bn Bengali|bs Bosnian|ca Catalan|cs Czech
+cy Welsh|da Danish|de German|el Greek|en English|eo Esperanto|es Spanish|et Estonian|eu Basque|fa Persian|fi Finnish
+fr French|ga Irish|gl Galician|gu Gujarati|ha Hausa|he Hebrew|hi Hindi|hr Croatian|hu Hungarian|hy Armenian
+id Indonesian|ig Igbo|is Icelandic|it Italian|ja Japanese|ka Georgian|kk Kazakh|km Khmer|kn Kannada|ko Korean|la Latin
+lb Luxembourgish|lo Lao|lt Lithuanian|lv Latvian|mk Macedonian|ml Malayalam|mn Mongolian|mr Marathi|ms Malay|mt Maltese
+my Burmese|nb Norwegian|ne Nepali|nl Dutch|pa Punjabi|pl Polish|ps Pashto|pt Portuguese|ro Romanian|ru Russian
+sk Slovak|sl Slovenian|sq Albanian|sr Serbian|sv Swedish|sw Swahili|ta Tamil|te Telugu|th Thai|tl Tagalog|tr Turkish
+uk Ukrainian|ur Urdu|uz Uzbek|vi Vietnamese|xh Xhosa|yo Yoruba|zh Chinese|zu Zulu
+"""
+#: The English name of each code.
+NAMES: dict[str, str] = {
+    code: name
+    for code, _, name in (entry.partition(" ") for line in _NAMES.split("\n") for entry in line.split("|") if entry)
+}
+_CODES = {name.lower(): code for code, name in NAMES.items()}
+
+
+def name_of(code: str) -> str:
+    """Return the English name of a language, `German` for `de-AT`; a code without a name is returned unchanged."""
+    return NAMES.get(base(code), code)
+
+
+def code_of(said: str) -> str | None:
+    """Return the code of a language: `de` for `German`, `de`, `de-DE` and `German (Austria)`; None if it is unknown."""
+    said = said.strip().lower()
+    name = said.partition("(")[0].strip()
+    if name in _CODES:
+        return _CODES[name]
+    return base(said) if base(said) in NAMES else None
+
+
+def same(said: str, own: str) -> bool:
+    """Return True if two codes name the same language; the country is ignored, unless it says a script."""
+    return base(said) == base(own) if said.isalpha() else same_language(said, own)
+
+
+# Forms of address in requests.
+
+#: DeepL's values of `formality`: the form of address, and True if models without forms of address ignore it.
+FORMALITIES: dict[str, tuple[Form | None, bool]] = {
+    "default": (None, True), "more": ("formal", False), "less": ("informal", False), "prefer_more": ("formal", True),
+    "prefer_less": ("informal", True),
+}  # fmt: skip
+
+
+def form_of(formality: str | None, loaded: LoadedModels) -> Formality | None:
+    """Return the form of address of a request in the service's own form; None if it names none."""
+    forms: dict[str, Formality] = {form: form for form in get_args(Formality)}
+    if formality is None:
+        return None
+    if formality not in forms:
+        expected = " or ".join(forms)
+        raise Refused(400, "invalid_request", f"formality: expected {expected}, got '{formality[:40]}'")
+    if not loaded.knows_formality:
+        raise Refused(400, "no_formality", "formality: this model knows no forms of address; leave it out")
+    return forms[formality]
+
+
+def register_of(formality: str, loaded: LoadedModels) -> Form | None:
+    """Return the form of address for DeepL's `formality`; None if it names none or may be ignored."""
+    if formality not in FORMALITIES:
+        expected = ", ".join(FORMALITIES)
+        message = f"Value for 'formality' not supported: expected one of {expected}, got '{formality[:40]}'"
+        raise Refused(400, "invalid_request", message)
+    form, may_go = FORMALITIES[formality]
+    if form is None or loaded.knows_formality:
+        return form
+    if may_go:
+        return None
+    message = f"formality '{formality}': this model was not trained with forms of address; send 'prefer_{formality}'"
+    raise Refused(400, "no_formality", message)
+
+
+# What is asked.
+
+#: Characters that a text has for each subword, at most: in real text they are 1 to 6.
+CHARACTERS = 10
+#: A line break; in answers it is `\n`.
+BREAK = re.compile(r"\r\n?|\n")
+#: What ends a sentence: line breaks and the rules; the rules only; nothing; the rules and the lines of a file; or each
+#: passage is a sentence.
+Splits = Literal["lines", "sentences", "none", "file", "given"]
+
+
+class Passage(NamedTuple):
+    """A text of a document. If it is `wanted`, it is translated; else it is context, with its translation if known."""
+
+    source: str
+    translation: str | None = None
+    wanted: bool = False
+
+
+class Tags(NamedTuple):
+    """The rules for tags in texts: the markup language, elements that stay, and (XML) elements that end a sentence."""
+
+    kind: Literal["xml", "html"]
+    kept: tuple[str, ...] = ()
+    parting: tuple[str, ...] = ()
+
+
+class Answered(NamedTuple):
+    """The translation of a text; it is `limited` if a sentence of it ends at the length limit, or, in a text with tags,
+    a sentence of the document."""
+
+    text: str
+    limited: bool = False
+
+    @property
+    def mark(self) -> dict[str, bool]:
+        """The mark of a limited translation in an answer of any form."""
+        return {"limited": True} if self.limited else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What a request of any form asks: documents of passages, of which those that are wanted are translated.
+
+    Attributes:
+        documents: one, but for `given`. tags: None: the texts have no tags, and `<` is a character of the text.
+        wishes: the options of the request. name: the name of the texts in the client's request.
+        explain: True if explanations are wanted, too.
+    """
+
+    documents: Sequence[Sequence[Passage]]
+    splits: Splits = "lines"
+    tags: Tags | None = None
+    wishes: Wishes = NO_WISHES
+    name: str = "text"
+    explain: bool = False
+
+    def check(self, most: int) -> None:
+        """Refuse forbidden characters, and more than `most` texts, lines or elements; an empty line counts."""
+        if (number := sum(map(len, self.documents))) > most:
+            raise too_many(self.name, number, most)
+        passages = [passage for document in self.documents for passage in document]
+        sources = [passage.source for passage in passages]
+        if self.tags is None:
+            check_sizes(sources, self.name, most, lines=self.splits == "lines")
+        elif (elements := sum(source.count("<") for source in sources)) > most:  # words are counted without markup
+            raise too_many(f"{self.name}, elements", elements, most)
+        for passage in passages:
+            check_text(passage.source, self.name)
+            check_text(passage.translation or "", "translation")
+
+
+def check_sizes(texts: Sequence[str], name: str, most: int, *, lines: bool = True) -> None:
+    """Refuse texts with more lines, characters or words than `most` subwords have, before anything is made of them.
+
+    Each word has one subword at least, and a line counts, too, even an empty one.
+    """
+    if lines and (number := sum(max(text.count("\n"), text.count("\r")) + 1 for text in texts)) > most:
+        raise too_many(f"{name}, lines", number, most)
+    if (number := sum(map(len, texts))) > most * CHARACTERS:
+        raise too_many(f"{name}, characters", number, most * CHARACTERS)
+    if (number := sum(len(text.split()) for text in texts)) > most:
+        raise too_many(f"{name}, words", number, most)
+
+
+def check_text(text: str, name: str) -> None:
+    """Refuse a text with half a character or a NUL character; the error message calls it `name`."""
+    if problem := half_character(text) or ("a NUL character" if "\0" in text else None):
+        raise Refused(400, "invalid_text", f"{name}: has {problem}; remove it")
+
+
+# Its sentences.
+
+
+@dataclass(eq=False)
+class Sentences:
+    """The sentences of an `Ask` as the search takes them, and the way back.
+
+    Attributes:
+        corpus: the sentences that have text. texts: for each wanted text the sentences of each of its lines, by number.
+        given: for each sentence its translation, or None. fixed: the parts of each in which no term is looked for.
+        explain: if explanations are wanted, the number of each sentence in its document.
+        kept: encodings of the same document from earlier requests. ready: translations, by number of the sentence.
+    """
+
+    corpus: ParallelCorpus
+    texts: list[list[range]]
+    wishes: Wishes = NO_WISHES
+    given: Sequence[str | None] | None = None
+    fixed: Sequence[Sequence[tuple[int, int]]] | None = None
+    explain: Sequence[int] | None = None
+    kept: KeptEncoding | None = None
+    ready: dict[int, Translation] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(cls, ask: Ask, rules: str, loaded: LoadedModels) -> Sentences:
+        """Split the texts of an `Ask` without tags as `docnmt-translate` splits a document; `rules`: `--splitter`."""
+        try:
+            return cls._as_given(ask, loaded) if ask.splits == "given" else cls._split(ask, rules, loaded)
+        except UserError as error:
+            raise Refused(400, "invalid_text", str(error)) from None
+
+    @classmethod
+    def _split(cls, ask: Ask, rules: str, loaded: LoadedModels) -> Sentences:
+        (passages,), task = ask.documents, ask.wishes.task or loaded.task
+        is_file, whole = ask.splits == "file", ask.splits == "none"
+        lines: list[tuple[str, str]] = []
+        ends = [0]
+        for passage in passages:
+            lines += _lines(passage, ask.splits)
+            ends.append(len(lines))
+        content = passages[0].source if is_file else "".join(f"{line}\n" for line, _ in lines)
+        known = None if is_file else [translation for _, translation in lines]
+        read = read_document(content.encode(), known, rules, task, name=ask.name, whole=whole)
+        counts = [sum(row) for row in read.form.rows]
+        ranges = [range(end - count, end) for end, count in zip(accumulate(counts), counts, strict=True)]
+        texts = [ranges[ends[n] : ends[n + 1]] for n, passage in enumerate(passages) if passage.wanted]
+        numbers = range(read.corpus.num_sentences)
+        sentences = cls(read.corpus, texts, ask.wishes, explain=numbers if ask.explain else None)
+        if not is_file:
+            sentences.given = list(read.given)
+            if not loaded.reads_translations:  # the model would not read translations of context
+                wanted = sentences.text_of()
+                sentences.given = [each if n in wanted else each or "" for n, each in enumerate(read.given)]
+        return sentences
+
+    @classmethod
+    def _as_given(cls, ask: Ask, loaded: LoadedModels) -> Sentences:
+        """Take each passage as a sentence; one without text has an empty translation, and is no context."""
+        texts: list[list[range]] = []
+        places: list[int] = []
+        for document in ask.documents:
+            texts.append([])
+            for place, passage in enumerate(document):
+                blank = is_blank(passage.source)
+                texts[-1].append(range(len(places), len(places) + (not blank)))
+                places += [] if blank else [place]
+        task = ask.wishes.task or loaded.task
+        documents = [[each.source for each in document if not is_blank(each.source)] for document in ask.documents]
+        corpus = ParallelCorpus.from_lines(documents, task.source_tokenizer)
+        return cls(corpus, texts, ask.wishes, explain=places if ask.explain else None)
+
+    def text_of(self) -> dict[int, int]:
+        """Return the number of the wanted text of each sentence to be translated."""
+        return {n: index for index, text in enumerate(self.texts) for line in text for n in line}
+
+    def text(self, index: int) -> str:
+        """Return the translation of one wanted text, once all its sentences are ready."""
+        return "\n".join(joined(self.ready[number].text for number in line) for line in self.texts[index])
+
+    def limited(self, index: int) -> bool:
+        """Return True if the translation of a wanted text ends at the length limit somewhere."""
+        return any(self.ready[number].limited for line in self.texts[index] for number in line)
+
+    def answers(self) -> list[Answered]:
+        """Return the translation of each wanted text."""
+        return [Answered(self.text(index), self.limited(index)) for index in range(len(self.texts))]
+
+    def parts(self) -> Iterator[tuple[str, int | None]]:
+        """Yield what is before each sentence of the wanted texts, in order, and its number; None at the end.
+
+        It is line breaks, or a space where sentences of a line are joined.
+        """
+        before = ""
+        for number, line in enumerate(line for text in self.texts for line in text):
+            before += "\n" if number else ""
+            for sentence in line:
+                yield before, sentence
+                before = " "
+            before = "" if line else before
+        yield before, None
+
+
+def _lines(passage: Passage, splits: Splits) -> list[tuple[str, str]]:
+    """Return the lines of a text, each with its known translation or "".
+
+    It is one line if line breaks do not end sentences, or if the translation has another number of lines.
+    """
+    if splits == "file":
+        return [(line, "") for line in passage.source.removesuffix("\n").split("\n") if passage.source]
+    lines, known = (BREAK.split(text) for text in (passage.source, passage.translation or ""))
+    if splits != "lines" or (passage.translation and len(known) != len(lines)):
+        lines, known = [one_line(passage.source)], [one_line(passage.translation or "")]
+    known = known if passage.translation else [""] * len(lines)
+    return [(line, "" if is_blank(line) else own) for line, own in zip(lines, known, strict=True)]
+
+
+def event_of(place: dict[str, int], translation: Translation) -> dict[str, Any]:
+    """Return a line of a stream: the translation at a place."""
+    mark = {"limited": True} if translation.limited else {}
+    return {**place, "text": translation.text, "score": translation.score, **mark}
