@@ -30,6 +30,8 @@ from docnmt.runtime.system import UserError, parse_json
 KINDS = (".tsv", ".jsonl", ".parquet")
 #: The line breaks in a cell.
 BREAKS = re.compile(r"\r\n|\r|\n")
+#: The value of a column that a row lacks.
+_MISSING = object()
 #: Rows of a Parquet file in memory at once; bytes of a column read at once, however large its row groups are.
 _BATCH, _BUFFER = 1024, 1 << 20
 
@@ -117,10 +119,11 @@ class JsonlTable(Table):
         where = f"{self.name}:"
         for number, line in self._rows:
             row = self._object(number, line)
-            try:
-                yield Row(where, number, tuple(value_of(row, name) for name in columns), line)
-            except KeyError as error:
-                raise UserError(f"{self.name}:{number}: has no '{error.args[0]}'; every row needs it") from error
+            values = tuple(_value(row, name) for name in columns)
+            if _MISSING in values:
+                lacking = columns[values.index(_MISSING)]
+                raise UserError(f"{self.name}:{number}: has no '{lacking}'; every row needs it")
+            yield Row(where, number, values, line)
 
     def _object(self, number: int, line: str) -> Mapping[str, object]:
         row = parse_json(line, f"{self.name}:{number}")
@@ -129,19 +132,13 @@ class JsonlTable(Table):
         return row
 
 
-def value_of(row: Mapping[str, object], name: str) -> object:
-    """Return the value in a column; `a.b` is b inside column a, unless a column has that name.
-
-    Raises:
-        KeyError: there is no such column.
-    """
+def _value(row: Mapping[str, object], name: str) -> object:
+    """Return the value in a column, or `_MISSING`; `a.b` is b inside column a, unless a column has that name."""
     if name in row:
         return row[name]
     outer, dot, inner = name.partition(".")
     inside = row.get(outer) if dot else None
-    if not isinstance(inside, Mapping):
-        raise KeyError(name)
-    return value_of(inside, inner)
+    return _value(inside, inner) if isinstance(inside, Mapping) else _MISSING
 
 
 def _names(row: Mapping[str, object], before: str = "") -> Iterator[str]:
@@ -189,18 +186,15 @@ class ParquetTable(Table):
         try:
             for batch in self._file.iter_batches(_BATCH, columns=needed):
                 for number, row in enumerate(batch.to_pylist(), done + 1):
-                    yield Row(where, number, tuple(_value_or_none(row, name) for name in columns))
+                    yield Row(
+                        where,
+                        number,
+                        tuple(None if (value := _value(row, name)) is _MISSING else value for name in columns),
+                    )
                 done += len(batch)
         except self._failures as error:
             what = " ".join(str(error).split())[:200]
             raise UserError(f"{self.name}: damaged after row {done}: {what}") from error
-
-
-def _value_or_none(row: dict[str, object], name: str) -> object:
-    try:
-        return value_of(row, name)
-    except KeyError:
-        return None
 
 
 def open_table(

@@ -279,16 +279,9 @@ def report_on(
 ) -> TranslationReport:
     """Score a translation, and add the other requested parts of the report.
 
-    Args:
-        layout: the sentences and documents; of the source if a part of the report needs one.
-        seeds, references: the system's sentences, of each of its seeds, and those of each reference; where one is
-            empty, or the layout's own sentence, nothing is scored.
-        others, foreign: those of another system to compare with, of each of its seeds; and of the system itself, seed
-            by seed, in foreign context.
-        tokenize: sacreBLEU's tokenizer for BLEU.
-        consistency: lexical consistency, which needs the source, as COMET does.
-        samples, seed: of the bootstrap, if there is another system.
-        doubt: see `TranslationReport`.
+    `layout` is of the source if a part needs one, as COMET and lexical consistency do. `seeds` are the system's
+    sentences, of each of its seeds, `others` those of another system, `foreign` the system's own in foreign context.
+    Nothing is scored where the layout's own sentence or one of the `references` is empty.
     """
     numbers, scored, references, texts = with_partners(layout, references, [*seeds, *others, *foreign])
     offsets, sources = scored.document_offsets, scored.sentences
@@ -330,8 +323,8 @@ def report_on(
     if wanted.per_sentence:  # by metrics suited to sentences, which BLEU is not
         of_sentences = [{} for _ in seeds[0]]
         for name in (name for name in first.sentence_counts if not name.startswith("s-BLEU")):
-            for place, score in zip(numbers, first.of_sentences(name), strict=True):
-                of_sentences[place][name] = score
+            for number, score in zip(numbers, first.of_sentences(name), strict=True):
+                of_sentences[number][name] = score
     parts_of_text = None
     if wanted.by is not None:
         shown = [first, *systems[len(seeds) : len(seeds) + len(others)]]
