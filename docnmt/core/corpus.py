@@ -439,8 +439,6 @@ def stored_array(
     path, entry = folder / f"{name}.bin", files.get(f"{name}.bin")
     if entry is None:
         raise UserError(f"{folder / META}: says nothing of {path.name}; {_AGAIN}")
-    if sys.byteorder != "little":
-        raise UserError(f"{path}: written for little-endian machines, this one is not")
     if entry["length"] == 0:
         return np.zeros(0, dtype=entry["dtype"])
     try:

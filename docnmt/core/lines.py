@@ -209,13 +209,8 @@ OneSided = Literal["error", "read", "skip"]
 
 @dataclass
 class Facts:
-    """Facts collected while a corpus is read, complete after its last document.
-
-    Attributes:
-        levels: True if sections or paragraphs are known.
-        notes: what was changed or left out while reading, for the report.
-        inputs: size and hash of each file read.
-    """
+    """Facts collected while a corpus is read, complete after its last document: whether sections or paragraphs are
+    known, what was changed or left out (for the report), and size and hash of each file read."""
 
     levels: bool = False
     notes: list[str] = field(default_factory=list)

@@ -101,9 +101,7 @@ class _Open:
 
 
 def of_sentences(lines: TextLines, split: Split = lambda line: [line]) -> Iterator[RunningText]:
-    """Read the plain form of a corpus, a sentence per line; yield each document at its end.
-
-    `split` may divide a sentence that is too long.
+    """Read the plain form of a corpus, a sentence per line, which `split` may divide; yield each document at its end.
 
     A document ends at an empty line or at `<d>`; marks are written as an empty line between two documents.
     Paragraphs are known from the first document on that has a line `<p>`.
@@ -308,11 +306,7 @@ def _say_once(note: str) -> None:
 
 
 def _sentencex(code: str) -> Callable[[str], list[int] | None]:
-    """Return a function that finds the beginnings of sentences in a line by sentencex; None: it cannot.
-
-    Raises:
-        ImportError: it is not installed.
-    """
+    """Return a function that finds the beginnings of sentences in a line by sentencex, None if it cannot."""
     from sentencex import get_sentence_boundaries
 
     def boundaries(line: str) -> list[int] | None:
@@ -411,8 +405,7 @@ def split_sentences(
 
 @functools.cache
 def _candidates(more: str) -> re.Pattern[str]:
-    """Places where sentences may end; groups: the marks, what closes, a note. A run of marks is matched only at its
-    beginning, so that each is scanned once."""
+    """Places where sentences may end, a run of marks at its beginning only; groups: the marks, what closes, a note."""
     marks = f".!?…\u037e{more}"
     return re.compile(
         rf"(?<![{marks}])([{marks}]+)([{_CLOSING}]*(?:[ \u00a0\u202f]»[{_CLOSING}]*)?)({_NOTE})?\s+"
@@ -446,8 +439,7 @@ def _anywhere(match: re.Match[str], quotes: _Quotes, language: str) -> tuple[int
 
 
 def _divides(line: str, at: int) -> bool:
-    """Return True if a proposed boundary, at no mark that is known here, has white space or a sign of another script
-    before what can begin a sentence."""
+    """Return True if a proposed boundary has white space or another script's sign before what can begin a sentence."""
     following = _FOLLOWING.match(line, at)
     if following is None or following[1].islower() or at == 0:
         return False

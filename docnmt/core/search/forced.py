@@ -111,16 +111,20 @@ def forced_scores(
     """Return log p(target </s> | source, contexts) of every example, natural logs, in the order of `examples`.
 
     Args:
-        models, max_tokens: see `token_log_probs`.
-        lenpen: see `sentence_score`; 0 leaves the sum.
+        models, max_tokens: see `token_log_probs`. lenpen: see `sentence_score`; 0 leaves the sum.
         context_window: the most sentences right before the last one that are read, on both sides; positions, and so
             everything else, stay unchanged.
         progress: called with a number of examples whenever they are done.
     """
-    portions = list(_portions(examples))
+    portions, begin, sentences = list[Sequence["ForcedExample"]](), 0, 0
+    for end, example in enumerate(examples, 1):
+        sentences += len(example.source_context) + 1
+        if end - begin == _EXAMPLES or sentences >= _SENTENCES or end == len(examples):
+            portions.append(examples[begin:end])
+            begin, sentences = end, 0
 
-    def scored(place: int) -> list[float]:
-        corpus = examples_as_documents(portions[place], task)
+    def scored(number: int) -> list[float]:
+        corpus = examples_as_documents(portions[number], task)
         log_probs = token_log_probs(
             models, task, corpus, max_tokens=max_tokens, context_window=context_window, last_only=True
         )
@@ -131,16 +135,6 @@ def forced_scores(
 
     shares = ranks.shared_out([len(portion) for portion in portions], scored)
     return [score for share in shares for score in share]
-
-
-def _portions(examples: Sequence[ForcedExample]) -> Iterator[Sequence[ForcedExample]]:
-    """Yield the examples in order, in portions of at most `_EXAMPLES` with at most about `_SENTENCES` sentences."""
-    begin = sentences = 0
-    for n, example in enumerate(examples):
-        sentences += len(example.source_context) + 1
-        if n + 1 - begin == _EXAMPLES or sentences >= _SENTENCES or n + 1 == len(examples):
-            yield examples[begin : n + 1]
-            begin, sentences = n + 1, 0
 
 
 def examples_as_documents(examples: Sequence[ForcedExample], task: TranslationTask) -> ParallelCorpus:

@@ -74,10 +74,8 @@ class Ensemble:
     ) -> list[RowState]:
         """Return the models' states for N new slots; row r belongs to the same hypothesis in each.
 
-        Args:
-            sentences: for each model (N,), numbered as in its own packed source.
-            earlier: for models that read translations, what `remember` returned for the translations that each slot
-                reads.
+        `sentences` (N,) are numbered as in each model's packed source; `earlier` has for each slot what `remember`
+        returned for the translations that it reads.
         """
         states = []
         for number, (model, memory, of_model) in enumerate(zip(self.models, memories, sentences, strict=True)):
@@ -186,10 +184,9 @@ class Job:
         """Return the ranges in lists; those of one list must be translated one after the other."""
         chains: list[list[tuple[int, int]]] = []
         for first, last in self.ranges():
-            if self.reads_before(first):
-                chains[-1].append((first, last))
-            else:
-                chains.append([(first, last)])
+            if not self.reads_before(first):
+                chains.append([])
+            chains[-1].append((first, last))
         return chains
 
     def reads_before(self, sentence: int) -> bool:
@@ -249,9 +246,7 @@ def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
 def whole_units(starts: Sequence[np.ndarray], lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of sentences to encode at once: whole units of every model, up to `max_tokens` but at least one.
 
-    Args:
-        starts: for each model, the first kept sentence (U,) of each unit.
-        lengths: (S,) tokens to read for each sentence.
+    `starts` has for each model the first kept sentence (U,) of each unit, `lengths` (S,) tokens to read for each.
     """
     begins = reduce(np.intersect1d, starts)
     total = np.concatenate([[0], np.cumsum(lengths)])
@@ -403,10 +398,8 @@ class Encoding:
 
 
 def encode(pieces: Sequence[tuple[Job, int, int]]) -> list[Encoding]:
-    """Encode sentences `first` to `last` of one or more jobs together.
-
-    A job that keeps its encodings (`kept`) is encoded by itself, or not at all if it was encoded before.
-    """
+    """Encode sentences `first` to `last` of one or more jobs together; a job that keeps its encodings (`kept`) is
+    encoded by itself, or not at all if it was encoded before."""
     encodings = encode_together([piece for piece in pieces if piece[0].kept is None])
     for job, first, last in pieces:
         if job.kept is None:

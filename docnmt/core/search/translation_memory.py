@@ -77,11 +77,7 @@ def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def streams_of(numbers: np.ndarray) -> np.ndarray:
-    """Return the random stream (S,) of each sentence: its number, or for a memory's (-1) the next one that is not -1.
-
-    Args:
-        numbers: as returned by `with_memory`.
-    """
+    """Return the random stream (S,) of each sentence: its number, or for a memory's (-1) the next one after it."""
     later = np.where(numbers < 0, np.iinfo(np.int64).max, numbers)
     return np.asarray(np.minimum.accumulate(later[::-1])[::-1])
 
@@ -92,13 +88,7 @@ def with_memory(
     """Return the corpus with the memory's similar sentences before each document, their translations as given.
 
     Each is inserted once per document; the most similar ones come last, nearest to the document. References and raw
-    text are left out.
-
-    Args:
-        given: the given translations of the corpus itself.
-
-    Returns:
-        The longer corpus, its given translations, and for each of its sentences the number in `corpus`, or -1.
+    text are left out. Also return for each sentence of the longer corpus its number in `corpus`, or -1.
     """
     translations = memory.corpus.references[0]
     documents = list(pairwise(corpus.document_offsets.tolist()))
