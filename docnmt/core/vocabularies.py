@@ -1,4 +1,6 @@
-"""The vocabularies of a data folder: trained on its text, or taken from a data folder, a model or a .model file."""
+"""The vocabularies of a data folder: trained on its text, or taken from a data folder, a model or a .model file.
+text of the training split → sample of its lines → `train_in_process` → a `Tokenizer` for each language
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Consistency inside documents: forms of address, and words that are translated alike."""
+"""Consistency inside documents: forms of address, and words that are translated alike.
+
+sentences → form of each → counts of agreement and consistency; source and reference → lexicon → pairs of occurrences
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lines of a translation beside those of a reference: aligned, named, resegmented, doubted."""
+"""Lines of a translation beside those of a reference: aligned, named, resegmented, doubted.
+
+reference → `LineLayout` (which lines are sentences, of which documents) → `align` or `resegment` → a sentence for each
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Text classification: labelled tables → vocabulary, data folder, batches."""
+"""Text classification: labelled tables → vocabulary, data folder, batches.
+
+`read_labelled` → `WordVocabulary` or `Tokenizer` → `LabelledArrays` of a folder → `TextDataset` → `TextBatch`
+"""
 
 from __future__ import annotations
 

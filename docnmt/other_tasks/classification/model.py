@@ -1,4 +1,7 @@
-"""Text classification: the classifier, its task, its scores, and docnmt-classify."""
+"""Text classification: the classifier, its task, its scores, and docnmt-classify.
+
+`TextClassification` → `TextBatch` → `FusionClassifier` (embedding, fusion, layers, mean) → probabilities → scores
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sentence pairs: tables → data folder → batches of both sentences."""
+"""Sentence pairs: tables → data folder → batches of both sentences.
+
+`read_pairs` → `words` → `PairDataset` (arrays of a folder) → `PairBatch`: packed first sentences, then the second ones
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sentence encoders: InferLite, bag of words, BiLSTM-max, source2token; hashing of vectors."""
+"""Sentence encoders: InferLite, bag of words, BiLSTM-max, source2token; hashing of vectors.
+
+tokens (T,) → word vectors, K tables → `WordEncoder` → (S, d) → `SemanticHash` or not → `PairClassifier` → (B, classes)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SentEval's protocol: folds, softmax regression, relatedness, baselines."""
+"""SentEval's protocol: folds, softmax regression, relatedness, similarity.
+
+files of a task → `read_task` → vectors of its sentences → `train` on folds or splits, or cosines → accuracy, correlation
+"""
 
 from __future__ import annotations
 

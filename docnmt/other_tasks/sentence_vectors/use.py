@@ -1,4 +1,7 @@
-"""Sentence vectors in use: the task nli, loaded encoders, codes, translation summaries."""
+"""Sentence vectors in use: the task nli, loaded encoders, codes, translation summaries.
+
+pairs and vector files → `preprocess_nli` → data folder → `Nli` → checkpoint → `SentenceEncoder` → vectors or codes
+"""
 
 from __future__ import annotations
 

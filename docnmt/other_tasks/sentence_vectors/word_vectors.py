@@ -1,4 +1,7 @@
-"""Word vectors: files of vectors, and one vocabulary of several."""
+"""Word vectors: files of vectors, and one vocabulary of several.
+
+GloVe, word2vec, fastText → `read_vectors` (wanted words only) → `build_embeddings` → `Embeddings`, a table a file
+"""
 
 from __future__ import annotations
 
