@@ -1,6 +1,6 @@
 """SentEval's protocol: folds, softmax regression, relatedness, similarity.
 
-files of a task → `read_task` → vectors of its sentences → `train` on folds or splits, or cosines → accuracy, correlation
+files → `read_task` → vectors of its sentences → `train` on folds or splits, or cosines → accuracy or correlation
 """
 
 from __future__ import annotations
