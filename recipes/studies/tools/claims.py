@@ -289,6 +289,22 @@ def forms() -> Iterator[tuple[str, ...]]:
         yield known, use, *cells
 
 
+def dialogue_scores() -> Iterator[tuple[str, ...]]:
+    """s-BLEU on DiaBLa where the first third of each dialogue was given."""
+    yield "DiaBLa, first third given", "s-BLEU", "− sentence model", "largest p", "with a foreign third", "largest p"
+    names = {"sentence": "sentence model", "steady": "`cond_transformer`, `--target-context conditional`",
+             "forms": "sentence model with a tag", "forms and steady": "both"}  # fmt: skip
+    for system, name in names.items():
+        cells = [f"{fmean(row['s-BLEU'] for row in dialogues('diabla', f'{system}, longest start', 'third')):.1f}"]
+        for given in ("third", "foreign") if system != "sentence" else ():
+            rows = dialogues("diabla", f"{system}, longest start", given)
+            found = [row["against_sentence"]["s-BLEU"] for row in rows]
+            differences = [each[0] for each in found]
+            number = f"{fmean(differences):+.2f} ({min(differences):+.2f} to {max(differences):+.2f})"
+            cells += [number.replace("-", "−"), f"{max(each[3] for each in found):.3f}".removeprefix("0")]
+        yield name, *(*cells, "", "", "", "")[:5]
+
+
 def memories() -> Iterator[tuple[str, ...]]:
     """s-BLEU on unseen lines with and without a memory."""
     yield "unseen lines of", "lines", "sentence model", "translation memory", "kNN-MT", "pointer"
@@ -328,6 +344,59 @@ def models() -> Iterator[tuple[str, ...]]:
     yield far, "`hier_cond_transformer`", "right answer, %", right("sentence"), own, foreign
 
 
+def gains() -> Iterator[tuple[str, ...]]:
+    """What memories gain over the sentence model, s-BLEU with its interval."""
+    yield "lines", "system", "PHP manual", "p", "LibreOffice's help", "p", "handbooks", "p"
+    names = {"fuzzy": "translation memory", "knn": "kNN-MT", "copy-1": "pointer, seed 1", "copy-2": "pointer, seed 2"}
+    for part in ("unseen lines", "all lines"):
+        for system, name in names.items():
+            cells = []
+            for corpus in ("manual", "help", "handbooks"):
+                over = read(f"manual.jsonl/{corpus}/{part}/{system}.json")["over the sentence model"]
+                *interval, p = over["s-BLEU"]
+                cells.append("{:+.1f} ({:+.1f} to {:+.1f})".format(*interval).replace("-", "−"))
+                cells.append(f"{p:.3f}".removeprefix("0"))
+            yield part, name, *cells
+
+
+def found_sentences() -> Iterator[tuple[str, ...]]:
+    """Right answers by length, of each architecture and of the look-up, in percent."""
+    lengths = ("true-context", "foreign-context", "32-sentences", "128-sentences", "512-sentences", "2048-sentences")
+    yield "`--arch`", "10 to 16 sentences", "foreign", *(length.partition("-")[0] for length in lengths[2:])
+    for system, name in (
+        ("sentence", "`transformer`"), ("2-to-1", "`concat_transformer`, two to one"),
+        ("4-to-4", "`concat_transformer`, four to four"), ("doc", "`doc_transformer`"),
+        ("g_transformer", "G-Transformer (plug-in)"), ("scaleformer", "`scaleformer`"), ("han", "HAN (plug-in)"),
+        ("hier-random", "`hier_transformer`, random start"), ("hier", "`hier_transformer`"),
+        ("cond", "`cond_transformer`"), ("tree", "`hier_cond_transformer --merge mean`"),
+        ("hier_cond", "`hier_cond_transformer`"),
+    ):  # fmt: skip
+        reports = read(f"discourse.jsonl/{system}.json")["contrastive"]
+        yield name, *(f"{reports[length]['accuracy']:.1f}" if length in reports else "" for length in lengths)
+    names = ("", ".foreign", ".32", ".128", ".512")
+    shares = (read(f"retrieval.jsonl/name/contrastive{name}.json")["right"] for name in names)
+    yield "look-up of the nearest sentence with the same name", *(f"{share:.1f}" for share in shares), ""
+
+
+def sizes() -> Iterator[tuple[str, ...]]:
+    """How good a sentence model gets, by text, size and time on a core with bfloat16."""
+    yield "training text", "lines", "model", "hours of a core", "test text", "s-BLEU"
+    minutes, docmix = read("quickstart.jsonl/training.json")["rows"][0][4], read("docmix.jsonl/sentence.json")
+    score = read("quickstart.jsonl/overview.json")["rows"][0][1]
+    yield "generated documents", "40,559", "`_tiny`", f"{float(minutes) / 60:.2f}", "generated", score
+    hours = (docmix["minutes"] + docmix["before"][1]) / 60
+    score = docmix["scores"]["ted"]["s-BLEU"]
+    yield "docmix, many domains", "291,239", "`_tiny`", f"{hours:.1f}", "TED", f"{score:.1f}"
+    hours = sum(map(int, read("real.jsonl/systems.json")["rows"][0][4].split(" + "))) / 60
+    known = ("manual", "120,603", "PHP manual", hours), ("help", "61,916", "LibreOffice's help", 1.0)
+    for corpus, lines, name, needed in known:
+        score = read(f"manual.jsonl/{corpus}/all lines/sentence.json")["s-BLEU"]
+        yield name, lines, "`_small`", f"{needed:.1f}", "the same", f"{score:.1f}"
+    for test, name in (("games", "other games"), ("diabla", "DiaBLa")):
+        score = fmean(row["s-BLEU"] for row in dialogues(test, "sentence, longest start", "none"))
+        yield "games", "227,336", "`_small`", "3.0", name, f"{score:.1f}"
+
+
 def numbers() -> dict[str, str]:
     """What sentences of README and guides say."""
     lines = [json.loads(line) for line in kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -338,6 +407,7 @@ def numbers() -> dict[str, str]:
     whole = {name: [read(f"manual.jsonl/{corpus}/all lines/{name}.json")["over the sentence model"]["s-BLEU"][0]
                     for corpus in ("manual", "help", "handbooks")] for name in ("fuzzy", "copy-1")}  # fmt: skip
     retrieval = read("retrieval.jsonl/name/contrastive.json")["right"]
+    quick = read("quickstart.jsonl/overview.json")["rows"]
     return {
         "rnn": " and ".join(f"{score:.0f}" for score in rnns),
         "ours": f"{ours:.0f}",
@@ -352,10 +422,15 @@ def numbers() -> dict[str, str]:
         "far": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="2048-sentences"),
         "foreign": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="foreign-context"),
         "chance": right("sentence"),
+        "quick-true": quick[1][2],
+        "quick-foreign": quick[2][2],
     }
 
 
-TABLES = {"forms": forms, "memory": memories, "models": models}
+TABLES = {
+    "forms": forms, "memory": memories, "models": models, "gains": gains,
+    "sentences": found_sentences, "sizes": sizes, "dialogue": dialogue_scores,
+}  # fmt: skip
 
 
 def main() -> None:
@@ -374,8 +449,8 @@ def main() -> None:
         print("| claim | number (in brackets 95 %) | seeds | measured by | kept in |\n| --- | --- | ---: | --- | --- |")
         for study in (real, discourse, dialogue, others, card, fusion):
             for row in study():
-                _, command, file = STUDIES[row.study]
-                print(f"| {row.claim} | {row.number} | {row.seeds} | `{command}` | `{file}` |")
+                page, command, file = STUDIES[row.study]
+                print(f"| [{row.claim}]({page}.md) | {row.number} | {row.seeds} | `{command}` | `{file}` |")
 
 
 if __name__ == "__main__":
