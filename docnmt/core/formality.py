@@ -183,7 +183,7 @@ def in_given_form(
     forms: list[Form | None] = [None if text is None else rule.form(text) for text in given]
     tags = np.empty(corpus.num_sentences, dtype=np.int64)
     for begin, end in pairwise(corpus.document_offsets.tolist()):
-        form = next(filter(None, forms[begin:end]), None)
+        form = next((named for named in forms[begin:end] if named is not None), None)
         for sentence in range(begin, end):
             form = forms[sentence] or form
             tags[sentence] = _NONE if form is None else numbers[form]
