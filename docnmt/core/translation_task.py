@@ -5,12 +5,12 @@ corpus of a split → changed for an epoch (`TrainingData`) → units → `Trans
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,9 +30,7 @@ from docnmt.core.batch import (
 from docnmt.core.corpus import ParallelCorpus, TextArray, check_files, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import ToldForms, address_language, tag_numbers
-from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask, is_translation_model, lacking
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
-from docnmt.core.search.translate import translate_corpus
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SearchConfig
 from docnmt.core.subword_sampling import resegmented
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.core.tokenizer import Tokenizer, directed
@@ -40,6 +38,9 @@ from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, docu
 from docnmt.runtime import jobs as ranks
 from docnmt.runtime.progress import Progress
 from docnmt.runtime.system import UsageError, UserError, read_limited
+
+if TYPE_CHECKING:
+    from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 
 # A control experiment: sentences in foreign documents, so that a model's context does not belong to what it writes.
 
@@ -318,6 +319,8 @@ class DocumentTranslation:
 
     def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
         """Build a new model, for training or for weights to be loaded."""
+        from docnmt.core.models.encoder_decoder import is_translation_model, lacking  # data alone need no model
+
         model = model_class.build(model_config, self)
         if not is_translation_model(model):
             name = getattr(model_class, "__qualname__", type(model_class).__name__)
@@ -465,17 +468,11 @@ def corpus_bleu(
     scored = scored_sentences(corpus.references)
     if not scored:
         raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")
-    search = BeamSearchConfig(beam=config.eval_bleu_beam)
-    was_training = model.training
-    model.train(False)
+    search, options = BeamSearchConfig(beam=config.eval_bleu_beam), GenerationConfig(max_tokens=max_tokens)
     total = len(corpus.source.tokens) + corpus.num_sentences
-    options = GenerationConfig(max_tokens=max_tokens)
-    try:
-        with Progress(total // ranks.world(), "validating (BLEU)", unit="subwords", lasting=False) as bar:
-            results = list(translate_corpus([model], task, corpus, options, search, progress=bar.update))
-    finally:
-        model.train(was_training)
-    texts = [results[i].text for i in scored]
+    with Progress(total // ranks.world(), "validating (BLEU)", unit="subwords", lasting=False) as bar:
+        translations = _translated(model, task, corpus, options, search, bar.update)
+    texts = [translations[i] for i in scored]
     references = [[reference[i] for i in scored] for reference in corpus.references]
     offsets = np.searchsorted(scored, corpus.document_offsets)
     return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
@@ -494,14 +491,25 @@ def sample_translations(
     documents[-1:] = [document[: count - int(part.document_offsets[-2])] for document in documents[-1:]]
     shown = ParallelCorpus.from_lines(documents, task.source_tokenizer)
     shown = replace(shown, levels=part.levels[: shown.num_sentences])
+    translations = _translated(model, task, shown, GenerationConfig(generator="greedy"), GreedyConfig())
+    columns: list[Sequence[str]] = [shown.source_text, translations, *corpus.references[:1]]
+    heads = ["source", "translation", "reference"][: len(columns)]
+    rows = zip(*(column[: len(translations)] for column in columns), strict=True)
+    table = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table)
+
+
+def _translated(
+    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, options: GenerationConfig,
+    search: SearchConfig, progress: Callable[[int], object] | None = None,
+) -> list[str]:  # fmt: skip
+    """Return translations in evaluation mode; the model's mode is restored."""
+    from docnmt.core.search.translate import translate_corpus  # data alone need no search
+
     was_training = model.training
     model.train(False)
     try:
-        results = list(translate_corpus([model], task, shown, GenerationConfig(generator="greedy"), GreedyConfig()))
+        results = translate_corpus([model], task, corpus, options, search, progress=progress)
+        return [result.text for result in results]
     finally:
         model.train(was_training)
-    columns: list[Sequence[str]] = [shown.source_text, [result.text for result in results], *corpus.references[:1]]
-    heads = ["source", "translation", "reference"][: len(columns)]
-    rows = zip(*(column[: len(results)] for column in columns), strict=True)
-    table = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in table)
