@@ -20,8 +20,15 @@ from docnmt.runtime.system import UserError
 
 #: Bytes read at once; of a compressed file, which may expand a thousandfold, fewer.
 BLOCK, _COMPRESSED = 1 << 22, 1 << 16
-#: The endings of compressed files.
-ENDINGS = (".gz", ".zst")
+#: The endings of compressed files, and those of tables, which stand before them.
+ENDINGS, KINDS = (".gz", ".zst"), (".tsv", ".jsonl", ".parquet")
+
+
+def kind_of_table(name: str) -> str | None:
+    """Return `.tsv`, `.jsonl` or `.parquet` by the end of a name, before any `.gz` or `.zst`; None: it is no table."""
+    for ending in ENDINGS:
+        name = name.removesuffix(ending)
+    return next((kind for kind in KINDS if name.endswith(kind)), None)
 
 
 class TextLines:

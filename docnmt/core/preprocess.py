@@ -40,9 +40,8 @@ from docnmt.core.corpus import (
     write_meta,
 )
 from docnmt.core.data_options import TranslationPreprocessConfig
-from docnmt.core.lines import Facts, ParallelDocument
+from docnmt.core.lines import KINDS, Facts, ParallelDocument
 from docnmt.core.read_corpus import Reading, SplitFiles, find_splits, read_split
-from docnmt.core.tables import KINDS
 from docnmt.core.tokenizer import UNK, Tokenizer, detokenizer
 from docnmt.core.units import cut_units, document_units
 from docnmt.core.vocabularies import make_tokenizers

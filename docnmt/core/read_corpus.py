@@ -20,6 +20,7 @@ from xml.etree.ElementTree import Element
 from docnmt.core.data_options import Columns
 from docnmt.core.lines import (
     ENDINGS,
+    KINDS,
     TWO_FORMS,
     DocumentBuilder,
     Facts,
@@ -29,10 +30,10 @@ from docnmt.core.lines import (
     check_marks,
     is_blank,
     kind_of_line,
+    kind_of_table,
     note_separators,
     separator,
 )
-from docnmt.core.tables import KINDS, kind_of_table, read_tables
 from docnmt.runtime.languages import base, joined
 from docnmt.runtime.system import UserError
 
@@ -161,6 +162,8 @@ def _read_part(
     if files.xml is not None:
         documents = read_xml(files.xml, facts, reading.languages, one_sided, progress)
     elif files.tables:
+        from docnmt.core.tables import read_tables  # text needs none
+
         documents = read_tables(files.tables, reading.columns, reading.languages, facts, one_sided, progress)
     else:
         assert files.source is not None

@@ -22,25 +22,18 @@ from docnmt.core.lines import (
     TextLines,
     half_character,
     is_blank,
+    kind_of_table,
 )
 from docnmt.runtime import languages
 from docnmt.runtime.languages import joined
 from docnmt.runtime.system import UserError, parse_json
 
-KINDS = (".tsv", ".jsonl", ".parquet")
 #: The line breaks in a cell.
 BREAKS = re.compile(r"\r\n|\r|\n")
 #: The value of a column that a row lacks.
 _MISSING = object()
 #: Rows of a Parquet file in memory at once; bytes of a column read at once, however large its row groups are.
 _BATCH, _BUFFER = 1024, 1 << 20
-
-
-def kind_of_table(name: str) -> str | None:
-    """Return `.tsv`, `.jsonl` or `.parquet` by the end of a name, before any `.gz` or `.zst`; None: it is no table."""
-    for ending in ENDINGS:
-        name = name.removesuffix(ending)
-    return next((kind for kind in KINDS if name.endswith(kind)), None)
 
 
 class Row(NamedTuple):

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import RaggedWriter, SplitFolder, TokenArray, offsets_of, write_array
-from docnmt.core.tables import kind_of_table, open_table, text_rows
+from docnmt.core.lines import kind_of_table
+from docnmt.core.tables import open_table, text_rows
 from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import Spans
 from docnmt.runtime.system import UserError
