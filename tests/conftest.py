@@ -112,6 +112,14 @@ def data(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     return made_once("backwards", write_backwards) / "data"
 
 
+@pytest.fixture(scope="session")
+def other(data: Path, made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """Single sentences of the vocabulary of `data`."""
+    from trainings import write_sentences
+
+    return made_once("sentences", lambda folder: write_sentences(folder, data)) / "data"
+
+
 @pytest.fixture(scope="module")
 def folder(made_once: Callable[[str, Callable[[Path], None]], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the folder of `commands.write_system`."""

@@ -29,18 +29,6 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def other(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Single sentences of the same vocabulary."""
-    folder = tmp_path_factory.mktemp("other")
-    for language in ("en", "de"):
-        lines = [line for line in (data.parent / f"valid.{language}").read_text().splitlines() if line]
-        (folder / f"train.{language}").write_text("\n\n".join(lines) + "\n")
-    files = ["--trainpref", str(folder / "train"), "--srcdict", str(data), "--destdir", str(folder / "data")]
-    assert preprocess(["--source-lang", "en", "--target-lang", "de", *files]) == 0
-    return folder / "data"
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path, case: str) -> None:
     options = CASES[case].replace("OTHER", str(other)).split()

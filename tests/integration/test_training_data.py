@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_models import build
 
-from docnmt.cli.preprocess import main as preprocess
 from docnmt.core.batch import planned_units
 from docnmt.core.corpus import offsets_of
 from docnmt.core.data_options import DocumentTranslationConfig
@@ -22,18 +21,6 @@ from docnmt.core.search.forced import token_log_probs
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.translation_task import DocumentTranslation, Mixture, TranslationDataset
 from docnmt.core.units import cut_units, resolution_units
-
-
-@pytest.fixture(scope="module")
-def other(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Single sentences of the same vocabulary."""
-    folder = tmp_path_factory.mktemp("other")
-    for language in ("en", "de"):
-        lines = [line for line in (data.parent / f"valid.{language}").read_text().splitlines() if line]
-        (folder / f"train.{language}").write_text("\n\n".join(lines) + "\n")
-    files = ["--trainpref", str(folder / "train"), "--srcdict", str(data), "--destdir", str(folder / "data")]
-    assert preprocess(["--source-lang", "en", "--target-lang", "de", *files]) == 0
-    return folder / "data"
 
 
 def rows(units: Any) -> list[tuple[int, ...]]:

@@ -25,5 +25,14 @@ def write_backwards(folder: Path) -> None:
     assert preprocess([*pair, *files, "--destdir", str(folder / "data")]) == 0
 
 
+def write_sentences(folder: Path, data: Path) -> None:
+    """The validation lines of that corpus as documents of one sentence, of the same vocabulary."""
+    for language in ("en", "de"):
+        lines = [line for line in (data.parent / f"valid.{language}").read_text().splitlines() if line]
+        (folder / f"train.{language}").write_text("\n\n".join(lines) + "\n")
+    files = ["--trainpref", str(folder / "train"), "--srcdict", str(data), "--destdir", str(folder / "data")]
+    assert preprocess(["--source-lang", "en", "--target-lang", "de", *files]) == 0
+
+
 def backwards(piece: str) -> list[str]:
     return [" ".join(word[::-1] for word in line.split()) for line in piece.split("\n")]
