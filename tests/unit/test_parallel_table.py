@@ -331,3 +331,9 @@ def test_what_is_not_installed_is_named(
 )
 def test_columns_are_checked(given: list[str], message: str) -> None:
     assert any(message in each for each in parse_columns(given)[1])
+
+
+def test_a_row_of_parquet_is_named_by_its_number(tmp_path: Path) -> None:
+    """Counted from 1, also behind the first group of rows."""
+    rows = [{"src": "a", "tgt": "A"}] * 8 + [{"src": "a\0", "tgt": "A"}]
+    assert "a.parquet: row 9" in problem(parquet(tmp_path / "a.parquet", rows), "source=src", "target=tgt")
