@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from docnmt.runtime.system import UserError
+from docnmt.runtime.system import UserError, printable
 
 settings.register_profile("docnmt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("docnmt")
@@ -34,7 +34,7 @@ _of_several_lines: list[str] = []
 
 def _noted(error: UserError, *words: object) -> None:
     Exception.__init__(error, *words)
-    if len(str(error).splitlines()) > 1:
+    if len(printable(str(error)).splitlines()) > 1:  # as a command writes it
         _of_several_lines.append(str(error))
 
 
