@@ -205,15 +205,11 @@ def test_memory_does_not_grow_with_the_number_of_lines(
     (["--output", "NEW", "--codes"], "learned none"),
     (["--output", "NEW", "--input", "absent.txt"], "absent.txt"),
     (["--output", "NEW", "--input", "latin.txt"], "latin.txt:2"),
-    (["--output", "NEW", "--input", "return.txt"], "return.txt:2"),
-    (["--output", "NEW", "--input", "nul.txt"], "nul.txt:1"),
 ])  # fmt: skip
 def test_wrong_use_is_one_clear_line(
     folder: Path, plain: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "latin.txt").write_bytes(b"one\nca\xe9\n")
-    (folder / "return.txt").write_bytes(b"one\r\ntwo\rthree\n")
-    (folder / "nul.txt").write_bytes(b"o\0ne\n")
     paths = [o if o.startswith("--") else str(folder / ("new.npy" if o == "NEW" else o)) for o in options]
     if "--input" not in options:
         paths += ["--input", f"{folder}/train.tsv"]

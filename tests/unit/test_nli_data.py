@@ -137,14 +137,6 @@ def test_without_vectors_words_get_random_ones(
     assert np.linalg.norm(first[1:].astype(float), axis=1) == pytest.approx(1, abs=1e-3)
 
 
-def test_vectors_of_another_language_are_refused(
-    tmp_path: Path, run: Callable[..., int], capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "other.txt").write_text("wort 1 2 3 4\n")
-    assert run(vectors=tmp_path / "other.txt") == 1
-    assert "has none of the words of the texts" in capfd.readouterr().err
-
-
 def test_folders_of_another_form_or_damaged_are_refused(tmp_path: Path, run: Callable[..., int]) -> None:
     assert run() == 0
     folder = tmp_path / "data"

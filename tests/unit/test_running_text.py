@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -24,7 +23,6 @@ from docnmt.core.split_sentences import (
     of_sentences,
     of_table,
     split_sentences,
-    splitter,
     whole_lines,
 )
 from docnmt.runtime.system import UserError
@@ -205,13 +203,3 @@ def test_a_json_row_stays_as_it_was_written() -> None:
     row = r'{"src": "a\u00e9", "weight": 1.10, "n": 1e400, "n": 12345678901234567890.5 }'
     (line,) = echoed(table(f"  {row}  \n", "jsonl"))
     assert line == f"  {row[:-2]}, " + '"hypothesis": "AÉ"}'
-
-
-def test_other_languages_have_another_splitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sentencex")
-    assert splitter("sentencex", "hi")("यह है।  वह है। ") == ["यह है।", "वह है।"]
-    assert splitter("sentencex", "de-AT")(" ") == []
-    assert splitter("rules", "de")("Am 3. Mai. Gut.") == ["Am 3. Mai.", "Gut."]
-    monkeypatch.setitem(sys.modules, "sentencex", None)
-    with pytest.raises(UserError, match="--splitter"):
-        splitter("sentencex", "hi")

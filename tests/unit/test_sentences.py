@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from docnmt.core import split_sentences as split_sentences_module
 from docnmt.core.split_sentences import cut_long, split_sentences, splitter, whole_lines
 from docnmt.runtime.languages import joined
+from docnmt.runtime.system import UserError
 
 #: Each case: language and the sentences that must come back from them joined by a space.
 CASES = [
@@ -135,6 +136,8 @@ def test_the_splitter_is_chosen_by_the_language_and_named_once(
     (line,) = capsys.readouterr().err.splitlines()
     assert "'fr'" in line
     assert "pip install 'docnmt[documents]'" in line
+    with pytest.raises(UserError, match="--splitter"):
+        splitter("sentencex", "fr")
 
 
 def test_where_sentencex_fails_the_rules_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
