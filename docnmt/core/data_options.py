@@ -109,14 +109,9 @@ def complete(given: Columns, names: Collection[str], languages: tuple[str, str])
 DEFAULT_VOCAB_SIZE = 8000
 #: Options that have an effect only if a vocabulary is trained.
 VOCABULARY_OPTIONS = (
-    "vocab_size",
-    "subword_model",
-    "character_coverage",
-    "byte_fallback",
-    "normalization",
-    "normalize_punctuation",
+    "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "normalize_punctuation",
     "subword_sample",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

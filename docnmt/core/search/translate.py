@@ -48,31 +48,31 @@ def check_memory(job: Job) -> None:
     if not job.corpus.num_sentences:
         return
     width = GENERATORS.get(job.options.generator)(job.search, job.device).width
-    needs = []  # of each model: bytes at the least, and the name of the unit that needs them
+    needs = []  # of each model: bytes at the least, and of the unit that needs them noun, first sentence and subwords
     for model, plan, units in zip(job.ensemble.models, job.plans, job.units, strict=True):
         costs = source_costs(job.corpus, units)
         longest = int(costs.argmax())
         first, last = int(units.first[longest]), int(units.last[longest])
         written = int(job.lengths[first:last].sum()) if plan.joined else 0
         least = least_memory(model, int(costs[longest]), written, width)
-        needs.append((least, _named(job, plan.noun, first, int(costs[longest]))))
-    least, available = sum(need for need, _ in needs), None
+        needs.append((least, plan.noun, first, int(costs[longest])))
+    least, available = sum(need[0] for need in needs), None
     if job.device.type == "cuda":
         available = torch.cuda.mem_get_info(job.device)[0] + torch.cuda.memory_reserved(job.device)
     elif job.device.type == "cpu":
         available = obtainable_memory()
     parts = "--context-window N takes it in parts" if job.plans[0].whole_documents else "divide it"
     if available is not None and least > available:
-        _, unit = max(needs, key=lambda need: need[0])
+        _, noun, first, cost = max(needs)
         raise UserError(
-            f"{unit} takes at least {least / 1e9:,.1f} GB of memory, and {available / 1e9:,.1f} can be had on "
-            f"{job.device}; {parts}"
+            f"{_named(job, noun, first, cost)} takes at least {least / 1e9:,.1f} GB of memory, and "
+            f"{available / 1e9:,.1f} can be had on {job.device}; {parts}"
         )
     firsts, first_kept = job.texts.T
     total = np.concatenate([[0], np.cumsum(job.lengths)])
     lengths = total[np.append(first_kept, len(job.lengths))[1:]] - total[firsts]  # source subwords of each text
     longest = int(lengths.argmax())
-    if lengths[longest] > LONG_TEXT and any(map(_of_row, job.ensemble.models)):
+    if lengths[longest] > LONG_TEXT and any(_sizes(model)[2] for model in job.ensemble.models):
         parts = parts if job.plans[0].joined else "divide it"
         text = _named(job, "text", int(firsts[longest]), int(lengths[longest]))
         print(f"warning: {text} is written at once, which takes quadratic time; {parts}", file=sys.stderr)
@@ -91,25 +91,27 @@ def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int)
     Encoding holds the feed-forward layer's inner activations twice; decoding holds the keys and values of every decoder
     layer: those of the `read` source words, and of `beam` hypotheses' `written` ones if sentences are one text.
     """
+    inner, source, target = _sizes(model)
+    size = next(model.parameters()).element_size()
+    return size * max(2 * inner * read, source * read + target * beam * written)
+
+
+def _sizes(model: AnyTranslationModel) -> tuple[int, int, int]:
+    """Return how many numbers an inner activation has, and the keys and values of each source and each written word."""
+    inner = source = target = 0
     if not isinstance(model, nn.Module):  # a plug-in's own
-        return 0
-    inner = cross = 0
+        return inner, source, target
     for module in model.modules():
         if isinstance(module, FeedForward):
             inner = max(inner, module.inner.out_features)
         elif isinstance(module, CrossAttention):
-            cross += 2 * module.heads * module.d_head
+            source += 2 * module.heads * module.d_head
+        elif isinstance(module, SelfAttention) and module.causal:
+            target += 2 * module.heads * module.d_head
     for module in getattr(model, "decoder", model).modules():
         if isinstance(module, SourceContext) and module.attention.policy is not None:  # others keep summaries only
-            cross += 2 * module.attention.heads * module.attention.d_head
-    size = next(model.parameters()).element_size()
-    return size * max(2 * inner * read, cross * read + _of_row(model) * beam * written)
-
-
-def _of_row(model: AnyTranslationModel) -> int:
-    """Return how many numbers the decoder's softmax self-attention keeps for each written word."""
-    modules = model.modules() if isinstance(model, nn.Module) else ()
-    return sum(2 * m.heads * m.d_head for m in modules if isinstance(m, SelfAttention) and m.causal)
+            source += 2 * module.attention.heads * module.attention.d_head
+    return inner, source, target
 
 
 # Given translations and prefixes, which are not searched, as tokens.
