@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.layout import Spans
+from docnmt.other_tasks.options import BagOfWordsConfig, BiLstmMaxConfig, InferLiteConfig, Source2TokenEncoderConfig
 from docnmt.other_tasks.sentence_vectors.encoders import (
     BagOfWords,
     BiLstmMax,
@@ -37,10 +40,14 @@ def tokens_of(lengths: list[int], seed: int = 0) -> Tensor:
     return torch.randint(30, (sum(lengths),), generator=torch.Generator().manual_seed(seed))
 
 
+def task(dims: Sequence[int] = DIMS, probability: Tensor | None = None) -> Any:
+    return SimpleNamespace(embeddings=SimpleNamespace(dims=list(dims)), probability=probability)
+
+
 def encoder(width: int = 3, **options: object) -> InferLiteEncoder:
     torch.manual_seed(1)
-    settings = {"dims": DIMS, "d_model": 6, "d_output": 8, "layers": 2, "width": width, **options}
-    return InferLiteEncoder(**settings).double()  # type: ignore[arg-type]
+    settings = {"hidden_dim": 6, "output_dim": 8, "conv_layers": 2, "conv_width": width, **options}
+    return InferLiteEncoder(InferLiteConfig(**settings), task()).double()  # type: ignore[arg-type]
 
 
 def padded(rows: Tensor, spans: Spans) -> tuple[Tensor, Tensor]:
@@ -123,10 +130,10 @@ def encoders() -> dict[str, nn.Module]:
     return {
         "inferlite 1": encoder(1),
         "inferlite 3": encoder(3),
-        "bag of words": BagOfWords(dims=DIMS, pooling="mean", probability=torch.rand(30)),
-        "bag of words max": BagOfWords(dims=DIMS, pooling="max", probability=torch.rand(30)),
-        "bag of words sif": BagOfWords(dims=DIMS, pooling="sif", probability=torch.rand(30)),
-        "bilstm": BiLstmMax(dims=DIMS, d_output=8),
+        "bag of words": BagOfWords(BagOfWordsConfig(), task(probability=torch.rand(30))),
+        "bag of words max": BagOfWords(BagOfWordsConfig(bag_pooling="max"), task(probability=torch.rand(30))),
+        "bag of words sif": BagOfWords(BagOfWordsConfig(bag_pooling="sif"), task(probability=torch.rand(30))),
+        "bilstm": BiLstmMax(BiLstmMaxConfig(output_dim=8), task()),
     }
 
 
@@ -152,7 +159,7 @@ def test_the_lstm_stays_in_float32_under_autocast_on_a_processor(lengths: list[i
 
 def test_sif_weighs_rare_words_more() -> None:
     probability = torch.tensor([0.0, 0.5, 1e-6]).double()
-    model = BagOfWords(dims=[2], pooling="sif", probability=probability, smoothing=1e-3).double()
+    model = BagOfWords(BagOfWordsConfig(bag_pooling="sif"), task([2], probability)).double()
     table = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).double()
     vector = model(torch.tensor([1, 2]), [table], spans_of([2]))
     expected = torch.tensor([[1e-3 / 0.501 / 2, 1e-3 / 0.001001 / 2]]).double()
@@ -197,7 +204,7 @@ def test_pooling_equals_padding_with_gradients(pool: Callable[..., Tensor]) -> N
 def test_single_precision_vectors_are_the_same_to_the_last_bit_in_every_batch() -> None:
     lengths = torch.randint(1, 20, (200,), generator=torch.Generator().manual_seed(3)).tolist()
     tokens = tokens_of(lengths)
-    model = encoder(3, d_model=64, d_output=256).float().eval()
+    model = encoder(3, hidden_dim=64, output_dim=256).float().eval()
     hash = SemanticHash(d_input=256, bits=128, steps=1, minimum=0.1).eval()
     words = [table.float() for table in tables()]
     with torch.no_grad():
@@ -262,14 +269,9 @@ def test_temperature_is_part_of_the_state() -> None:
     assert fresh.temperature == trained.temperature < 1
 
 
-@pytest.mark.parametrize("wrong", [{"minimum": 0.0}, {"steps": 0}])
-def test_a_temperature_that_could_reach_zero_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="hashing needs"):
-        hashing(**wrong)  # type: ignore[arg-type]
-
-
 def test_words_weigh_as_much_as_positions_in_the_document_encoder_at_its_start() -> None:
-    encoder = Source2TokenEncoder(dims=[50, 300], d_model=64, layers=0, heads=4, d_inner=8, dropout=0.0)
+    config = Source2TokenEncoderConfig(embed_dim=64, encoder_layers=0, heads=4, ffn_dim=8, dropout=0.0)
+    encoder = Source2TokenEncoder(config, task([50, 300]))
     words = [torch.nn.functional.normalize(torch.randn(200, width)) for width in (50, 300)]
     projected = encoder.input(torch.cat(words, dim=1))
     place = encoder.position(torch.arange(20)[:, None])

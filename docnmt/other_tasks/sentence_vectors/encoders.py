@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.document_context import Source2Token
-from docnmt.modules.layers import Dropout, FeedForward, Reads, Residual, check_at_least, check_one_of, plain_layer
+from docnmt.modules.layers import Dropout, FeedForward, Reads, Residual, plain_layer
 from docnmt.modules.positions import Sinusoidal
 from docnmt.other_tasks.options import (
     BagOfWordsConfig,
@@ -108,10 +108,6 @@ class SemanticHash(nn.Module):
 
     def __init__(self, *, d_input: int, bits: int, steps: int, minimum: float) -> None:
         super().__init__()
-        if not 0 < minimum <= 1 or steps < 1 or bits < 1:
-            raise ValueError(
-                f"hashing needs 0 < minimum <= 1, steps >= 1 and bits >= 1, got {minimum}, {steps} and {bits}"
-            )
         self.linear = RowLinear(d_input, bits)
         self.norm = nn.LayerNorm(bits)
         self.steps, self.minimum = steps, minimum
@@ -157,15 +153,15 @@ class WordEncoder(nn.Module, ABC, Generic[ConfigT]):
     Config: ClassVar[type[SentencePairConfig]]
     d_output: int
 
-    @classmethod
     @abstractmethod
-    def of(cls, config: ConfigT, task: Nli) -> WordEncoder[ConfigT]:
+    def __init__(self, config: ConfigT, task: Nli) -> None:
         """Build the encoder that `config` describes, for the embedding types of `task`."""
+        super().__init__()
 
     @classmethod
     def build(cls, config: ConfigT, task: Nli) -> SentencePairModel:
         """Build this encoder and all that follows it, for the labels and embedding types of `task`."""
-        return SentencePairModel(encoder=cls.of(config, task), config=config, task=task)
+        return SentencePairModel(encoder=cls(config, task), config=config, task=task)
 
     @abstractmethod
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
@@ -248,26 +244,21 @@ class SentencePairModel(nn.Module):
 # The encoders compared with InferLite: bag of words, BiLSTM with max-pooling, self-attention.
 
 
+#: The constant a of SIF, as published.
+_SMOOTHING = 1e-3
+
+
 class BagOfWords(WordEncoder[BagOfWordsConfig]):
     """The mean or maximum of the word vectors, or their mean weighted by a / (a + p(w)) (SIF, Arora et al. 2017)."""
 
     Config = BagOfWordsConfig
     probability: Tensor
 
-    def __init__(
-        self, *, dims: Sequence[int], pooling: Literal["mean", "max", "sif"], probability: Tensor,
-        smoothing: float = 1e-3,
-    ) -> None:  # fmt: skip
-        check_one_of(("mean", "max", "sif"), pooling=pooling)
-        super().__init__()
-        self.pooling, self.smoothing, self.d_output = pooling, smoothing, sum(dims)
-        self.register_buffer("probability", probability, persistent=False)  # the task keeps it
-
-    @classmethod
-    def of(cls, config: BagOfWordsConfig, task: Nli) -> BagOfWords:
-        """Build the encoder that `config` describes."""
+    def __init__(self, config: BagOfWordsConfig, task: Nli) -> None:
+        super().__init__(config, task)
+        self.pooling, self.d_output = config.bag_pooling, sum(task.embeddings.dims)
         probability = torch.as_tensor(task.probability, dtype=torch.float32)
-        return cls(dims=task.embeddings.dims, pooling=config.bag_pooling, probability=probability)
+        self.register_buffer("probability", probability, persistent=False)  # the task keeps it
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """Encode tokens (T,) as (S, sum of d_k)."""
@@ -276,7 +267,7 @@ class BagOfWords(WordEncoder[BagOfWordsConfig]):
             return span_max(words, spans)
         if self.pooling == "mean":
             return span_mean(words, spans)
-        weight = self.smoothing / (self.smoothing + self.probability.index_select(0, tokens))
+        weight = _SMOOTHING / (_SMOOTHING + self.probability.index_select(0, tokens))
         return span_mean(words * weight[:, None], spans)
 
 
@@ -285,17 +276,10 @@ class BiLstmMax(WordEncoder[BiLstmMaxConfig]):
 
     Config = BiLstmMaxConfig
 
-    def __init__(self, *, dims: Sequence[int], d_output: int) -> None:
-        super().__init__()
-        if d_output % 2:
-            raise ValueError(f"d_output: expected an even width, half of it a direction, got {d_output}")
-        self.lstm = nn.LSTM(sum(dims), d_output // 2, bidirectional=True)
-        self.d_output = d_output
-
-    @classmethod
-    def of(cls, config: BiLstmMaxConfig, task: Nli) -> BiLstmMax:
-        """Build the encoder that `config` describes."""
-        return cls(dims=task.embeddings.dims, d_output=config.output_dim)
+    def __init__(self, config: BiLstmMaxConfig, task: Nli) -> None:
+        super().__init__(config, task)
+        self.d_output = config.output_dim
+        self.lstm = nn.LSTM(sum(task.embeddings.dims), self.d_output // 2, bidirectional=True)
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """Encode tokens (T,) as (S, d_output)."""
@@ -330,10 +314,9 @@ class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):
 
     Config = Source2TokenEncoderConfig
 
-    def __init__(
-        self, *, dims: Sequence[int], d_model: int, layers: int, heads: int, d_inner: int, dropout: float
-    ) -> None:
-        super().__init__()
+    def __init__(self, config: Source2TokenEncoderConfig, task: Nli) -> None:
+        super().__init__(config, task)
+        d_model, heads, dims = config.embed_dim, config.heads, task.embeddings.dims
         self.input = nn.Linear(sum(dims), d_model)
         # Words as large as their positions: torch's own initialisation would leave unit vectors at a tenth of them
         nn.init.normal_(self.input.weight, std=len(dims) ** -0.5)
@@ -342,26 +325,14 @@ class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):
         self.layers = nn.ModuleList(
             plain_layer(
                 attention=SelfAttention(d_model=d_model, heads=heads, d_head=d_model // heads),
-                feed_forward=FeedForward(d_model=d_model, d_inner=d_inner, activation="relu"),
-                residual=lambda: Residual(d_model=d_model, dropout=dropout, norm="pre"),
+                feed_forward=FeedForward(d_model=d_model, d_inner=config.ffn_dim, activation="relu"),
+                residual=lambda: Residual(d_model=d_model, dropout=config.dropout, norm="pre"),
             )
-            for _ in range(layers)
+            for _ in range(config.encoder_layers)
         )
         self.norm = nn.LayerNorm(d_model)
         self.summarise = Source2Token(d_model=d_model, heads=heads)
         self.d_output = d_model
-
-    @classmethod
-    def of(cls, config: Source2TokenEncoderConfig, task: Nli) -> Source2TokenEncoder:
-        """Build the encoder that `config` describes."""
-        return cls(
-            dims=task.embeddings.dims,
-            d_model=config.embed_dim,
-            layers=config.encoder_layers,
-            heads=config.heads,
-            d_inner=config.ffn_dim,
-            dropout=config.dropout,
-        )
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """Encode tokens (T,) as (S, d_model). Every sentence needs a word."""
@@ -386,8 +357,6 @@ class PackedConvolution(nn.Module):
 
     def __init__(self, *, d_in: int, d_out: int, width: int) -> None:
         super().__init__()
-        if width < 1 or width % 2 == 0:
-            raise ValueError(f"width: expected an odd number of words, got {width}")
         self.reach = width // 2
         self.linear = RowLinear(width * d_in, d_out)
 
@@ -427,44 +396,27 @@ class ConvolutionStack(nn.Module):
 class InferLiteEncoder(WordEncoder[InferLiteConfig]):
     """Sentence vectors from K types of word vectors: encoder, controller, fusion and reduction (eq. 1-7).
 
-    `InferLiteConfig` describes the arguments; `dims` are the widths d_k, `layers` is M, `width` the words that each
-    convolution covers: 1 makes a deep bag of words.
+    Without the controller's gates all types count alike; `skip` adds its first layer to the fused types, which the
+    paper calls crucial (both are ablations).
     """
 
     Config = InferLiteConfig
 
-    def __init__(
-        self, *, dims: Sequence[int], d_model: int, d_output: int, layers: int, width: int,
-        gate: bool = True, skip: bool = True, pooling: Literal["max", "mean"] = "max",
-    ) -> None:  # fmt: skip
-        check_at_least(1, d_model=d_model, d_output=d_output, layers=layers)
-        check_one_of(("max", "mean"), pooling=pooling)
-        super().__init__()
+    def __init__(self, config: InferLiteConfig, task: Nli) -> None:
+        super().__init__(config, task)
+        d_model, dims = config.hidden_dim, task.embeddings.dims
 
         def _stacks(last: Callable[[Tensor], Tensor]) -> nn.ModuleList:
+            layers, width = config.conv_layers, config.conv_width
             return nn.ModuleList(ConvolutionStack(d_model=d_model, layers=layers, width=width, last=last) for _ in dims)
 
-        self.width, self.skip, self.pooling = width, skip, pooling
+        self.width, self.skip, self.pooling = config.conv_width, config.skip, config.pooling
         self.inputs = nn.ModuleList(RowLinear(d, d_model) for d in dims)
         self.encoders = _stacks(torch.tanh)
-        self.shared = RowLinear(sum(dims), d_model) if gate or skip else None
-        self.controllers = _stacks(sigmoid) if gate else None
-        self.output = RowLinear(d_model, d_output)
-        self.d_output = d_output
-
-    @classmethod
-    def of(cls, config: InferLiteConfig, task: Nli) -> InferLiteEncoder:
-        """Build the encoder that `config` describes."""
-        return cls(
-            dims=task.embeddings.dims,
-            d_model=config.hidden_dim,
-            d_output=config.output_dim,
-            layers=config.conv_layers,
-            width=config.conv_width,
-            gate=config.gate,
-            skip=config.skip,
-            pooling=config.pooling,
-        )
+        self.shared = RowLinear(sum(dims), d_model) if config.gate or config.skip else None
+        self.controllers = _stacks(sigmoid) if config.gate else None
+        self.output = RowLinear(d_model, config.output_dim)
+        self.d_output = config.output_dim
 
     def gates(self, types: Sequence[Tensor], spans: Spans) -> Tensor:
         """Return the gates G_M^k of each word for types K × (T, d_k): (K, T, d_model)."""
