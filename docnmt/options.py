@@ -6,6 +6,7 @@ default < architecture < --config file < command line
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import functools
@@ -54,7 +55,7 @@ class Open(NamedTuple):
 Between = tuple["float | Open | None", "float | Open | None"]
 
 
-def range_words(between: Between) -> str:
+def _range_words(between: Between) -> str:
     """Return a range in words: `from 1 to 1,000`, `at least 1`, `above 0 and at most 1`."""
     least, most = between
     if isinstance(least, (int, float)) and isinstance(most, (int, float)):
@@ -104,7 +105,7 @@ class Needs(NamedTuple):
         if values is None:
             return " or ".join(map(flag, self.names))
         if list(values) in ([True], [False]):
-            return with_value(self.names[0], *values)
+            return _with_value(self.names[0], *values)
         *first, last = map(str, values)
         listed = f"{', '.join(first)} or {last}" if first else last
         return f"{flag(self.names[0])} {'other than ' if self.without else ''}{listed}"
@@ -130,7 +131,7 @@ def underscored(word: str) -> str:
     return word.lstrip("-").replace("-", "_")
 
 
-def with_value(name: str, value: object) -> str:
+def _with_value(name: str, value: object) -> str:
     """Return an option with a value as it is typed: `--merge mean`, `--no-gate`."""
     if isinstance(value, bool):
         return flag(name) if value else flag(f"no_{name}")
@@ -164,7 +165,7 @@ class Option:
 
     def rules(self) -> list[str]:
         """Return its rules in words: `at least 1`, `needs --by`, `not with --verify`."""
-        allowed = [range_words(self.between)] if self.between else []
+        allowed = [_range_words(self.between)] if self.between else []
         needed = [f"needs {needs.words()}" for needs in self.needs]
         return allowed + needed + [f"not with {flag(name)}" for name in self.excludes]
 
@@ -253,39 +254,36 @@ class Setting:
         return self._scalar(value)
 
     def _scalar(self, value: object) -> object:
-        choices, hints, plain = self.choices, "", value
-        if self.kind is str and isinstance(value, (int, float)) and not isinstance(value, bool):
-            plain = str(value)  # YAML has read a text as a number
-        try:
-            converted = msgspec.convert(plain, self.checked, strict=False)
-            if (choices is None or converted in choices) and not (self.kind is float and not math.isfinite(converted)):
+        """One value, converted by msgspec, which knows its type and range, and looked for among the choices."""
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        text_or_value = str(value) if self.kind is str and number else value  # YAML has read a text as a number
+        choices = self.choices
+        with contextlib.suppress(msgspec.ValidationError):
+            converted = msgspec.convert(text_or_value, self.checked, strict=False)
+            finite = self.kind is not float or math.isfinite(converted)
+            if finite and (choices is None or converted in choices):
                 return converted
-        except msgspec.ValidationError:
-            pass
+        raise ValueError(f"{self.flag}: {self._mistake(value, choices)}")
+
+    def _mistake(self, value: object, choices: tuple[object, ...] | None) -> str:
+        """What was expected and what was given, in words."""
         if choices is None:
-            ranged = f", {range_words(self.option.between)}" if self.option.between else ""
             size = " of 64 bits" if self.kind is int and len(str(value)) > 18 else ""
-            expected = f"{_EXPECTED[self.kind]}{size}{ranged}"
-        else:
-            names = [*map(str, choices)]
-            expected = f"one of {', '.join(names)}"
-            plugin = PLUGIN if callable(self.option.choices) else ""  # a registry's names
-            hints = "".join(f"; {hint}" for hint in (nearest(str(value), names).rstrip(), plugin) if hint)
-        raise ValueError(f"{self.flag}: expected {expected}, got {value!r}{hints}")
+            between = f", {_range_words(self.option.between)}" if self.option.between else ""
+            return f"expected {_EXPECTED[self.kind]}{size}{between}, got {value!r}"
+        names = [*map(str, choices)]
+        hints = [nearest(str(value), names).rstrip(), PLUGIN if callable(self.option.choices) else ""]  # a registry's
+        return "; ".join([f"expected one of {', '.join(names)}, got {value!r}", *filter(None, hints)])
 
 
 @functools.cache
-def _settings(config: type) -> tuple[Setting, ...]:
+def settings(config: type) -> tuple[Setting, ...]:
+    """Return the settings of a configuration class, in order."""
     hints, more_needs = get_type_hints(config), dict[str, tuple[Needs, ...]]()
     for part in reversed(config.__mro__):
         for name, needs in vars(part).get("also_needs", {}).items():
             more_needs[name] = more_needs.get(name, ()) + _as_needs(needs)
     return tuple(_setting(f, hints[f.name], more_needs.get(f.name, ())) for f in dataclasses.fields(config))
-
-
-def settings(config: type) -> tuple[Setting, ...]:
-    """Return the settings of a configuration class, in order."""
-    return _settings(config)  # a cached function has no types
 
 
 def _setting(f: dataclasses.Field[Any], hint: Any, more_needs: tuple[Needs, ...]) -> Setting:
@@ -350,7 +348,7 @@ def _unmet(setting: Setting, value: object, config: object, typed: Collection[st
     for needs in setting.option.needs:
         used = setting.name in typed if needs.typed else value != setting.default
         if used and not needs.met(config):
-            given = with_value(setting.name, value) if isinstance(value, bool) else setting.flag
+            given = _with_value(setting.name, value) if isinstance(value, bool) else setting.flag
             yield f"{given} needs {needs.words()}"
             return
 
@@ -456,11 +454,7 @@ def to_dict(config: DataclassInstance) -> dict[str, Any]:
 
 
 def from_dict(config: type[C], values: Mapping[str, Any], *, where: str) -> C:
-    """Restore a configuration from `to_dict`; options added since have their defaults.
-
-    Raises:
-        UsageError: unknown keys or wrong types, all of them, with `where` as their place.
-    """
+    """Restore a configuration from `to_dict`; options added since have their defaults."""
     try:
         resolved: C = build([Section(where, config)], values, {})[where]
         return resolved
@@ -472,11 +466,7 @@ _VALUE: Any = Value  # mypy has no type for unions
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file of options: `name: value` lines, whose values are scalars or lists of them.
-
-    Raises:
-        UsageError: the file is unreadable, not YAML, or has other values.
-    """
+    """Read a YAML file of options: `name: value` lines, whose values are scalars or lists of them."""
     try:
         values = msgspec.yaml.decode(read_limited(path), type=dict[str, Any] | None) or {}
         return {key: checked(value, _VALUE, f"{path}: '{key}'") for key, value in values.items()}

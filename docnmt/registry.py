@@ -66,7 +66,7 @@ class MetricKind:
 
 
 @dataclass(frozen=True)
-class Entry(Generic[T]):
+class _Entry(Generic[T]):
     """A registered component: the object or a reference to it, its configuration class likewise, one line of help."""
 
     target: T | str
@@ -79,7 +79,7 @@ class Registry(Generic[T]):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._entries: dict[str, Entry[T]] = {}
+        self._entries: dict[str, _Entry[T]] = {}
 
     def add(self, name: str, target: T | str, *, config: type | str | None = None, help: str = "") -> None:
         """Register `target` (an object or a `"module:object"` reference) under `name`.
@@ -101,7 +101,7 @@ class Registry(Generic[T]):
         if isinstance(config, type) and not dataclasses.is_dataclass(config):
             missing = f"{config.__qualname__} is no dataclass; @dataclass(frozen=True) is missing"
             raise TypeError(f"{self.kind} '{name}': {missing}")
-        self._entries[name] = Entry(target, config, help)
+        self._entries[name] = _Entry(target, config, help)
 
     def register(self, name: str, *, config: type | None = None) -> Callable[[R], R]:
         """Return a decorator that calls `add`."""
@@ -112,7 +112,7 @@ class Registry(Generic[T]):
 
         return _decorate
 
-    def _entry(self, name: str) -> Entry[T]:
+    def _entry(self, name: str) -> _Entry[T]:
         if name not in self._entries:
             meant = nearest(name, self._entries)
             raise ValueError(f"no {self.kind} named '{name}'; {meant}there are: {', '.join(self.names())}; {PLUGIN}")
@@ -448,11 +448,7 @@ _imported: dict[Path, str] = {}
 
 
 def import_plugins(user_dir: str | Path | None) -> None:
-    """Import the plug-in folder of `--user-dir` and the installed plug-ins (entry points `docnmt.plugins`).
-
-    Raises:
-        UsageError: the folder is missing, or fails to import.
-    """
+    """Import the plug-in folder of `--user-dir` and the installed plug-ins (entry points `docnmt.plugins`)."""
     from importlib.metadata import entry_points
 
     for entry_point in entry_points(group="docnmt.plugins"):
@@ -483,9 +479,9 @@ def _guarded(what: str, load: Callable[[], object], path: Path = Path()) -> None
     except BaseException as error:  # `sys.exit`, too: it would end the command with status 0
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_file()]
         frame = ([frame for frame in frames if _of_plugin(frame.filename)] or frames)[-1]
-        place = f" ({Path(frame.filename).name}, line {frame.lineno})"
+        where = f" ({Path(frame.filename).name}, line {frame.lineno})"
         _imported.pop(path, None)
-        raise UsageError(f"{what} fails to import: {error!r}{place}") from error
+        raise UsageError(f"{what} fails to import: {error!r}{where}") from error
 
 
 def _import(path: Path) -> None:
@@ -494,8 +490,8 @@ def _import(path: Path) -> None:
     _imported[path] = f"{zlib.crc32(b''.join(source.read_bytes() for source in sources)):08x}"
     file, inside = (path / "__init__.py", [str(path)]) if path.is_dir() else (path, None)
     importlib.invalidate_caches()
-    there = sys.modules[path.stem].__spec__ if path.stem in sys.modules else importlib.util.find_spec(path.stem)
-    ours = there is None or there.origin == str(file)
+    of_name = sys.modules[path.stem].__spec__ if path.stem in sys.modules else importlib.util.find_spec(path.stem)
+    ours = of_name is None or of_name.origin == str(file)
     name = path.stem if ours else f"{path.stem}_{zlib.crc32(os.fsencode(path)):08x}"
     if name in sys.modules:
         return

@@ -412,24 +412,30 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
 def _set_levels(
     positions: np.ndarray, levels: np.ndarray, segments: np.ndarray, row: np.ndarray, *, counts: bool
 ) -> None:
-    """Set the index of sentence, paragraph and section in positions (S, 4); `row` (S,) of each sentence in `levels`."""
-    begins = np.zeros(len(levels), dtype=bool)
-    begins[segments[:-1]] = True
-    new = np.zeros(len(levels), dtype=bool)  # True where a unit of this level, or of one above, begins inside
-    known = levels.shape[1]
-    for depth in range(known):
-        level = levels[:, depth]
-        new[1:] |= (np.diff(level) != 0) & ~begins[1:]
-        column = 2 + known - 1 - depth  # paragraph 2, section 3; units around sections have no column
-        if column <= 3 and counts:
-            unknown = np.logical_and.reduceat(level < 0, segments[:-1])  # only other documents have this level
-            number = np.cumsum(new)
-            number -= np.repeat(number[segments[:-1]], np.diff(segments))
-            level = np.where(np.repeat(unknown, np.diff(segments)), level, number)
-        if column <= 3:
-            positions[:, column] = level[row]
-    if not counts:
-        starts = np.maximum.accumulate(np.where(new | begins, np.arange(len(levels)), 0))
+    """Set the columns of sentence, paragraph and section in positions (S, 4).
+
+    Args:
+        levels: (L, depths), for each line of these documents the units that it is in, the outermost first.
+        segments: (D + 1,) where the documents begin in it. row: (S,) the line of each sentence.
+        counts: number the units of a document through, also those in different units above.
+    """
+    first, lengths = segments[:-1], np.diff(segments)
+    begins_document = np.zeros(len(levels), dtype=bool)
+    begins_document[first] = True
+    begins_unit = np.zeros(len(levels), dtype=bool)  # a unit of this level, or of one above, inside a document
+    for depth, unit in enumerate(levels.T):
+        begins_unit[1:] |= (np.diff(unit) != 0) & ~begins_document[1:]
+        column = 1 + levels.shape[1] - depth  # paragraph 2, section 3; units around sections have no column
+        if column > 3:
+            continue
+        if counts:
+            number = np.cumsum(begins_unit)
+            number -= np.repeat(number[first], lengths)
+            only_others_have = np.logical_and.reduceat(unit < 0, first)  # this level, of all documents of the corpus
+            unit = np.where(np.repeat(only_others_have, lengths), unit, number)
+        positions[:, column] = unit[row]
+    if not counts:  # a sentence counts from the beginning of its innermost unit
+        starts = np.maximum.accumulate(np.where(begins_unit | begins_document, np.arange(len(levels)), 0))
         positions[:, 1] = row - starts[row]
 
 

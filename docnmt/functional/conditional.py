@@ -53,7 +53,7 @@ _MASKED = -1e30
 
 
 @dataclass(frozen=True)
-class Padded:
+class _Padded:
     """Row indices of a group's n documents, padded to the longest one, L.
 
     Padding repeats the last row of its own span, so that nothing of another document can enter.
@@ -69,7 +69,7 @@ class Padded:
         return x.index_select(0, self.rows.flatten()).view(*self.rows.shape, *x.shape[1:]).transpose(1, 2)
 
 
-def document_groups(first: Spans, *others: Spans) -> list[tuple[Padded, ...]]:
+def document_groups(first: Spans, *others: Spans) -> list[tuple[_Padded, ...]]:
     """Group documents by length; return for each group the padded rows of every kind of span (tokens, sentences).
 
     Documents in which a kind of span is empty are left out. The result is cached with `first`.
@@ -77,7 +77,7 @@ def document_groups(first: Spans, *others: Spans) -> list[tuple[Padded, ...]]:
     return first.derive((document_groups, *others), lambda: _make_groups((first, *others)))
 
 
-def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[Padded, ...]]:
+def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[_Padded, ...]]:
     lengths = np.stack([spans.lengths for spans in kinds])  # (kinds, D)
     live = np.flatnonzero(lengths.min(axis=0, initial=1) > 0)
     groups: list[list[int]] = []
@@ -93,30 +93,30 @@ def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[Padded, ...]]:
     arrays = []
     for members, spans in itertools.product(groups, kinds):
         sizes, starts = spans.lengths[members], spans.host[:-1][members]
-        place = np.arange(int(sizes.max()))
-        rows = starts[:, None] + np.minimum(place, sizes[:, None] - 1)
-        real = place < sizes[:, None]
+        position = np.arange(int(sizes.max()))
+        rows = starts[:, None] + np.minimum(position, sizes[:, None] - 1)
+        real = position < sizes[:, None]
         arrays += [rows, real, np.flatnonzero(real), rows[real]]
     arrived = iter(to_device(arrays, kinds[0].offsets.device))
-    return [tuple(Padded(*itertools.islice(arrived, 4)) for _ in kinds) for _ in groups]
+    return [tuple(_Padded(*itertools.islice(arrived, 4)) for _ in kinds) for _ in groups]
 
 
-def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
+def _padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
     """Return attention to the words of the kept sentences, (Tq, h, d_v)."""
     groups = document_groups(queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
     sentence_k, root = keys.sentences, math.sqrt(queries.words.shape[-1])
     outputs = [keys.values[:0].sum(0)[None]]  # row 0, for documents without keys: an empty sum with a gradient
     if not groups:  # all inputs have gradients of 0
         outputs[0] = outputs[0] + sum(x[:0].sum() for x in (queries.words, keys.words, queries.sentences, sentence_k))
-    place = torch.zeros(len(queries.words), dtype=torch.int64, device=queries.words.device)
+    output_row = torch.zeros(len(queries.words), dtype=torch.int64, device=queries.words.device)
     filled = 1
     for query, key, sentence in groups:
         relevance = torch.matmul(query.gather(queries.sentences), sentence.gather(sentence_k).mT) / root
         most = relevance.shape[-1]  # (n, h, Lq, S)
-        kept = selection.sentences[:, query.rows] - sentence.rows[:, :1, None]  # (h, n, Lq, t)
-        kept = kept.masked_fill(selection.relevance[:, query.rows] == -torch.inf, most).transpose(0, 1)
+        kept_index = selection.sentences[:, query.rows] - sentence.rows[:, :1, None]  # (h, n, Lq, t)
+        kept_index = kept_index.masked_fill(selection.relevance[:, query.rows] == -torch.inf, most).transpose(0, 1)
         keep = torch.zeros(*relevance.shape[:-1], most + 1, dtype=torch.bool, device=relevance.device)
-        keep.scatter_(-1, kept, True)
+        keep.scatter_(-1, kept_index, True)
         keep[..., -1] = False  # a column for padding
         relevance = functional.pad(relevance, (0, 1)).masked_fill(~keep, -torch.inf)
         relevance = subtract_largest(relevance).clamp(min=_MASKED)  # (n, h, Lq, S + 1)
@@ -129,9 +129,9 @@ def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tens
         scores = torch.baddbmm(scores.view(*q.shape[:2], -1), q, k.mT, alpha=1 / root)
         weights = scores.softmax(-1).view(*relevance.shape[:3], -1).masked_fill(~keep.any(-1, keepdim=True), 0)
         outputs.append(torch.matmul(weights, key.gather(keys.values)).transpose(1, 2).flatten(0, 1))
-        place[query.own] = filled + query.shown
+        output_row[query.own] = filled + query.shown
         filled += query.rows.numel()
-    return torch.cat(outputs).index_select(0, place)
+    return torch.cat(outputs).index_select(0, output_row)
 
 
 # Every form: choose, then read.
@@ -146,9 +146,6 @@ def selective_attention(
 
     Returns:
         (Tq, h, d_v), in the type of the values; half types compute in float32, on a CUDA card by flash attention.
-
-    Raises:
-        ValueError: queries, keys and policy do not fit, or the backend is unknown.
     """
     _check_tensors(queries, keys)
     _check_layouts(queries, keys, policy)
@@ -157,10 +154,10 @@ def selective_attention(
         selection = select(queries, keys, policy)
         if listed and keys.layout.num_tokens:
             sentences = selection.sentences.transpose(0, 1)  # (Tq, h, t)
-            read, offsets = keys.precise(), keys.layout.sentence_offsets
+            precise, offsets = keys.precise(), keys.layout.sentence_offsets
             spans = offsets[sentences], offsets.diff()[sentences]
             relevance = selection.relevance.transpose(0, 1)
-            out = attend_spans(queries.precise().words, read.words, read.values, *spans, relevance)
+            out = attend_spans(queries.precise().words, precise.words, precise.values, *spans, relevance)
         elif backend == "auto" and takes_chosen(queries.words, keys.words, keys.values):  # a kernel on a CUDA card
             from docnmt.functional.kernels.attention import chosen_attention
 
@@ -187,15 +184,12 @@ def selective_attention_step(
 
     Returns:
         (R, h, d_v).
-
-    Raises:
-        ValueError: as `selective_attention`, or `own` is missing.
     """
     if policy.always_own and own is None:
         raise ValueError("own: expected the own sentence of each row with always_own, got None")
     order = document_of_row.argsort(stable=True)  # rows of a document become neighbours
-    rows = torch.bincount(document_of_row, minlength=keys.layout.num_documents)
-    offsets = torch.cat([rows.new_zeros(1), rows.cumsum(0)])
+    counts = torch.bincount(document_of_row, minlength=keys.layout.num_documents)
+    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     layout = DocumentLayout(offsets, torch.arange(len(offsets), device=offsets.device))
     queries = Queries(q[order], sentence_q[order], layout, None if own is None else own[order])
     policy = replace(policy, visible="document")
@@ -220,8 +214,8 @@ def _with_own(selection: Selection, queries: Queries, keys: Keys) -> Selection:
     """Replace the least relevant sentence by the query's own one where that is not kept and has a word."""
     own = queries.layout.sentence_of_token if queries.own is None else queries.own
     relevance = (queries.sentences * keys.sentences[own]).sum(-1) * queries.sentences.shape[-1] ** -0.5  # (Tq, h)
-    kept = ((selection.sentences == own[:, None]) & (selection.relevance != -torch.inf)).any(-1, keepdim=True)
-    missing = ~kept & (keys.layout.sentence_offsets.diff()[own] > 0)[:, None]  # (h, Tq, 1)
+    is_kept = ((selection.sentences == own[:, None]) & (selection.relevance != -torch.inf)).any(-1, keepdim=True)
+    missing = ~is_kept & (keys.layout.sentence_offsets.diff()[own] > 0)[:, None]  # (h, Tq, 1)
     places = torch.arange(selection.relevance.shape[-1], device=own.device)
     given = (places == selection.relevance.argmin(-1, keepdim=True)) & missing  # (h, Tq, t)
     return Selection(
@@ -233,7 +227,7 @@ def _with_own(selection: Selection, queries: Queries, keys: Keys) -> Selection:
 def attend(queries: Queries, keys: Keys, selection: Selection, backend: str = "auto") -> Tensor:
     """Attention to the words of the kept sentences → (Tq, h, d_v)."""
     way = choose_backend(backend, queries.layout, keys.layout, selection.sentences.shape[-1])
-    return (padded_attention if way == "dense" else dispatch_attention)(queries, keys, selection)
+    return (_padded_attention if way == "dense" else dispatch_attention)(queries, keys, selection)
 
 
 def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> str:
@@ -255,10 +249,11 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
 
 def _check_tensors(queries: Queries, keys: Keys) -> None:
     q, k, v, sentence_q, tree = queries.words, keys.words, keys.values, queries.sentences, keys.tree
-    asked, read = queries.layout.num_tokens, keys.layout.num_tokens
-    for name, x, rows in (("q", q, asked), ("sentence_q", sentence_q, asked), ("k", k, read), ("v", v, read)):
-        if x.dim() != 3 or x.shape[0] != rows:
-            raise ValueError(f"{name}: expected (tokens = {rows}, h, d) from its layout, got {tuple(x.shape)}")
+    query_words, key_words = queries.layout.num_tokens, keys.layout.num_tokens
+    words = {"q": (q, query_words), "sentence_q": (sentence_q, query_words), "k": (k, key_words), "v": (v, key_words)}
+    for name, (x, count) in words.items():
+        if x.dim() != 3 or x.shape[0] != count:
+            raise ValueError(f"{name}: expected (tokens = {count}, h, d) from its layout, got {tuple(x.shape)}")
     if not (q.shape[1:] == k.shape[1:] == sentence_q.shape[1:] and v.shape[1] == k.shape[1]):
         shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v, sentence_q))
         raise ValueError(f"q, k, v, sentence_q: expected the same heads and d_k, got {shapes}")
@@ -286,13 +281,13 @@ def _check_layouts(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Non
         raise ValueError('visible="earlier": expected no tree, as its inner nodes hold later sentences')
     if not earlier and (queries.own is not None or not policy.always_own):
         return
-    asked, read = ours.document_sentences.lengths, theirs.document_sentences.lengths
-    if (asked != read).any():
-        document = int((asked != read).argmax())
+    query_sentences, key_sentences = ours.document_sentences.lengths, theirs.document_sentences.lengths
+    if (query_sentences != key_sentences).any():
+        document = int((query_sentences != key_sentences).argmax())
         raise ValueError(
             f"{policy}: expected as many sentences in each document of query_layout and key_layout, got "
-            f"{asked[document]} and {read[document]} in document {document} (sentence_offsets of shape "
-            f"{tuple(ours.sentence_offsets.shape)} and {tuple(theirs.sentence_offsets.shape)})"
+            f"{query_sentences[document]} and {key_sentences[document]} in document {document} (sentence_offsets of "
+            f"shape {tuple(ours.sentence_offsets.shape)} and {tuple(theirs.sentence_offsets.shape)})"
         )
 
 
@@ -321,9 +316,6 @@ def conditional_attention(
 
     Returns:
         (Tq, h, d_v), in the type of `v`; half types compute in float32, but for the products of flash attention.
-
-    Raises:
-        ValueError: shapes, layouts or options do not fit.
     """
     queries, keys = Queries(q, sentence_q, query_layout), Keys(k, v, sentence_k, key_layout)
     return selective_attention(queries, keys, SelectionPolicy(top_t, visible), backend)
@@ -353,9 +345,6 @@ def hierarchical_conditional_attention(
 
     Returns:
         (Tq, h, d_v), in the type of `v`; half types compute in float32, but for the products of flash attention.
-
-    Raises:
-        ValueError: shapes, layouts or options do not fit.
     """
     cumulative = None if count_copies else cumulative_keys(in_float32(node_k), tree.index, count_copies=False)
     queries, keys = Queries(q, sentence_q, query_layout), Keys(k, v, node_k, key_layout, tree.index, cumulative)

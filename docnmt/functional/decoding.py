@@ -257,11 +257,11 @@ class Shelf:
         for choice in self._choices:
             assert self._relevance is not None, "keys to choose by"
             scores = choice.scores(sentence_q.index_select(0, choice.rows), self._relevance)  # (n·h, S)
-            best, place = scores.topk(min(top_t, choice.most), dim=1)
+            best, index = scores.topk(min(top_t, choice.most), dim=1)
             if policy.always_own and own is not None:
                 of_row = (own - self._firsts).repeat_interleave(beam).index_select(0, choice.rows)
-                _read_own(scores, best, place, of_row.repeat_interleave(heads)[:, None])
-            chosen = choice.numbers.gather(1, place.view(len(choice.numbers), -1))
+                _read_own(scores, best, index, of_row.repeat_interleave(heads)[:, None])
+            chosen = choice.numbers.gather(1, index.view(len(choice.numbers), -1))
             relevance[choice.rows, :, : best.shape[1]] = best.view(-1, heads, best.shape[1])
             number[choice.rows, :, : best.shape[1]] = chosen.view(-1, heads, best.shape[1])
         begins, lengths = self._spans[:, number]  # (R, h, t) each
@@ -375,20 +375,14 @@ def _written(table: Tensor | None, begin: int, parts: Sequence[Tensor]) -> Tenso
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """Rows that choose their sentences together.
+    """Rows that choose their sentences together: those of all short texts, or of a long one."""
 
-    Attributes:
-        rows: (n,) of all rows. numbers: (texts, S) the spans to choose from, of each short text or of the long one.
-        most: the largest number of a text's spans. lists: of short texts, for h heads.
-        place: of the long one, its spans as an index. hidden: (S,) True for those without a word.
-    """
-
-    rows: Tensor
-    numbers: Tensor
-    most: int
-    lists: RowLists | None = None
-    place: slice | Tensor | None = None
-    hidden: Tensor | None = None
+    rows: Tensor  # (n,) of all rows
+    numbers: Tensor  # (texts, S) the spans to choose from
+    most: int  # spans of a text, at most
+    lists: RowLists | None = None  # of short texts, for h heads
+    place: slice | Tensor | None = None  # of a long one: its spans as an index
+    hidden: Tensor | None = None  # and (S,) True for those without a word
 
     def scores(self, q: Tensor, keys: Tensor) -> Tensor:
         """q (n, h, d), the spans' keys (·, h, d) → (n·h, S), -inf for spans that cannot be read."""
@@ -400,11 +394,11 @@ class _Choice:
         return scores[:, :, : len(q)].permute(2, 0, 1).flatten(0, 1).masked_fill(self.hidden, -torch.inf)
 
 
-def _read_own(scores: Tensor, relevance: Tensor, place: Tensor, own: Tensor) -> None:
+def _read_own(scores: Tensor, relevance: Tensor, index: Tensor, own_index: Tensor) -> None:
     """Replace the least relevant kept sentence, the last one, by the row's own sentence (R·h, 1) if it is not kept."""
-    value = scores.gather(1, own)
-    missing = ~(place == own).any(1, keepdim=True) & (value > -torch.inf)
-    place[:, -1:] = torch.where(missing, own, place[:, -1:])
+    value = scores.gather(1, own_index)
+    missing = ~(index == own_index).any(1, keepdim=True) & (value > -torch.inf)
+    index[:, -1:] = torch.where(missing, own_index, index[:, -1:])
     relevance[:, -1:] = torch.where(missing, value, relevance[:, -1:])
 
 

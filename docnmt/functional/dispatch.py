@@ -54,7 +54,7 @@ def sorted_by_group(selection: Selection, sentences: int) -> tuple[Tensor, Tenso
     return order, torch.searchsorted(group, torch.arange(groups + 1, dtype=kind, device=group.device))
 
 
-class TileBatch(NamedTuple):
+class _TileBatch(NamedTuple):
     """Tiles computed together, each padded to `width` queries and `longest` words."""
 
     rows: slice
@@ -69,7 +69,7 @@ class Plan:
     """The tiles of some heads: A assignments, G groups, R rows of all tiles with their padding, N tiles."""
 
     heads: slice
-    batches: list[TileBatch]  # in the order of the rows
+    batches: list[_TileBatch]  # in the order of the rows
     order: Tensor  # (A,)
     begin: Tensor  # (G + 1,)
     asking: Tensor  # (A,) in this order, the row of a (Tq·h, d) table of queries
@@ -108,7 +108,7 @@ def by_sentence(selection: Selection, spans: Spans) -> Iterator[Plan]:
         first, size, head, sentence = (begin[tile_group] + first)[tiles], size[tiles], head[tiles], sentence[tiles]
         length, kind = spans.lengths[sentence], kind[tiles]
 
-        batches: list[TileBatch] = []
+        batches: list[_TileBatch] = []
         row = tile = 0
         for end in (np.flatnonzero(np.diff(kind, append=-1)) + 1).tolist():
             while tile < end:
@@ -117,7 +117,7 @@ def by_sentence(selection: Selection, spans: Spans) -> Iterator[Plan]:
                 stop = tile + int(np.searchsorted(-size[tile:stop], -width / TILE_SPREAD, side="right"))
                 longest, shortest = int(length[tile:stop].max()), int(length[tile:stop].min())
                 rows = slice(row, row + (stop - tile) * width)
-                batches.append(TileBatch(rows, slice(tile, stop), width, longest, shortest < longest))
+                batches.append(_TileBatch(rows, slice(tile, stop), width, longest, shortest < longest))
                 row, tile = rows.stop, stop
 
         widths = np.repeat([b.width for b in batches], [b.tiles.stop - b.tiles.start for b in batches]).astype(int)
@@ -135,10 +135,10 @@ def by_sentence(selection: Selection, spans: Spans) -> Iterator[Plan]:
 def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
     """Return attention to the words of the kept sentences, (Tq, h, d_v)."""
     # subtracting a constant leaves the softmax unchanged and keeps the log-sum-exp small, hence precise
-    near = Selection(selection.sentences, subtract_largest(selection.relevance))
+    shifted = Selection(selection.sentences, subtract_largest(selection.relevance))
     inputs = queries.words, keys.words, keys.values, queries.sentences, keys.sentences
-    plans = list(by_sentence(near, keys.layout.sentences))
-    out: Tensor = _BySentence.apply(*inputs, near, plans)  # type: ignore[no-untyped-call]
+    plans = list(by_sentence(shifted, keys.layout.sentences))
+    out: Tensor = _BySentence.apply(*inputs, shifted, plans)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -219,8 +219,8 @@ class _BySentence(torch.autograd.Function):
                 alone = (plan.row < rows).sum(-1, keepdim=True) < 2
                 d_relevance = _pick(d_relevance, plan.row).masked_fill_(alone, 0) / math.sqrt(d_k)  # (heads·Tq, t)
                 head = torch.arange(heads, device=q.device)[plan.heads].view(-1, 1, 1)
-                kept = (selection.sentences[plan.heads] * heads + head).flatten(0, 1)
-                of_query = _weighted_sums(kept, sentence_k, d_relevance)
+                sentence_row = (selection.sentences[plan.heads] * heads + head).flatten(0, 1)
+                of_query = _weighted_sums(sentence_row, sentence_k, d_relevance)
                 d_sentence_q[:, plan.heads] = of_query.view(-1, queries, d_k).transpose(0, 1)
                 by_group = _pick(d_relevance.flatten(), plan.order)
                 of_sentence = _weighted_sums(plan.asking, sentence_q, by_group, plan.begin)[:-1]  # without the last
@@ -233,7 +233,7 @@ def _weighted_sums(rows: Tensor, table: Tensor, weights: Tensor, begin: Tensor |
     return functional.embedding_bag(rows, table, begin, mode="sum", per_sample_weights=weights)
 
 
-def _word_rows(plan: Plan, batch: TileBatch, heads: int) -> Tensor:
+def _word_rows(plan: Plan, batch: _TileBatch, heads: int) -> Tensor:
     """Return the rows of each tile's words in a (Tk·h, d) table, (tiles, M); short sentences repeat their last word."""
     word = torch.arange(batch.longest, device=plan.key_row.device)
     if batch.ragged:
@@ -250,11 +250,8 @@ def _pick(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index.flatten()).view(index.shape)
 
 
-def _scores(tile_q: Tensor, tile_k: Tensor, plan: Plan, batch: TileBatch) -> Tensor:
-    """Return the scores k·q/√d_k of a batch of tiles, (tiles, M, width); -inf beyond a sentence's end.
-
-    Queries are the last dimension, so that operations along a sentence's words are plain vector arithmetic.
-    """
+def _scores(tile_q: Tensor, tile_k: Tensor, plan: Plan, batch: _TileBatch) -> Tensor:
+    """The scores k·q/√d_k of tiles, (tiles, M, width), queries last; -inf beyond a sentence's end."""
     scores = tile_q.new_empty(len(tile_q), batch.longest, batch.width)
     scores.baddbmm_(tile_k, tile_q.mT, beta=0, alpha=1 / math.sqrt(tile_q.shape[-1]))
     if batch.ragged:

@@ -124,16 +124,7 @@ def _band_of(scores: Tensor, g: _Geometry, width: int) -> Tensor:
 
 
 def _windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, *, causal: bool) -> Tensor:
-    """Σ_j s_ij values_j with s_ij = q_i·k_j (causal only) + q_i·rel[r + clip(j − i, −r, r)], in linear time.
-
-    Args:
-        q: (N, Lq, d). k: (N, Lk, d) or None. Both after the feature map.
-        values: (N, Lk, e). rel: (N, 2r+1, d), after the feature map, or None. `k` or `rel` must be given.
-        causal: keys j ≤ i only. Without it `k` must be None: the keys' part is then a plain product.
-
-    Returns:
-        (N, Lq, e)
-    """
+    """Σ_j s_ij values_j, (N, Lq, e), with s_ij = q_i·k_j (causal only) + q_i·rel[r + clip(j − i, −r, r)]."""
     horizon = 0 if rel is None else rel.shape[1] // 2
     segment = max(1, LINEAR_SEGMENT // max(1, len(q)))
     geometry = _Geometry(LINEAR_BLOCK, horizon, causal, k is None, -(-q.shape[1] // LINEAR_BLOCK), segment)
@@ -232,7 +223,7 @@ class _Windowed(torch.autograd.Function):
     ) -> Tensor:
         x, outside = _Inputs(q, k, values, rel, far), _outside_band(g, q)
         output = values.new_empty(*q.shape[:2], values.shape[2])
-        state, kept = values.new_zeros(len(q), q.shape[2], values.shape[2]), []
+        state, all_states = values.new_zeros(len(q), q.shape[2], values.shape[2]), []
         for first in range(0, g.blocks, g.segment):
             s = _segment(x, g, first, outside)
             mixed = torch.bmm(s.scores, s.values)
@@ -240,32 +231,29 @@ class _Windowed(torch.autograd.Function):
                 increments = torch.bmm(s.past.left.mT, s.past.left_values).view(len(q), -1, *state.shape[1:])
                 states, state = _prefixes(increments, state)
                 mixed.baddbmm_(s.q, states)
-                kept.append(states)
+                all_states.append(states)
             rows = output[:, first * g.block : (first + g.segment) * g.block]
             rows.copy_(mixed.view(len(q), -1, values.shape[2])[:, : rows.shape[1]])
         ctx.geometry = g
-        ctx.save_for_backward(q, k, values, rel, far, *kept)
+        ctx.save_for_backward(q, k, values, rel, far, *all_states)
         return output
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, values, rel, far, *kept = ctx.saved_tensors
+        q, k, values, rel, far, *all_states = ctx.saved_tensors
         x, g = _Inputs(q, k, values, rel, far), ctx.geometry
         gradients, outside = _Gradients.zeros(x, g), _outside_band(g, q)
         with torch.autocast(q.device.type, enabled=False):
             for first in reversed(range(0, g.blocks, g.segment)):
-                states = kept[first // g.segment] if kept else None
+                states = all_states[first // g.segment] if all_states else None
                 gradients.add(x, g, first, outside, states, grad)
         return (*gradients.finished(x, g), None)
 
 
 @dataclass
 class _Gradients:
-    """Gradients of the inputs, to which segments add theirs, the last one first.
-
-    Rows of keys and values begin r before the first key here, so that every window lies inside.
-    """
+    """Gradients of the inputs, to which segments add theirs, the last first; rows begin r before the first key."""
 
     q: Tensor
     k: Tensor
@@ -353,9 +341,6 @@ def linear_attention(
 
     Returns:
         (B, h, Lq, dv) of v's type, computed in float32 at least; 0 for a query without keys.
-
-    Raises:
-        ValueError: shapes do not belong together, or the backend is unknown.
     """
     _check(q, k, v, rel_pos, key_mask, backend)
     with torch.autocast(q.device.type, enabled=False):
@@ -396,9 +381,6 @@ def packed_linear_attention(
 
     Returns:
         (Tq, h, dv); 0 for a query whose key span is empty.
-
-    Raises:
-        ValueError: shapes or spans do not belong together.
     """
     plan = bucket_plan(q_spans, k_spans, q.shape[1], False)
     outputs = []
@@ -491,10 +473,8 @@ def _mix(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, causal
     short = LINEAR_RELATIVE if rel is not None else LINEAR_CAUSAL if causal else LINEAR_PLAIN
     if backend == "quadratic" or len(q) == 0 or pairs == 0 or (backend == "auto" and pairs <= short):
         return torch.bmm(_scores(q, k, values.shape[1], rel, causal), values)
-    if causal:
-        return _windowed_attention(q, k, values, rel, causal=True)
-    if k is None:
-        return _windowed_attention(q, None, values, rel, causal=False)
+    if causal or k is None:
+        return _windowed_attention(q, k, values, rel, causal=causal)
     total = torch.bmm(k.mT, values)
     if rel is None:
         return torch.bmm(q, total)
@@ -586,8 +566,8 @@ class LinearState:
         features = torch.cat([arrived, rel[:, 0, :, None].expand_as(arrived)], dim=3)  # (R, h, d, 2)
         self.sums += torch.matmul(features, torch.stack([value, window[:, :, 0]], dim=2))
         self.recent = window[:, :, 1:]
-        near = torch.matmul(features_q, rel[:, 1 : horizon + 1].mT)  # (R, h, 1, r)
-        mixed = torch.matmul(features_q, self.sums) + torch.matmul(near, self.recent)
+        weights = torch.matmul(features_q, rel[:, 1 : horizon + 1].mT)  # (R, h, 1, r)
+        mixed = torch.matmul(features_q, self.sums) + torch.matmul(weights, self.recent)
         return _normalised(mixed[:, :, 0]).to(v.dtype)
 
     def select(self, rows: Tensor) -> LinearState:
@@ -655,13 +635,13 @@ class LinearMemory:
         width = LINEAR_SUMS
         low = (position - horizon + 1).clamp_min(0).minimum(length) // width  # values before this block: row 0
         high = ((position + horizon).minimum(length) + width - 1) // width  # from this one on: row 2r
-        place = low[:, None] * width + torch.arange(2 * (horizon + width) - 3, device=span.device)  # (R, W)
-        inside = place < (high * width).minimum(length)[:, None]
-        distance = (place - position[:, None]).clamp(-horizon, horizon) + horizon
-        near = weights.gather(3, distance[:, None, None].expand(-1, weights.shape[1], -1, -1))  # (R, h, 1, W)
-        near = near.masked_fill(~inside[:, None, None], 0)
-        rows = (begin[:, None] + place).clamp(max=len(self.values) - 1)
-        mixed = torch.matmul(near, self.values[rows].transpose(1, 2))
+        index = low[:, None] * width + torch.arange(2 * (horizon + width) - 3, device=span.device)  # (R, W)
+        inside = index < (high * width).minimum(length)[:, None]
+        distance = (index - position[:, None]).clamp(-horizon, horizon) + horizon
+        inner = weights.gather(3, distance[:, None, None].expand(-1, weights.shape[1], -1, -1))  # (R, h, 1, W)
+        inner = inner.masked_fill(~inside[:, None, None], 0)
+        rows = (begin[:, None] + index).clamp(max=len(self.values) - 1)
+        mixed = torch.matmul(inner, self.values[rows].transpose(1, 2))
         mixed = mixed + weights[..., :1] * self.before[block + low][:, :, None]
         return mixed + weights[..., -1:] * self.after[block + high][:, :, None]
 
@@ -678,6 +658,6 @@ def _sums_outside(values: Tensor, spans: Spans, horizon: int | None) -> tuple[Te
     of_token = first[span] + (torch.arange(len(values), device=span.device) - starts[span]) // block
     sums = values.new_zeros(int(counts.sum()), *values.shape[1:]).index_add(0, of_token, values).double()
     until = sums.cumsum(0) - sums  # over all spans: exact enough for differences not to depend on the spans before
-    own = torch.repeat_interleave(torch.arange(len(counts), device=span.device), counts)
-    before, after = until - until[first[own]], until[(first + counts - 1)[own]] - until
+    span_of_block = torch.repeat_interleave(torch.arange(len(counts), device=span.device), counts)
+    before, after = until - until[first[span_of_block]], until[(first + counts - 1)[span_of_block]] - until
     return first, before.to(values.dtype), after.to(values.dtype)

@@ -38,9 +38,6 @@ def chunked_cross_entropy(
     Returns:
         The smoothed loss, differentiable in features, weight, bias and what is copied, and the loss without smoothing,
         detached.
-
-    Raises:
-        ValueError: shapes do not belong together, label_smoothing is not in [0, 1), or a pointer has a tensor as count.
     """
     if features.dim() != 2 or labels.shape != features.shape[:1] or weight.shape[1:] != features.shape[1:]:
         raise ValueError(
@@ -121,17 +118,13 @@ def label_log_probs(predicted: Tensor | CopiedFeatures, output: nn.Linear, label
 
 
 def _mixture(alone: Tensor, copied: Copied) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """A pointer's mixture for labels whose log p is `alone` (C,) without it, and the gradients of −log p with it.
-
-    Returns:
-        log p with the pointer (C,); what of the mixture is the vocabulary's, (1 − λ)·p(alone) / p, (C, 1); the
-        gradients with respect to λ and to the log of what is copied, (C,) each.
-    """
+    """log p (C,) of labels with a pointer, whose log p without is `alone`; the vocabulary's part (C, 1); gradients of
+    −log p with respect to λ and to the log of what is copied, (C,) each."""
     mixed = copied.mixed_with(alone)
     # bounded: where λ is 0 and p nothing, all of these would be infinite
     own_ratio, copy_ratio = ((part - mixed).clamp(max=30).exp() for part in (alone, copied.log_probs))
-    own = ((1 - copied.share) * own_ratio)[:, None]
-    return mixed, own, own_ratio - copy_ratio, -copied.share * copy_ratio
+    vocabulary_part = ((1 - copied.share) * own_ratio)[:, None]
+    return mixed, vocabulary_part, own_ratio - copy_ratio, -copied.share * copy_ratio
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -166,7 +159,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             top, top_p = scores.amax(1, keepdim=True), p.amax(1, keepdim=True)  # at least 1/V: its log loses nothing
             log_total = top.to(precise) - top_p.log()
             right = scores.gather(1, y)
-            own: Tensor | None = None
+            vocabulary_part: Tensor | None = None
             if ignored is not None:
                 log_total, right = (x.masked_fill(ignored[begin : begin + chunk], 0) for x in (log_total, right))
             if copy_share is None or log_copied is None:
@@ -175,7 +168,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             else:
                 rows = slice(begin, begin + chunk)
                 copied = Copied(copy_share[rows], log_copied[rows])
-                mixed, own, *values = _mixture((right - log_total)[:, 0].to(precise), copied)
+                mixed, vocabulary_part, *values = _mixture((right - log_total)[:, 0].to(precise), copied)
                 nll -= mixed.sum()
                 loss -= share * mixed.sum() - (1 - share) * log_total.sum()
                 for d, value in zip(d_copied, values, strict=True):
@@ -183,9 +176,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                         d[rows] = share * value
             if not any(needed[:3]):  # a frozen model whose pointer learns: that gradient is made above
                 continue
-            if own is not None:
-                p.mul_(share * own + (1 - share))
-            p.scatter_add_(1, y, p.new_full(y.shape, -share) if own is None else -share * own)  # the scores' gradient
+            if vocabulary_part is not None:
+                p.mul_(share * vocabulary_part + (1 - share))
+            of_label = p.new_full(y.shape, -share) if vocabulary_part is None else -share * vocabulary_part
+            p.scatter_add_(1, y, of_label)  # now the scores' gradient
             if d_bias is not None:
                 d_bias += (p if ignored is None else p.masked_fill(ignored[begin : begin + chunk], 0)).sum(0)
             p = p.to(product)

@@ -44,11 +44,7 @@ class _Bucket:
 
 @dataclass(frozen=True)
 class _BucketPlan:
-    """Index arrays between packed rows (token, head) and padded rows (span, head, place), bucket by bucket.
-
-    Padding repeats the last row of its own span, so that no other span can enter; it is masked as key and
-    dropped as query.
-    """
+    """Index arrays between packed rows (token, head) and padded rows (span, head, place), padded by a span's last."""
 
     heads: int
     buckets: list[_Bucket]
@@ -124,10 +120,10 @@ def _padded_length(lengths: np.ndarray) -> np.ndarray:
 def _padded_rows(spans: Spans, order: np.ndarray, padded: np.ndarray, heads: int) -> tuple[np.ndarray, np.ndarray]:
     """Return for each padded row (span, head, place) its packed row (token, head), and False where it is padding."""
     widths = np.repeat(padded[order], heads)  # a run of places for each span and head
-    place = np.arange(int(widths.sum())) - np.repeat(np.cumsum(widths) - widths, widths)
+    position = np.arange(int(widths.sum())) - np.repeat(np.cumsum(widths) - widths, widths)
     last = np.repeat(np.repeat(spans.lengths[order] - 1, heads), widths)
     first = (spans.host[:-1][order, None] * heads + np.arange(heads)).reshape(-1)
-    return np.repeat(first, widths) + np.minimum(place, last) * heads, place <= last
+    return np.repeat(first, widths) + np.minimum(position, last) * heads, position <= last
 
 
 # Attention in half types on a CUDA card, by variable-length flash attention.
@@ -248,9 +244,6 @@ def packed_attention(
 
     Returns:
         (Tq, h, dv); 0 for a query whose key span is empty. The softmax is computed in float32 at least.
-
-    Raises:
-        ValueError: shapes or spans do not belong together.
     """
     _check(q, k, v, q_spans, k_spans, distance_scores)
     if distance_scores is None and scale is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
@@ -264,13 +257,13 @@ def packed_attention(
     queries = plan.pad(q, "q") if scale == 1 else [x * scale for x in plan.pad(q, "q")]
     keys, values = plan.pad(k, "k"), plan.pad(v, "k")
     if distance_scores is None:
-        near: Sequence[Tensor | None] = [None] * len(plan.buckets)
+        distances: Sequence[Tensor | None] = [None] * len(plan.buckets)
     elif distance_scores.dim() == 3:
-        near = plan.pad(distance_scores, "q")
+        distances = plan.pad(distance_scores, "q")
     else:
-        near = [distance_scores[:, None].expand(1, -1, bucket.q_length, -1) for bucket in plan.buckets]
+        distances = [distance_scores[:, None].expand(1, -1, bucket.q_length, -1) for bucket in plan.buckets]
     outputs = []
-    for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, near, strict=True):
+    for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, distances, strict=True):
         if not bucket.long:
             outputs.append(_attend(qs, ks, vs, ns, bucket.mask))
         elif ns is None:
@@ -280,25 +273,22 @@ def packed_attention(
     return plan.unpad(outputs, v)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, mask: Tensor | None, first: int = 0) -> Tensor:
-    """One bucket: q (n, h, Lq, d) scaled, k and v (n, h, Lk, ·), near (n or 1, h, Lq, 2r+1) → (n, h, Lq, dv).
-
-    `first` is the place in its span of the first query.
-    """
+def _attend(q: Tensor, k: Tensor, v: Tensor, distances: Tensor | None, mask: Tensor | None, first: int = 0) -> Tensor:
+    """One bucket: q (n, h, Lq, d) scaled, from place `first` on, k and v (n, h, Lk, ·), near (n or 1, h, Lq, 2r+1)."""
     scores = torch.matmul(q, k.mT)  # (n, h, Lq, Lk)
-    if near is not None:
-        place = first + torch.arange(q.shape[2], device=q.device)[:, None]
-        radius = near.shape[-1] // 2
-        column = radius + (torch.arange(k.shape[2], device=q.device) - place).clamp(-radius, radius)  # (Lq, Lk)
-        scores = scores + near.gather(3, column.expand(*near.shape[:2], -1, -1))
+    if distances is not None:
+        position = first + torch.arange(q.shape[2], device=q.device)[:, None]
+        radius = distances.shape[-1] // 2
+        column = radius + (torch.arange(k.shape[2], device=q.device) - position).clamp(-radius, radius)  # (Lq, Lk)
+        scores = scores + distances.gather(3, column.expand(*distances.shape[:2], -1, -1))
     if mask is not None:
         scores += mask
     return torch.matmul(scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(v.dtype), v)
 
 
-def _attend_long(q: Tensor, k: Tensor, v: Tensor, near: Tensor, causal: bool) -> Tensor:
+def _attend_long(q: Tensor, k: Tensor, v: Tensor, distances: Tensor, causal: bool) -> Tensor:
     """One long span, as `_attend`, block after block: each is computed again when gradients are asked for."""
-    recorded = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, near))
+    recorded = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, distances))
     step = max(1, SPAN_BLOCK // k.shape[2])
     blocks = []
     for first in range(0, q.shape[2], step):
@@ -307,12 +297,12 @@ def _attend_long(q: Tensor, k: Tensor, v: Tensor, near: Tensor, causal: bool) ->
         hidden = None
         if causal:
             hidden = torch.full((rows.stop - first, seen), float("-inf"), device=q.device).triu(first + 1)
-        arguments = (q[:, :, rows], k[:, :, :seen], v[:, :, :seen], near[:, :, rows], hidden, first)
+        arguments = (q[:, :, rows], k[:, :, :seen], v[:, :, :seen], distances[:, :, rows], hidden, first)
         blocks.append(checkpoint(_attend, *arguments, use_reentrant=False) if recorded else _attend(*arguments))
     return torch.cat(blocks, dim=2)
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, near: Tensor | None) -> None:
+def _check(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, distances: Tensor | None) -> None:
     if q.dim() != 3 or k.dim() != 3 or v.dim() != 3 or q.shape[1:] != k.shape[1:] or k.shape[:2] != v.shape[:2]:
         raise ValueError(
             "packed_attention: expected q (Tq, h, d), k (Tk, h, d), v (Tk, h, dv), got "
@@ -324,9 +314,9 @@ def _check(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, near
         if len(rows) != spans.num_tokens:
             raise ValueError(f"packed_attention: {name} has {len(rows)} rows and its spans {spans.num_tokens}")
     shapes = (q.shape[1:2], (len(q), q.shape[1]))
-    if near is not None and (near.shape[:-1] not in shapes or near.shape[-1] % 2 == 0):
+    if distances is not None and (distances.shape[:-1] not in shapes or distances.shape[-1] % 2 == 0):
         raise ValueError(
-            f"packed_attention: distance_scores must be (h, 2r+1) or (Tq, h, 2r+1), got {tuple(near.shape)} for q "
+            f"packed_attention: distance_scores must be (h, 2r+1) or (Tq, h, 2r+1), got {tuple(distances.shape)} for q "
             f"{tuple(q.shape)}"
         )
 
@@ -345,9 +335,6 @@ def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: 
 
     Returns:
         (S, h, d_v).
-
-    Raises:
-        ValueError: shapes do not fit, or a sentence has no token.
     """
     spans = Spans(sentence_offsets)
     _check_words(spans)
@@ -373,9 +360,6 @@ def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
 
     Returns:
         (h, S, d), in the type of `words`, computed in float32 at least.
-
-    Raises:
-        ValueError: a sentence has no token.
     """
     _check_words(spans)
     tokens, heads = scores.shape

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -130,9 +132,6 @@ class SelectionPolicy:
         always_own: the query's own sentence, unless it is empty, replaces the least relevant one where it is not kept.
         select_on: whether a tree's nodes are kept by their "cumulative" relevance or by the "node"'s own.
         by_blocks: without a tree: in long documents only the sentences of the most relevant blocks are compared.
-
-    Raises:
-        ValueError: a value is unknown, or two of them exclude each other.
     """
 
     top_t: int
@@ -203,9 +202,6 @@ def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
 
     Returns:
         (..., n).
-
-    Raises:
-        ValueError: t is below 1, or the mask is not a bool tensor that fits the scores.
     """
     _check_t(t)
     if mask is not None:
@@ -232,7 +228,7 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
         return Selection(*choose_sentences(queries.sentences, keys.sentences, *layouts, policy.top_t, earlier=earlier))
     q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).transpose(0, 1)  # (h, Tq, d_k)
     k = keys.sentences.transpose(0, 1).nan_to_num(0, 0, 0)  # (h, Sk, d_k)
-    empty, own = keys.layout.sentences.empty, queries.layout.sentence_of_token
+    empty, sentence = keys.layout.sentences.empty, queries.layout.sentence_of_token
     selection = Selection.empty(queries.sentences, policy.top_t)
     words, sentences = queries.layout.documents.host.tolist(), keys.layout.document_sentences.host.tolist()
     for document, first_own in enumerate(queries.layout.document_sentences.host[:-1].tolist()):
@@ -245,7 +241,7 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
                 scores.masked_fill_(empty[first:last], -torch.inf)
             if policy.visible == "earlier":
                 number = torch.arange(last - first, device=q.device)
-                scores.masked_fill_(number >= (own[rows] - first_own)[:, None], -torch.inf)
+                scores.masked_fill_(number >= (sentence[rows] - first_own)[:, None], -torch.inf)
             relevance, index = scores.topk(min(policy.top_t, last - first))
             selection.relevance[:, rows, : relevance.shape[-1]] = relevance
             selection.sentences[:, rows, : index.shape[-1]] = index + first
@@ -336,15 +332,15 @@ def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sel
     if keys.layout.document_sentences.max_length <= _compared(policy.top_t):
         return top_sentences(queries, keys, policy)
     many = many_sentences(keys.layout, policy.top_t)
-    some = _through_blocks(queries, keys, policy.top_t)
+    best = _through_blocks(queries, keys, policy.top_t)
     if many.all():
-        return some
-    every = top_sentences(queries, keys, policy)
-    key, device = (many_sentences, policy.top_t), some.sentences.device
+        return best
+    of_all = top_sentences(queries, keys, policy)
+    key, device = (many_sentences, policy.top_t), best.sentences.device
     many_documents = keys.layout.document_sentences.derive(key, lambda: on_device(many, device))
     choose = many_documents[queries.layout.document_of_token, None]  # (Tq, 1)
     return Selection(
-        torch.where(choose, some.sentences, every.sentences), torch.where(choose, some.relevance, every.relevance)
+        torch.where(choose, best.sentences, of_all.sentences), torch.where(choose, best.relevance, of_all.relevance)
     )
 
 
@@ -369,18 +365,14 @@ def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
         if blocks.hidden is not None:
             scores.masked_fill_(blocks.hidden[block[part]], -torch.inf)
         scores = scores.masked_fill_(missing[part, :, None], -torch.inf).flatten(1)
-        relevance[part], place = scores.topk(t)
-        chosen = block[part].gather(1, place // size)
-        sentences[part] = torch.minimum(blocks.first[chosen] + place % size, blocks.last[chosen])
+        relevance[part], position = scores.topk(t)
+        chosen = block[part].gather(1, position // size)
+        sentences[part] = torch.minimum(blocks.first[chosen] + position % size, blocks.last[chosen])
     return selection
 
 
 def _scores(q: Tensor, columns: Tensor, rows: Tensor) -> Tensor:
-    """q (n, d) · the members of blocks `rows` (n, w) → (n, w, m).
-
-    A product with a block is the sum of the rows of its (d, m) columns, weighted by the query: `embedding_bag` reads
-    them where they stand. Gathering the keys first takes twice as long.
-    """
+    """q (n, d) · the members of blocks `rows` (n, w) → (n, w, m), read where they stand: twice as fast as gathering."""
     width, (n, blocks) = q.shape[1], rows.shape
     feature = torch.arange(width, dtype=torch.int32, device=q.device)
     index = (rows * width).to(torch.int32)[..., None] + feature  # (n, w, d)
@@ -408,7 +400,8 @@ def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
     q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).transpose(0, 1).contiguous()  # (h, Tq, d_k)
     selection = Selection.empty(queries.sentences, t)
     for tokens, documents in _document_runs(queries.layout, keys.layout, heads=len(q)):
-        levels = _levels(keys.tree, documents, keys.layout, t)
+        key = (_levels_of, keys.layout.document_sentences, documents, t)  # all layers of a model share them
+        levels = keys.layout.sentences.derive(key, partial(_levels_of, keys.tree, documents, keys.layout, t))
         upper = node_k.index_select(0, levels.upper_nodes).transpose(0, 1).contiguous()  # (h, 2·pairs, d_k)
         hidden = q.new_zeros(len(levels.upper_nodes)).masked_fill_(levels.hidden, -torch.inf)
         step = max(1, _at_once(q.device, TREE_CHUNK) // max(1, upper.shape[:2].numel()))
@@ -445,63 +438,45 @@ def _document_runs(
         start = stop
 
 
-@dataclass(frozen=True)
-class _Levels:
-    """The trees of a run of documents, levels from the leaves up. A root stands in all levels above its own, too.
+class _Levels(NamedTuple):
+    """The trees of a run of documents, levels from the leaves up. Above a root all levels consist of the root, too."""
 
-    Attributes:
-        size, node, pair: (levels, documents) int64: nodes, the first one, and its pair among the upper ones.
-        first_sentence: (documents,) int64.
-        first: the level to begin at: all nodes of the next one are kept, being no more than t in any document.
-        low: the lowest of the upper levels.
-        widest: nodes of the widest level.
-        upper_nodes: the nodes of the levels from `low` to `first`, in pairs; one more pair after each level of each
-            document, and a last node without a sibling has some other beside it.
-        hidden: bool, which of them are not nodes of the level, or without a word.
-        filled: (N,) whether a node has words; None if all of this run have.
-    """
-
-    size: Tensor
-    node: Tensor
-    pair: Tensor
-    first_sentence: Tensor
-    first: int
+    size: Tensor  # (levels, documents), nodes of each level
+    node: Tensor  # (levels, documents), the first of them
+    pair: Tensor  # (levels, documents), where its pair stands among those of the upper levels
+    first_sentence: Tensor  # (documents,)
+    upper_nodes: Tensor  # (2·pairs,) the nodes of the upper levels, which are those from `first` down to `low`
+    hidden: Tensor  # (2·pairs,) bool, which of them are no nodes of the level, or without a word
+    filled: Tensor | None  # (N,) bool, which nodes have words; None: all of these documents
+    first: int  # the level to begin at: the next one has at most t nodes in each document, which all stay
     low: int
-    widest: int
-    upper_nodes: Tensor
-    hidden: Tensor
-    filled: Tensor | None
-
-    @classmethod
-    def of_run(cls, index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
-        """The levels of the trees of some documents."""
-        part = slice(documents.start, documents.stop)
-        exists = index.level_size[:, part]
-        root = index.node_spans.host[documents.start + 1 : documents.stop + 1] - 1
-        size = np.where(exists > 0, exists, np.minimum(exists[0], 1))
-        node = np.where(exists > 0, index.level_start[:, part], np.maximum(root, 0))
-        widest = size.max(1)  # shrinks upwards
-        first = max(0, int((widest > t).sum()) - 1)
-        low = min(first + 1, int((widest > TREE_WIDE).sum()))
-        pairs = (size[low : first + 1].ravel() + 1) // 2 + 1
-        pair = np.cumsum(pairs) - pairs
-        place = np.arange(2 * pairs.sum()) - np.repeat(2 * pair, 2 * pairs)
-        beyond = place >= np.repeat(size[low : first + 1].ravel(), 2 * pairs)
-        nodes = np.repeat(node[low : first + 1].ravel(), 2 * pairs) + np.where(beyond, 0, place)
-        filled = index.filled_nodes(key_layout)
-        span = index.node_spans.host[part.start], index.node_spans.host[part.stop]
-        pair = np.concatenate([np.zeros_like(size[:low]), pair.reshape(-1, len(documents))])
-        arrays = [size, node, pair, nodes, beyond | ~filled[nodes]]
-        arrays += [] if filled[span[0] : span[1]].all() else [filled]
-        sizes, first_nodes, first_pairs, upper, hidden, *rest = to_device(arrays, index.document_offsets.device)
-        levels = sizes, first_nodes, first_pairs, index.document_offsets[part]
-        return cls(*levels, first, low, int(widest[0]), upper, hidden, rest[0] if rest else None)
+    widest: int  # nodes of the widest level
 
 
-def _levels(index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
-    """Made once for a layout: all layers of a model share them."""
-    key = (_levels, key_layout.document_sentences, documents, t)
-    return key_layout.sentences.derive(key, lambda: _Levels.of_run(index, documents, key_layout, t))
+def _levels_of(index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
+    run = slice(documents.start, documents.stop)
+    size, node = index.level_size[:, run], index.level_start[:, run]  # 0 nodes above a root
+    root = index.node_spans.host[run.start + 1 : run.stop + 1] - 1  # a tree's last node; none, if it is empty
+    size, node = np.where(size > 0, size, np.minimum(size[0], 1)), np.where(size > 0, node, np.maximum(root, 0))
+    widest = size.max(1)  # shrinks upwards
+    first = max(0, int((widest > t).sum()) - 1)
+    low = min(first + 1, int((widest > TREE_WIDE).sum()))
+
+    # the upper levels, document by document: pairs of siblings, and one more pair, hidden, after those of each
+    nodes_of, node_of = size[low : first + 1].ravel(), node[low : first + 1].ravel()
+    pairs_of = (nodes_of + 1) // 2 + 1
+    begin = np.cumsum(pairs_of) - pairs_of
+    position = np.arange(2 * pairs_of.sum()) - np.repeat(2 * begin, 2 * pairs_of)  # in its level
+    beyond = position >= np.repeat(nodes_of, 2 * pairs_of)
+    upper_nodes = np.repeat(node_of, 2 * pairs_of) + np.where(beyond, 0, position)
+    pair = np.concatenate([np.zeros_like(size[:low]), begin.reshape(-1, len(documents))])
+
+    filled = index.filled_nodes(key_layout)
+    all_filled = filled[index.node_spans.host[run.start] : index.node_spans.host[run.stop]].all()
+    arrays = [size, node, pair, upper_nodes, beyond | ~filled[upper_nodes], *([] if all_filled else [filled])]
+    sizes, nodes, pairs, upper, hidden, *rest = to_device(arrays, index.document_offsets.device)
+    levels = sizes, nodes, pairs, index.document_offsets[run], upper, hidden, rest[0] if rest else None
+    return _Levels(*levels, first, low, int(widest[0]))
 
 
 class _Descent:
@@ -512,26 +487,26 @@ class _Descent:
         self.table = torch.view_as_complex(scores.flatten(0, 2))  # both numbers of a pair at once
         self.size, self.node = levels.size[:, document], levels.node[:, document]  # (levels, R)
         heads, rows, pairs = scores.shape[:3]
-        own = torch.arange(heads * rows, device=document.device).view(heads, rows) * pairs
-        self.pair = levels.pair[:, None, document] + own  # (levels, h, R), in the table
+        first_pair = torch.arange(heads * rows, device=document.device).view(heads, rows) * pairs
+        self.pair = levels.pair[:, None, document] + first_pair  # (levels, h, R), in the table
         self.first_sentence = levels.first_sentence[document]
 
     def down(self, t: int) -> tuple[Tensor, Tensor]:
         """(≤ t, h, R) scores of the leaves that stay, and their places; a place beyond the last where none stays."""
         shape, stay = self.queries.shape[:2], min(t, self.levels.widest)
         width = 1 << (stay - 1).bit_length()
-        kept, pairs = torch.arange(width, device=self.queries.device).view(-1, 1, 1), (self.size + 1) // 2
+        places, pairs = torch.arange(width, device=self.queries.device).view(-1, 1, 1), (self.size + 1) // 2
         for level in range(self.levels.first, -1, -1):
-            kept = torch.minimum(kept, pairs[level]).expand(-1, *shape)  # the pair after the last is hidden
-            scores = self._scores(level, kept)
+            places = torch.minimum(places, pairs[level]).expand(-1, *shape)  # the pair after the last is hidden
+            scores = self._scores(level, places)
             if level == 0:
-                values, kept = ranked_children(scores, kept.flatten(1), stay)
+                values, places = ranked_children(scores, places.flatten(1), stay)
             else:
-                kept = best_children(scores, kept.flatten(1), stay)
+                places = best_children(scores, places.flatten(1), stay)
                 if stay < width:
-                    kept = functional.pad(kept, (0, 0, 0, width - stay), value=self.levels.widest)
-            kept = kept.view(-1, *shape)
-        return values.view(-1, *shape), kept
+                    places = functional.pad(places, (0, 0, 0, width - stay), value=self.levels.widest)
+            places = places.view(-1, *shape)
+        return values.view(-1, *shape), places
 
     def nodes(self, level: int, places: Tensor) -> Tensor:
         """The node at each place; for a place beyond the last, one of the same document."""

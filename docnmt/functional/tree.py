@@ -193,10 +193,10 @@ class TreeIndex:
 
     @cached_property
     def _host_place(self) -> np.ndarray:
-        place = np.empty(self.num_nodes, np.int64)
+        position = np.empty(self.num_nodes, np.int64)
         for nodes in self._host_levels:
-            place[nodes] = np.arange(len(nodes))
-        return place
+            position[nodes] = np.arange(len(nodes))
+        return position
 
     @cached_property
     def children(self) -> Tensor:
@@ -208,8 +208,8 @@ class TreeIndex:
         children = np.full((self.num_nodes, 2), -1)
         for level in range(1, len(self.level_size)):
             size, below = self.level_size[level], self.level_size[level - 1]
-            place = _count_up(size)
-            nodes, left = np.repeat(self.level_start[level], size) + place, 2 * place
+            position = _count_up(size)
+            nodes, left = np.repeat(self.level_start[level], size) + position, 2 * position
             first = np.repeat(self.level_start[level - 1], size)
             children[nodes, 0] = first + left
             children[nodes, 1] = np.where(left + 1 < np.repeat(below, size), first + left + 1, -1)
@@ -244,10 +244,10 @@ class TreeIndex:
         tokens, first = layout.sentences.host, layout.document_sentences.host
         filled = np.zeros(self.num_nodes, bool)
         for level, size in enumerate(self.level_size):
-            place = _count_up(size)
-            begin = np.repeat(first[:-1], size) + (place << level)
+            position = _count_up(size)
+            begin = np.repeat(first[:-1], size) + (position << level)
             end = np.minimum(begin + (1 << level), np.repeat(first[1:], size))
-            filled[np.repeat(self.level_start[level], size) + place] = tokens[end] > tokens[begin]
+            filled[np.repeat(self.level_start[level], size) + position] = tokens[end] > tokens[begin]
         return filled
 
 
@@ -284,9 +284,6 @@ def build_tree(
         merge: two (P, d), left and right children → (P, d) parents. Called once a level for all full pairs of all
             documents; a node without a sibling is copied up.
         index: `TreeIndex.of(spans)` of the same offsets, where the caller has them: made once for all layers.
-
-    Raises:
-        ValueError: there are not as many summaries as sentences, or `merge` returns another shape.
     """
     index = TreeIndex.from_offsets(document_offsets) if index is None else index
     if summaries.dim() != 2 or len(summaries) != len(index.leaves):
@@ -318,15 +315,15 @@ def cumulative_keys(node_k: Tensor, index: TreeIndex, *, count_copies: bool = Tr
     """
     levels: list[Tensor] = []
     for nodes in reversed(index.levels):
-        own = node_k.index_select(0, nodes)
+        keys = node_k.index_select(0, nodes)
         if levels:
             parents = index.parents[nodes]
             if not count_copies:
                 alone = (parents >= 0) & (index.children[parents, 1] < 0)
-                own = own.masked_fill(alone.view(-1, *(1,) * (own.dim() - 1)), 0)
-            above = torch.cat([levels[-1], levels[-1].new_zeros(1, *own.shape[1:])])
-            own = own + above.index_select(0, torch.where(parents >= 0, index.place[parents], len(above) - 1))
-        levels.append(own)
+                keys = keys.masked_fill(alone.view(-1, *(1,) * (keys.dim() - 1)), 0)
+            above = torch.cat([levels[-1], levels[-1].new_zeros(1, *keys.shape[1:])])
+            keys = keys + above.index_select(0, torch.where(parents >= 0, index.place[parents], len(above) - 1))
+        levels.append(keys)
     return _join_levels(levels[::-1], index)
 
 

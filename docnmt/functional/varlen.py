@@ -39,21 +39,21 @@ class _VarlenPlan:
     sequences: Sequences
 
 
-def heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
+def _heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
     """Return the number of heads for which a plan has at most `SEQUENCES` sequences; 0 if one head has more."""
     return min(heads, SEQUENCES // (1 + sentences + queries * t // FLASH_TILE))
 
 
 def plan_varlen(selection: Selection, sentences: Spans) -> _VarlenPlan:
     """The plan of a selection among the sentences of `sentences`, spans of the key words."""
-    kept = selection.sentences
-    heads, queries, t = kept.shape
-    groups, number = heads * len(sentences), kept.numel()
+    kept_sentences = selection.sentences
+    heads, queries, t = kept_sentences.shape
+    groups, number = heads * len(sentences), kept_sentences.numel()
     order, begin = sorted_by_group(selection, len(sentences))
     place = torch.empty_like(order).scatter_(0, order, torch.arange(number, device=order.device))
     most = min(groups, number) + number // FLASH_TILE  # as many tiles as there can be
     end = ((begin.diff() + FLASH_TILE - 1) // FLASH_TILE).cumsum(0)  # (groups,) tiles up to each group's last
-    tile = torch.arange(most, device=kept.device)
+    tile = torch.arange(most, device=kept_sentences.device)
     tile_group = torch.searchsorted(end, tile, right=True)  # `groups` for tiles that there are not
     within = (tile - functional.pad(end, (1, 0)).index_select(0, tile_group)) * FLASH_TILE
     first = torch.minimum(begin.index_select(0, tile_group) + within, begin[-1])
@@ -63,7 +63,7 @@ def plan_varlen(selection: Selection, sentences: Spans) -> _VarlenPlan:
     lengths = sentences.offsets.diff().index_select(0, sentence).masked_fill(tile_group == groups, 0)
     k = functional.pad(lengths.cumsum(0), (1, 0))
     rows = heads * sentences.num_tokens + number // FLASH_TILE * sentences.max_length  # as many as there can be
-    row = torch.arange(rows, device=kept.device)
+    row = torch.arange(rows, device=kept_sentences.device)
     of_row = torch.searchsorted(k[1:], row, right=True).clamp(max=most - 1)  # the tile of each row
     unread = row >= k[-1]
     word = sentences.offsets.index_select(0, sentence.index_select(0, of_row)) + row - k.index_select(0, of_row)
@@ -73,9 +73,9 @@ def plan_varlen(selection: Selection, sentences: Spans) -> _VarlenPlan:
     asking = asked // queries
     return _VarlenPlan(
         order=order,
-        place=place.view(kept.shape),
+        place=place.view(kept_sentences.shape),
         query=asked % queries * heads + asking,
-        sentence=kept.flatten().index_select(0, order) * heads + asking,
+        sentence=kept_sentences.flatten().index_select(0, order) * heads + asking,
         key=word * heads + of_head,
         unread=unread.unsqueeze(-1),
         sequences=Sequences(q, k.int(), min(FLASH_TILE, queries), max(1, sentences.max_length)),
@@ -86,7 +86,7 @@ def suits_varlen(queries: Queries, keys: Keys, selection: Selection) -> bool:
     """Return True if `varlen_attention` can compute these: supported tensors, and few enough sequences for a call."""
     _, asked, t = selection.sentences.shape
     fits = takes_varlen(queries.words, keys.words, keys.values)
-    return fits and heads_at_once(1, asked, t, keys.layout.num_sentences) == 1
+    return fits and _heads_at_once(1, asked, t, keys.layout.num_sentences) == 1
 
 
 def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: Calls = FLASH) -> Tensor:
@@ -96,14 +96,14 @@ def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: 
         queries, keys: words and values in the type that `calls` compute in; sentence queries and keys in float32 at
             least.
     """
-    near = Selection(selection.sentences, subtract_largest(selection.relevance))
+    shifted = Selection(selection.sentences, subtract_largest(selection.relevance))
     spans, sentence_k = keys.layout.sentences, keys.sentences
-    heads, asked, t = near.sentences.shape
-    step = heads_at_once(heads, asked, t, len(spans))
+    heads, asked, t = shifted.sentences.shape
+    step = _heads_at_once(heads, asked, t, len(spans))
     outputs = []
     for first in range(0, heads, step):
         part = slice(first, first + step)
-        selected = Selection(near.sentences[part], near.relevance[part])
+        selected = Selection(shifted.sentences[part], shifted.relevance[part])
         inputs = (x[:, part] for x in (queries.words, keys.words, keys.values, queries.sentences, sentence_k))
         plan = plan_varlen(selected, spans)
         outputs.append(_Varlen.apply(*inputs, selected, plan, calls))  # type: ignore[no-untyped-call]
@@ -111,12 +111,10 @@ def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: 
 
 
 class _Varlen(torch.autograd.Function):
-    """Autograd function that merges the sequences' outputs by their log-sum-exp plus the sentence's relevance.
+    """Merges the sequences' outputs by their log-sum-exp plus the sentence's relevance."""
 
-    The backward call of flash attention takes no gradient of a log-sum-exp, and needs none here: called with the
-    *merged* output and LSE − relevance, it computes each word's weight among all words that its query reads,
-    exp(score + relevance − LSE), and from these weights the exact gradients.
-    """
+    # The backward call of flash attention takes no gradient of a log-sum-exp, and needs none: called with the *merged*
+    # output and LSE − relevance, it computes each word's weight among all words that its query reads.
 
     @staticmethod
     def forward(
@@ -159,10 +157,7 @@ class _Varlen(torch.autograd.Function):
 def _relevance_gradient(
     grad: Tensor, out: Tensor, partial: Tensor, merge: Tensor, selection: Selection, plan: _VarlenPlan
 ) -> Tensor:
-    """Return the gradient of the relevances, (h, Tq, t).
-
-    It is Σ over a sentence's words of P (dO·v − dO·O) = share of the sentence · (dO·its output − dO·O).
-    """
+    """The gradient of the relevances, (h, Tq, t): share of the sentence · (dO·its output − dO·O)."""
     grad, nothing = grad.to(merge.dtype), selection.relevance == -torch.inf
     all_read = (grad * out).sum(-1).T.unsqueeze(-1)  # (h, Tq, 1)
     reads = torch.stack([(grad * _kept(partial, plan, nothing, i)).sum(-1) for i in range(merge.shape[-1])], -1)
@@ -178,9 +173,9 @@ def _sentence_gradients(
     of_relevance = (of_relevance / math.sqrt(sentence_q.shape[-1])).to(sentence_q.dtype)
     heads, _, t = of_relevance.shape
     head = torch.arange(heads, device=of_relevance.device).view(-1, 1, 1)
-    kept = (selection.sentences * heads + head).transpose(0, 1)  # (Tq, h, t)
+    sentence_row = (selection.sentences * heads + head).transpose(0, 1)  # (Tq, h, t)
     of_query = functional.embedding_bag(
-        kept.reshape(-1, t),
+        sentence_row.reshape(-1, t),
         sentence_k.reshape(-1, sentence_k.shape[-1]),
         mode="sum",
         per_sample_weights=of_relevance.transpose(0, 1).reshape(-1, t),
@@ -209,8 +204,8 @@ def _sum_over_tiles(rows: Tensor, plan: _VarlenPlan, keys: Tensor) -> Tensor:
 
 def _kept(rows: Tensor, plan: _VarlenPlan, nothing: Tensor, i: int) -> Tensor:
     """Return the row, out of (A, 1, d), of each query's i-th kept sentence, (Tq, h, d); 0 if there is none."""
-    place = plan.place[..., i].T
-    return rows.index_select(0, place.flatten()).view(*place.shape, -1).masked_fill(_of_query(nothing, i), 0)
+    position = plan.place[..., i].T
+    return rows.index_select(0, position.flatten()).view(*position.shape, -1).masked_fill(_of_query(nothing, i), 0)
 
 
 def _of_query(x: Tensor, i: int) -> Tensor:

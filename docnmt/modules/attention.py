@@ -32,11 +32,7 @@ from docnmt.modules.positions import AttentionPosition, RelativeKeys
 
 
 class _Heads(Sublayer[RememberedT, CacheT]):
-    """Attention by h heads.
-
-    Args:
-        d_model: width of the row. d_head: width of a head; heads × d_head need not be d_model.
-    """
+    """Attention by h heads; heads × d_head need not be d_model."""
 
     output: nn.Linear
 
@@ -176,19 +172,15 @@ class SelfAttention(_SelfAttention[KeyValueCache]):
         if self.position is not None:
             q, k = self.position.rotate(q, k, at.lengths, at.lengths)
         cache.put(k, v, at.table)
-        added = None if self.position is None else self._distance_scores(q, at.table)
+        added = None
+        if self.position is not None:
+            distances = at.table.distances()  # (R, L)
+            scores = self.position.distance_scores(q, distances.shape[1])  # (…, h, 2r + 1)
+            if scores is not None:
+                radius = scores.shape[-1] // 2
+                columns = radius + distances.clamp(-radius, radius)[:, None].expand(-1, self.heads, -1)
+                added = scores.expand(len(q), *scores.shape[-2:]).gather(2, columns)  # (R, h, L)
         return self._join(at.table.attend(q, cache.keys, cache.values, added))
-
-    def _distance_scores(self, q: Tensor, table: TokenTable) -> Tensor | None:
-        """What the queries q (R, h, d_h) add to the scores of their rows' tokens: (R, h, L), or None."""
-        assert self.position is not None
-        distances = table.distances()  # (R, L)
-        scores = self.position.distance_scores(q, distances.shape[1])  # (…, h, 2r + 1)
-        if scores is None:
-            return None
-        radius = scores.shape[-1] // 2
-        columns = radius + distances.clamp(-radius, radius)[:, None].expand(-1, self.heads, -1)
-        return scores.expand(len(q), *scores.shape[-2:]).gather(2, columns)
 
 
 def _places(spans: Spans) -> Tensor:
@@ -243,7 +235,7 @@ def _embeddings(position: RelativeKeys | None) -> Tensor | None:
 
 
 @dataclass
-class LinearCache:
+class _LinearCache:
     """The state of linear self-attention for each row."""
 
     any_memory: ClassVar[bool] = True
@@ -253,12 +245,12 @@ class LinearCache:
         """As `Cache.keep`."""
         self.state = self.state.select(rows)
 
-    def append(self, other: LinearCache) -> None:
+    def append(self, other: _LinearCache) -> None:
         """As `Cache.append`."""
         self.state = self.state.append(other.state)
 
 
-class LinearSelfAttention(_SelfAttention[LinearCache]):
+class LinearSelfAttention(_SelfAttention[_LinearCache]):
     """Multi-head kernelised self-attention inside each span, in time linear in its length.
 
     Args:
@@ -277,16 +269,16 @@ class LinearSelfAttention(_SelfAttention[LinearCache]):
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
         """Attention inside each of these spans: x (T, d) → (T, d)."""
-        near = _embeddings(self.position)
-        return self._join(packed_linear_attention(*self._project(x), spans, spans, near, causal=self.causal))
+        distances = _embeddings(self.position)
+        return self._join(packed_linear_attention(*self._project(x), spans, spans, distances, causal=self.causal))
 
-    def begin(self, remembered: None, slots: Slots) -> LinearCache:
+    def begin(self, remembered: None, slots: Slots) -> _LinearCache:
         """The state before the first token."""
         horizon = 0 if self.position is None else len(self.position.weight) // 2
         sizes = slots.rows, self.heads, self.d_head, self.d_head, horizon
-        return LinearCache(LinearState.empty(*sizes, like=slots.like))
+        return _LinearCache(LinearState.empty(*sizes, like=slots.like))
 
-    def step(self, x: Tensor, cache: LinearCache, at: Step) -> Tensor:
+    def step(self, x: Tensor, cache: _LinearCache, at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         return self._join(cache.state.step(*self._project(x), _embeddings(self.position)))
 
@@ -307,9 +299,9 @@ class LinearCrossAttention(_CrossAttention[LinearMemory, OfMemories[LinearMemory
 
     def between(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
         """Attention from each target span to its source span: x (Tq, d), source (Tk, d) → (Tq, d)."""
-        q, (k, v), near = self._queries(x), self._project(source), _embeddings(self.position)
+        q, (k, v), distances = self._queries(x), self._project(source), _embeddings(self.position)
         spans = target_spans, source_spans
-        return self._join(attended(self, lambda values: packed_linear_attention(q, k, values, *spans, near), v))
+        return self._join(attended(self, lambda values: packed_linear_attention(q, k, values, *spans, distances), v))
 
     def remember(self, reads: Reads) -> LinearMemory:
         """Sums over the keys of all source sentences."""

@@ -106,7 +106,7 @@ class Source2Token(nn.Module, OwnStart):
         return summaries
 
 
-class MultiDimSource2Token(nn.Module):
+class _MultiDimSource2Token(nn.Module):
     """Multi-dimensional source2token (DiSAN): f = W2·ELU(W1 x + b1) + b2, softmax over words feature by feature."""
 
     def __init__(self, *, d_model: int) -> None:
@@ -169,7 +169,7 @@ class MultiDimSource2TokenMerge(nn.Module):
 
     def __init__(self, *, d_model: int, heads: int) -> None:
         super().__init__()
-        self.summarise = MultiDimSource2Token(d_model=d_model)
+        self.summarise = _MultiDimSource2Token(d_model=d_model)
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         """left, right (P, d) → (P, d)."""
@@ -187,17 +187,17 @@ def build_merge(name: str, *, d_model: int, heads: int) -> nn.Module:
 # Attention of a word to its document: to the summaries of its sentences, or to the words of those that it selects.
 
 
-class Scheduled(nn.Module):
+class _Scheduled(nn.Module):
     """A module whose behaviour in training depends on `update`, the number of updates made; see `tell_update`."""
 
     update = 0
 
 
 def tell_update(model: nn.Module, update: int) -> None:
-    """Set `update` in every `Scheduled` module, before each update. Nothing is stored, so a run resumes as if it had
+    """Set `update` in every `_Scheduled` module, before each update. Nothing is stored, so a run resumes as if it had
     never stopped."""
     for module in model.modules():
-        if isinstance(module, Scheduled):
+        if isinstance(module, _Scheduled):
             module.update = update
 
 
@@ -328,7 +328,7 @@ class SummaryAttention(ContextAttention):
         return self._join(shelf.attend(self._heads(self.query(x)), at.plans))
 
 
-class ConditionalAttention(ContextAttention, Scheduled):
+class ConditionalAttention(ContextAttention, _Scheduled):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
@@ -403,14 +403,14 @@ class ConditionalAttention(ContextAttention, Scheduled):
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
         """As `forward`, one query a row, x (R, d) → (R, d)."""
         q, sentence_q = self._pair(self.query(x))
-        own = at.sentences[:: max(len(x) // max(len(shelf.slots), 1), 1)]
-        return self._join(shelf.attend_chosen(q, sentence_q, self.policy, at.plans, own))
+        own_sentence = at.sentences[:: max(len(x) // max(len(shelf.slots), 1), 1)]
+        return self._join(shelf.attend_chosen(q, sentence_q, self.policy, at.plans, own_sentence))
 
     def step_of_tree(self, keys: Keys, x: Tensor, sentence_of_row: Tensor) -> Tensor:
         """The same for keys with a tree; row r translates sentence `sentence_of_row[r]` of theirs."""
         q, sentence_q = self._pair(self.query(x))
-        rows = {"document_of_row": keys.layout.document_of_sentence[sentence_of_row], "own": sentence_of_row}
-        return self._join(selective_attention_step(q, sentence_q, keys, self.policy, **rows))
+        of_rows = {"document_of_row": keys.layout.document_of_sentence[sentence_of_row], "own": sentence_of_row}
+        return self._join(selective_attention_step(q, sentence_q, keys, self.policy, **of_rows))
 
 
 def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> Tensor:
@@ -421,14 +421,14 @@ def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> T
     precise = torch.promote_types(q.dtype, torch.float32)
     mixed = q.new_zeros(*q.shape[:2], 1) + v[:0].sum(0)  # an empty sum is 0 and has a gradient
     for words, sentences in document_groups(layout.documents, layout.document_sentences):
-        own = layout.sentence_of_token[words.rows]  # (n, L)
-        earlier = (sentences.rows[:, None] < own[..., None]) & sentences.real[:, None]  # (n, L, S)
+        own_sentence = layout.sentence_of_token[words.rows]  # (n, L)
+        earlier = (sentences.rows[:, None] < own_sentence[..., None]) & sentences.real[:, None]  # (n, L, S)
         scores = torch.matmul(words.gather(q), sentences.gather(k).mT).to(precise) * q.shape[-1] ** -0.5
         nothing = ~earlier.any(-1)[:, None, :, None]
         scores = scores.masked_fill(~earlier[:, None], -torch.inf).masked_fill(nothing, 0)
         weights = scores.softmax(-1).masked_fill(nothing, 0).to(v.dtype)  # (n, h, L, S)
-        read = torch.matmul(weights, sentences.gather(v)).transpose(1, 2)  # (n, L, h, d)
-        shown = read.flatten(0, 1).index_select(0, words.shown)
+        of_group = torch.matmul(weights, sentences.gather(v)).transpose(1, 2)  # (n, L, h, d)
+        shown = of_group.flatten(0, 1).index_select(0, words.shown)
         mixed = mixed.index_put((words.own,), shown.to(mixed.dtype))
     return mixed
 

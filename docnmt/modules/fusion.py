@@ -87,7 +87,7 @@ class Scale(Fusion):
         return self.scales[0] * e + self.scales[1] * p
 
 
-class Projected(Fusion):
+class _Projected(Fusion):
     """A fusion that maps [E; P] by one linear layer to d features, or to one if `scalar`."""
 
     scalar: ClassVar[bool] = False
@@ -101,7 +101,7 @@ class Projected(Fusion):
         return self.projection(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
 
 
-class Layered(Fusion):
+class _Layered(Fusion):
     """A fusion that maps [E; P] by a network with one hidden layer."""
 
     def __init__(self, d_model: int) -> None:
@@ -113,7 +113,7 @@ class Layered(Fusion):
         return self.network(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
 
 
-class Concat(Projected):
+class Concat(_Projected):
     """H = W[E; P] + b (eq. 2; the bias is the notebooks')."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
@@ -133,7 +133,7 @@ class Concat(Projected):
             self.projection.bias.zero_()
 
 
-class Mlp(Layered):
+class Mlp(_Layered):
     """H = W2 ReLU(W1[E; P] + b1) + b2, from the authors' notebooks: a network in place of a gate."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
@@ -158,7 +158,7 @@ class Gate(Fusion):
         """Return the gate's scores before the sigmoid: (…, 1) or (…, d)."""
 
 
-class VectorGate(Gate, Projected):
+class VectorGate(Gate, _Projected):
     """score = W[E; P] + b: one gate a feature, from the authors' notebooks."""
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
@@ -172,7 +172,7 @@ class ScalarGate(VectorGate):
     scalar = True
 
 
-class MlpGate(Gate, Layered):
+class MlpGate(Gate, _Layered):
     """score = W2 ReLU(W1[E; P] + b1) + b2: one gate a feature (section 11.1)."""
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
@@ -228,23 +228,17 @@ class ConvolutionGate(Gate):
         """Equation 5: (…, d), or (…, 1) with `scalar`."""
         radius, length = len(self.weight) // 2, p.shape[-2]
         score = self.weight[radius] * p
-        place, room = _places(p, offsets)
+        position = torch.arange(length, device=p.device)  # rows of its sequence before a row; `room`: and after it
+        room = length - 1 - position
+        if offsets is not None:
+            numbers = torch.arange(len(offsets) - 1, device=p.device)
+            sequence = numbers.repeat_interleave(offsets.diff(), output_size=length)  # of each row
+            position, room = position - offsets[sequence], offsets[sequence + 1] - 1 - position
         for k in range(1, min(radius, length - 1) + 1):
-            before = nn.functional.pad(p[..., :-k, :], (0, 0, k, 0)) * (place >= k)[:, None]
+            before = nn.functional.pad(p[..., :-k, :], (0, 0, k, 0)) * (position >= k)[:, None]
             after = nn.functional.pad(p[..., k:, :], (0, 0, 0, k)) * (room >= k)[:, None]
             score = score + self.weight[radius - k] * before + self.weight[radius + k] * after
         return score.sum(-1, keepdim=True) if self.scalar else score
-
-
-def _places(p: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For each row the number of rows of its sequence before it and after it, (T,) or (L,) each."""
-    index = torch.arange(p.shape[-2], device=p.device)
-    if offsets is None:
-        return index, p.shape[-2] - 1 - index
-    lengths = offsets.diff()
-    starts = torch.repeat_interleave(offsets[:-1], lengths, output_size=len(index))
-    ends = torch.repeat_interleave(offsets[1:], lengths, output_size=len(index))
-    return index - starts, ends - 1 - index
 
 
 class Normed(Fusion):

@@ -201,8 +201,8 @@ class OfMemories(Generic[ReadT]):
         if slots is not None:
             self.of = self.of.index_select(0, slots)
             if len(self.parts) > 1:
-                read, self.of = self.of.unique(return_inverse=True)
-                self.parts = [self.parts[number] for number in read.tolist()]
+                still_read, self.of = self.of.unique(return_inverse=True)
+                self.parts = [self.parts[number] for number in still_read.tolist()]
 
     def append(self, other: OfMemories[ReadT]) -> None:
         """As `Cache.append`."""

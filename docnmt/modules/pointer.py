@@ -72,10 +72,7 @@ def copied_values(q: Tensor, k: Tensor, values: Tensor, labels: Tensor, layout: 
 def _scored(
     q: Tensor, k: Tensor, labels: Tensor, layout: DocumentLayout, window: int
 ) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Yield blocks of N query words in order, a range of M key words, and the similarities (N, M).
-
-    A similarity is `NOTHING` where a word does not read a key.
-    """
+    """Blocks of N query words in order, ranges of M key words, similarities (N, M); `NOTHING`: a word reads no key."""
     sentence, bounds = layout.sentence_of_token, layout.sentences.host
     starts = layout.sentence_offsets[:-1].index_select(0, sentence)  # (T,) where a word's own sentence begins
     for first, begin, end in _blocks(layout, window):
@@ -88,10 +85,7 @@ def _scored(
 
 
 def _blocks(layout: DocumentLayout, window: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (first word read, first query, end) of blocks of whole sentences, each from one document.
-
-    A block has at least `COPY_QUERIES` queries, unless its document ends.
-    """
+    """(first word read, first query, end) of blocks of whole sentences, of `COPY_QUERIES` queries where there are."""
     sentences, documents = layout.sentences.host, layout.document_sentences.host
     for first, last in zip(documents[:-1].tolist(), documents[1:].tolist(), strict=True):
         begin = first
@@ -213,11 +207,11 @@ class Earlier:
     def padded(self) -> tuple[Tensor, Tensor, Tensor]:
         """Keys (N, M, d), tokens (N, M), and which of them are real (N, M)."""
         if self._padded is None:
-            some = next(part for slot in self.slots for part in slot)
-            nothing = CopyKeys(some.keys[:0], some.tokens[:0])
+            any_text = next(part for slot in self.slots for part in slot)
+            nothing = CopyKeys(any_text.keys[:0], any_text.tokens[:0])
             keys = [torch.cat([part.keys for part in (nothing, *slot)])[-self.window :] for slot in self.slots]
             tokens = [torch.cat([part.tokens for part in (nothing, *slot)])[-self.window :] for slot in self.slots]
-            lengths = torch.tensor([len(text) for text in tokens], device=some.tokens.device)
+            lengths = torch.tensor([len(text) for text in tokens], device=any_text.tokens.device)
             key, token = (nn.utils.rnn.pad_sequence(texts, batch_first=True) for texts in (keys, tokens))
             self._padded = key, token, torch.arange(token.shape[1], device=lengths.device) < lengths[:, None]
         return self._padded

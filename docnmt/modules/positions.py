@@ -26,8 +26,7 @@ logger = logging.getLogger(__name__)
 LEVELS = ("word", "sentence", "paragraph", "section")
 
 
-def check_column(column: int) -> None:
-    """Raise ValueError where `column` is none of the columns of positions."""
+def _check_column(column: int) -> None:
     if not 0 <= column < len(LEVELS):
         raise ValueError(f"column: expected 0 to {len(LEVELS) - 1}, got {column}")
 
@@ -43,7 +42,7 @@ def sinusoids(length: int, d_model: int, *, concatenated: bool = False) -> Tenso
     return pairs.flatten(1)[:, :d_model]
 
 
-def fairseq_sinusoids(length: int, d_model: int) -> Tensor:
+def _fairseq_sinusoids(length: int, d_model: int) -> Tensor:
     """(length, d_model) float64: fairseq's encoding, of M2M100 and NLLB, of the places 0, 1, …, which it counts from 2.
 
     sin, then cos, of i / 10000^(f / (d_model / 2 - 1)): the last frequency is 1 / 10000 itself.
@@ -54,10 +53,8 @@ def fairseq_sinusoids(length: int, d_model: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-class Indexed(nn.Module, ABC):
-    """An encoding of positions (T, 4) that must know how far they reach. Whoever has that on the host says it, as the
-    largest index of each column; otherwise it is read from the positions, for which a GPU stops.
-    """
+class _Indexed(nn.Module, ABC):
+    """An encoding of positions (T, 4) that reads how far they reach, where a GPU stops, unless the host knows it."""
 
     @abstractmethod
     def forward(self, positions: Tensor, highest: Sequence[int] | None = None) -> Tensor:
@@ -71,7 +68,7 @@ class Indexed(nn.Module, ABC):
         return int(positions[:, column].max()) if positions.shape[0] else -1  # torch cannot export len()
 
 
-class Sinusoidal(Indexed):
+class Sinusoidal(_Indexed):
     """Sines and cosines of one column of the positions. Any index is encoded exactly: the table grows when needed.
 
     Args:
@@ -79,7 +76,7 @@ class Sinusoidal(Indexed):
         column: which level's index to encode (0 word, 1 sentence, 2 paragraph, 3 section).
         shift: rotate the features by this many places, so that several levels can be told apart in their sum.
         concatenated: all sines before all cosines: what the notebooks of "Fusion Matters" call RoPE.
-        fairseq: as fairseq has them instead (`fairseq_sinusoids`).
+        fairseq: as fairseq has them instead (`_fairseq_sinusoids`).
     """
 
     table: Tensor
@@ -91,7 +88,7 @@ class Sinusoidal(Indexed):
             raise ValueError(f"d_model: fairseq's positions need a width of at least 4, got {d_model}")
         if d_model % 2:
             raise ValueError(f"d_model: sinusoidal positions need an even width, got {d_model}")
-        check_column(column)
+        _check_column(column)
         super().__init__()
         self.d_model, self.column, self.shift, self.concatenated = d_model, column, shift, concatenated
         self.fairseq = fairseq
@@ -103,7 +100,7 @@ class Sinusoidal(Indexed):
         if needed > len(self.table):
             length = max(512, 1 << (needed - 1).bit_length())
             if self.fairseq:
-                table = fairseq_sinusoids(length, self.d_model)
+                table = _fairseq_sinusoids(length, self.d_model)
             else:
                 table = sinusoids(length, self.d_model, concatenated=self.concatenated)
             table = table.roll(self.shift, dims=1)
@@ -111,7 +108,7 @@ class Sinusoidal(Indexed):
         return self.table.index_select(0, positions[:, self.column].clamp(min=0))
 
 
-class Learned(Indexed):
+class Learned(_Indexed):
     """A learned row for each index of one column. Indices past the end use the last row; the first time is reported.
 
     Args:
@@ -123,7 +120,7 @@ class Learned(Indexed):
 
     def __init__(self, d_model: int, *, length: int, column: int = 0, std: float | None = None) -> None:
         check_at_least(1, length=length)
-        check_column(column)
+        _check_column(column)
         super().__init__()
         self.column, self.reported = column, False
         self.weight = nn.Parameter(torch.empty(length, d_model).normal_(std=d_model**-0.5 if std is None else std))
@@ -133,19 +130,13 @@ class Learned(Indexed):
         index = positions[:, self.column]
         if not self.reported and (most := self.reach(positions, self.column, highest)) >= len(self.weight):
             self.reported = True
-            level = LEVELS[self.column]
-            logger.warning(
-                "a %s index of %d is past the %d learned positions: all indices from %d on share the last one "
-                "(--max-positions)",
-                level,
-                most,
-                len(self.weight),
-                len(self.weight) - 1,
-            )
+            level, length = LEVELS[self.column], len(self.weight)
+            text = "a %s index of %d is past the %d learned positions: all indices from %d on share the last one "
+            logger.warning(f"{text}(--max-positions)", level, most, length, length - 1)
         return nn.functional.embedding(index.clamp(0, len(self.weight) - 1), self.weight)
 
 
-class MultiLevel(Indexed, DocumentPart):
+class MultiLevel(_Indexed, DocumentPart):
     """PE(word) + Σ_level scale_level · PE_level(index): where a word stands in its sentence, paragraph and section.
 
     Were all levels encoded alike, word 3 of sentence 5 and word 5 of sentence 3 would, with equal scales, be the same
@@ -260,7 +251,7 @@ class Embedding(nn.Module):
         """
         x = self.tokens(tokens) * self.scale
         if self.position is not None and self.fusion is not None:
-            known = (highest,) if isinstance(self.position, Indexed) else ()
+            known = (highest,) if isinstance(self.position, _Indexed) else ()
             x = self.fusion(x, self.position(positions, *known).to(x.dtype), offsets)
         if self.norm is not None:
             x = self.norm(x)
@@ -365,21 +356,16 @@ class Alibi(AttentionPosition):
     def __init__(self, heads: int) -> None:
         check_at_least(1, heads=heads)
         super().__init__()
-        self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
+        power = 1 << (heads.bit_length() - 1)  # 2^(−8/n), 2^(−16/n), … for n heads, else completed from 2n
+        slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+        slopes += [2 ** (-8 * (i + 1) / (2 * power)) for i in range(0, 2 * (heads - power), 2)]
+        self.register_buffer("slopes", torch.tensor(slopes), persistent=False)
 
     def distance_scores(self, q: Tensor, max_distance: int) -> Tensor:
         """−slope·|distance|, (h, 2r+1)."""
         distance = torch.arange(-max_distance, max_distance + 1, device=q.device).abs()
         precise = torch.promote_types(q.dtype, torch.float32)
         return -self.slopes.to(precise)[:, None] * distance.to(precise)  # (h, 2r+1)
-
-
-def alibi_slopes(heads: int) -> Tensor:
-    """(heads,) float32: 2^(−8/n), 2^(−16/n), … for n heads, a power of two; else completed from 2n."""
-    power = 1 << (heads.bit_length() - 1)
-    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
-    slopes += [2 ** (-8 * (i + 1) / (2 * power)) for i in range(0, 2 * (heads - power), 2)]
-    return torch.tensor(slopes)
 
 
 # From a registered name to the modules of a family.

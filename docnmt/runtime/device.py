@@ -267,9 +267,6 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
 
     Args:
         new_shapes: True if most products have new shapes, as in training, where every batch differs.
-
-    Raises:
-        UserError: `DOCNMT_TUNE` is neither `on` nor `off`.
     """
     wish = os.environ.get("DOCNMT_TUNE", "on")
     if wish not in ("on", "off"):

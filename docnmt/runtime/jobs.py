@@ -42,7 +42,7 @@ _BUCKET = 1 << 25
 
 
 @dataclass
-class RankState:
+class _RankState:
     """The state of a job of several processes, besides torch.distributed's own.
 
     Attributes:
@@ -56,10 +56,10 @@ class RankState:
     stopped: bool = False
 
 
-_job: RankState | None = None
+_job: _RankState | None = None
 
 
-class Elsewhere(SystemExit):
+class _Elsewhere(SystemExit):
     """Raised to end this process because another one failed, which prints the reason."""
 
 
@@ -89,11 +89,7 @@ def stop(name: str) -> BaseException:
 
 
 def timeout() -> timedelta:
-    """Return the time that a rank waits for another one: DOCNMT_RANK_TIMEOUT, in minutes.
-
-    Raises:
-        UsageError: DOCNMT_RANK_TIMEOUT is not a number above 0.
-    """
+    """Return the time that a rank waits for another one: DOCNMT_RANK_TIMEOUT, in minutes."""
     wish = os.environ.get("DOCNMT_RANK_TIMEOUT") or str(TIMEOUT)
     try:
         minutes = float(wish)
@@ -110,11 +106,6 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
 
     Args:
         afterwards: advice in messages after another process has ended the job.
-
-    Raises:
-        UserError: the others did not connect.
-        UsageError: DOCNMT_RANK_TIMEOUT is no number of minutes.
-        Elsewhere: another rank has failed, and reports it.
     """
     global _job
     process = launch.job_process()
@@ -135,7 +126,7 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
         raise UserError(
             f"rank {process.rank} of {process.world}: could not meet the others at {where}: {error}"
         ) from error
-    job = _job = RankState(PrefixStore("docnmt", store), afterwards)
+    job = _job = _RankState(PrefixStore("docnmt", store), afterwards)
     launch.set_connected()
     if process.rank:
         launch.mute()
@@ -157,7 +148,7 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
         _job = None
 
 
-def _wait_for_all(job: RankState, deadline: float) -> None:
+def _wait_for_all(job: _RankState, deadline: float) -> None:
     """Wait until all ranks are done, in steps in which signals are heeded."""
     while not job.store.check([f"done/{n}" for n in range(world())]):
         if time.monotonic() > deadline:
@@ -177,13 +168,13 @@ def _together(operation: Callable[[], T]) -> T:
         raise _lost(_job) or UserError(f"rank {rank()}: the ranks lost touch: {error}") from error
 
 
-def _lost(job: RankState) -> BaseException | None:
-    """Call the roll: return an error that names who does not answer, or `Elsewhere` if a rank has said why all end."""
+def _lost(job: _RankState) -> BaseException | None:
+    """Call the roll: return an error that names who does not answer, or `_Elsewhere` if a rank has said why all end."""
     try:
         job.store.set(f"present/{rank()}", "")
         time.sleep(_PATIENCE)
         if job.store.add("reported", 0):
-            return Elsewhere(1)
+            return _Elsewhere(1)
         silent = [n for n in range(world()) if not job.store.check([f"present/{n}"])]
         names = [f"rank {n} ({job.store.get(f'name/{n}').decode()})" for n in silent]
     except RuntimeError:
@@ -196,7 +187,7 @@ def _lost(job: RankState) -> BaseException | None:
     )
 
 
-def _reason(job: RankState, error: BaseException) -> BaseException:
+def _reason(job: _RankState, error: BaseException) -> BaseException:
     """Return the error to end this process with: its own if no other rank has failed, else the reason of the others."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # first: once one has reported, the launcher stops all
@@ -208,14 +199,14 @@ def _reason(job: RankState, error: BaseException) -> BaseException:
         reason = stopped
     elif isinstance(error, RuntimeError) and any(library in str(error).lower() for library in ("gloo", "nccl")):
         reason = _lost(job) or error  # a collective inside a model (--shard); PyTorch has no type for gloo's errors
-    if isinstance(reason, Elsewhere) or not _first_to_report(job):
+    if isinstance(reason, _Elsewhere) or not _first_to_report(job):
         time.sleep(_FIRST)
-        return Elsewhere(2 if isinstance(error, UsageError) else 1)
+        return _Elsewhere(2 if isinstance(error, UsageError) else 1)
     launch.unmute()
     return reason
 
 
-def _first_to_report(job: RankState) -> bool:
+def _first_to_report(job: _RankState) -> bool:
     """Return True if no other rank has reported yet why the job ends."""
     try:
         return bool(job.store.add("reported", 1) == 1)
@@ -277,12 +268,7 @@ def same_everywhere(tensors: Sequence[Tensor]) -> None:
 
 
 def exchange(value: T) -> list[T]:
-    """Return the values of all ranks, by rank; plain values, as JSON has them.
-
-    Raises:
-        UserError: a rank is gone; the message names it.
-        Elsewhere: a rank has failed, and reports it.
-    """
+    """Return the values of all ranks, by rank; plain values, as JSON has them."""
     if _job is None:
         return [value]
     assert not _job.working, "an exchange inside shared work"
@@ -296,11 +282,6 @@ def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
 
     Args:
         alone: True if the ranks work independently; else they wait for each other inside, and one that fails just ends.
-
-    Raises:
-        UserError: this process failed; the message has its rank.
-        Elsewhere: another process failed.
-        Terminated, KeyboardInterrupt: a signal stopped one of them.
     """
     job = _job
     if job is None:
@@ -327,7 +308,7 @@ def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
         raise failed
     for kind, usage, _ in results:
         if kind:
-            raise Elsewhere(2 if usage else 1)
+            raise _Elsewhere(2 if usage else 1)
     return [cast(T, result) for _, _, result in results]
 
 

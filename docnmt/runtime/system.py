@@ -158,11 +158,7 @@ def is_address(path: str | Path) -> bool:
 
 
 def fetched(path: str | Path) -> Path:
-    """Return the folder of a model, from the cache or downloaded into it. With HF_HUB_OFFLINE=1 nothing is downloaded.
-
-    Raises:
-        UserError: the address is malformed, the package is missing, or the model is not available.
-    """
+    """Return the folder of a model, from the cache or downloaded. With HF_HUB_OFFLINE=1 nothing is downloaded."""
     address = _ADDRESS.fullmatch(str(path))
     if address is None:
         raise UserError(f"{path}: expected hf://ORGANISATION/NAME, or hf://ORGANISATION/NAME@REVISION")
@@ -193,7 +189,7 @@ LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
 TEMPORARY = "docnmt-"
 
 
-def fsync_path(path: Path) -> None:
+def _fsync_path(path: Path) -> None:
     """Force a file, or a folder's list of names, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -209,10 +205,6 @@ def replacing(path: Path) -> Iterator[Path]:
     If `path` is a link, its target is replaced. Nobody else can read the file while it is written; then it has the
     permissions of the one that it replaces, or those of a new file. A killed process leaves a hidden file
     `.NAME.docnmt-RANDOM.tmp`, which nothing reads.
-
-    Raises:
-        UserError: the system refused (disk full, no permission), or `path` is a folder or a device; an existing file at
-            `path` is untouched.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -225,9 +217,9 @@ def replacing(path: Path) -> Iterator[Path]:
         os.close(descriptor)
         yield Path(temporary)
         os.chmod(temporary, _mode(path, new=0o666))
-        fsync_path(Path(temporary))
+        _fsync_path(Path(temporary))
         os.replace(temporary, path)
-        fsync_path(path.parent)
+        _fsync_path(path.parent)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
     finally:
@@ -312,14 +304,14 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
     try:
         yield temporary
         for file in temporary.rglob("*"):
-            fsync_path(file)
+            _fsync_path(file)
         os.chmod(temporary, _mode(path, new=0o777))
         shutil.rmtree(aside, ignore_errors=True)
         if path.exists():
             os.replace(path, aside)
         os.replace(temporary, path)
         shutil.rmtree(aside, ignore_errors=True)
-        fsync_path(path.parent)
+        _fsync_path(path.parent)
     except OSError as error:
         if aside.is_dir() and not path.exists():
             os.replace(aside, path)
@@ -357,9 +349,6 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
 def find_checkpoint(path: str | Path) -> Path:
     """Return the checkpoint file for a file, a folder or an address `hf://org/name`; in a folder the best, or the last
     if none was validated.
-
-    Raises:
-        UserError: there is none.
     """
     path = fetched(path) if is_address(path) else Path(path)
     if not path.is_dir():
@@ -414,11 +403,7 @@ class OpenObject(msgspec.Struct):
 
 
 def read_limited(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Read the content of a file.
-
-    Raises:
-        UserError: the file cannot be read, or is larger than `most` bytes.
-    """
+    """Read the content of a file."""
     try:
         with path.open("rb") as file:
             content = file.read(most + 1)
@@ -464,11 +449,7 @@ def checked(value: object, schema: type[T], where: str, advice: str = "") -> T:
 
 
 def read_json(path: Path, schema: type[T], advice: str = "", *, most: int = MOST_BYTES) -> T:
-    """Read a JSON file as a schema's type.
-
-    Raises:
-        UserError: see `read_limited`, `parse_json` and `checked`.
-    """
+    """Read a JSON file as a schema's type."""
     return checked(parse_json(read_limited(path, most), str(path), advice), schema, str(path), advice)
 
 

@@ -113,23 +113,23 @@ class HierarchicalAttention(nn.Module, DocumentPart):
         """h (T, d) → h̃ (T, d)."""
         word_q, sentence_q = self._split(self.queries(h), 2)  # (T, h, d_h)
         keys, values = self._split(self.word_keys(h), 2)
-        read, there = [], []
+        vectors, exists = [], []
         for back in range(1, self.previous + 1):
             rows, spans = sentences_before(layout, back)
             mixed = packed_attention(word_q, keys[rows], values[rows], layout.sentences, spans)
-            read.append(mixed.flatten(1))
-            there.append((spans.offsets.diff() > 0).index_select(0, layout.sentence_of_token))
-        return self._join(h, sentence_q, torch.stack(read, dim=1), torch.stack(there, dim=1))
+            vectors.append(mixed.flatten(1))
+            exists.append((spans.offsets.diff() > 0).index_select(0, layout.sentence_of_token))
+        return self._join(h, sentence_q, torch.stack(vectors, dim=1), torch.stack(exists, dim=1))
 
-    def _join(self, h: Tensor, sentence_q: Tensor, read: Tensor, there: Tensor) -> Tensor:
+    def _join(self, h: Tensor, sentence_q: Tensor, read: Tensor, exists: Tensor) -> Tensor:
         """What each word read of each sentence, (T, K, d), and whether it was there, (T, K) → h̃ (T, d)."""
         keys, values = self._split(self.sentence_keys(self.word_output(read)), 2)  # (T, K, h, d_h)
-        some = there.any(dim=1, keepdim=True)
+        any_exists = exists.any(dim=1, keepdim=True)
         scores = torch.einsum("thd,tkhd->thk", sentence_q, keys) * sentence_q.shape[-1] ** -0.5
-        weights = scores.masked_fill(~(there | ~some)[:, None], float("-inf")).softmax(-1)
+        weights = scores.masked_fill(~(exists | ~any_exists)[:, None], float("-inf")).softmax(-1)
         mixed = torch.einsum("thk,tkhd->thd", weights.to(values.dtype), values)
         context = self.dropout(self.feed_forward(self.sentence_output(mixed.flatten(1))))  # d_t
-        return torch.where(some, self.sum(h, context), h)
+        return torch.where(any_exists, self.sum(h, context), h)
 
     def begin(self, slots: Slots) -> Written:
         cache = KeyValueCache.empty(self.heads, len(slots.like[0]) // self.heads, slots.like)
@@ -145,12 +145,12 @@ class HierarchicalAttention(nn.Module, DocumentPart):
         past = torch.arange(table.places.shape[1], device=h.device) < table.lengths[:, None]  # (R, L)
         back = sentence[:, None] - written.sentence[table.places]  # sentences before
         numbers = torch.arange(1, self.previous + 1, device=h.device)
-        own = (back[:, None] == numbers[:, None]) & past[:, None]  # (R, K, L) which words are of which sentence
+        of_sentence = (back[:, None] == numbers[:, None]) & past[:, None]  # (R, K, L) which words are of which sentence
         places = table.places.repeat_interleave(self.previous, 0)  # (R·K, L)
-        lists = RowLists.of_table(places, own.flatten(0, 1), self.heads)
+        lists = RowLists.of_table(places, of_sentence.flatten(0, 1), self.heads)
         q = word_q[:, None].expand(-1, self.previous, -1, -1).flatten(0, 1)
         mixed = attend_listed(q, written.cache.keys, written.cache.values, lists)
-        return self._join(h, sentence_q, mixed.view(len(h), self.previous, -1), own.any(dim=2))
+        return self._join(h, sentence_q, mixed.view(len(h), self.previous, -1), of_sentence.any(dim=2))
 
 
 def sentences_before(layout: DocumentLayout, back: int) -> tuple[Tensor, Spans]:
@@ -158,9 +158,9 @@ def sentences_before(layout: DocumentLayout, back: int) -> tuple[Tensor, Spans]:
     each sentence stand among them; none where there is no such sentence."""
     offsets = layout.sentence_offsets
     number = torch.arange(layout.num_sentences, device=offsets.device)
-    there = number - back >= layout.document_offsets[layout.document_of_sentence]
-    other = torch.where(there, number - back, 0)
-    lengths = torch.where(there, offsets.diff().index_select(0, other), 0)  # (S,)
+    exists = number - back >= layout.document_offsets[layout.document_of_sentence]
+    other = torch.where(exists, number - back, 0)
+    lengths = torch.where(exists, offsets.diff().index_select(0, other), 0)  # (S,)
     spans = Spans(torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]))
     shift = offsets[other] - spans.offsets[:-1]
     return torch.arange(spans.num_tokens, device=offsets.device) + shift[spans.span_of_token], spans

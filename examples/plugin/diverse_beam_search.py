@@ -67,23 +67,23 @@ class DiverseBeamSearch(BeamSearch):
         taken = allowed.new_zeros(slots, allowed.shape[1])  # how many hypotheses have just been given each token
         live = [[None] * self.groups for _ in range(slots)]  # each group's rows, tokens, log-probabilities and sums
         for group in range(self.groups):
-            own = rows[:, group].flatten()
-            log_probs = allowed[own]
+            group_rows = rows[:, group].flatten()
+            log_probs = allowed[group_rows]
             avoided = self.config.diverse_beam_strength * taken.repeat_interleave(self.size, dim=0) * (log_probs < 0)
-            places, tokens, _, _ = best_continuations(log_probs - avoided, totals[own], self.size)
-            parents = own[places]
+            places, tokens, _, _ = best_continuations(log_probs - avoided, totals[group_rows], self.size)
+            parents = group_rows[places]
             scores = allowed[parents, tokens]
             columns = to_lists([parents, tokens, scores, totals[parents] + scores])
             for n, (parent, token, score, total) in enumerate(zip(*columns, strict=True)):
                 ends, others = divided(token, total, self.size)
-                for place in ends:
-                    self._finish(parent[place], score[place], total[place])
-                for place in (*ends, *others):
-                    taken[n, token[place]] += total[place] > -torch.inf
+                for index in ends:
+                    self._finish(parent[index], score[index], total[index])
+                for index in (*ends, *others):
+                    taken[n, token[index]] += total[index] > -torch.inf
                 self.ended[n][group] += len(ends)
                 if self.ended[n][group] >= self.size:
                     total = [-torch.inf] * len(total)
-                live[n][group] = [(parent[place], token[place], score[place], total[place]) for place in others]
+                live[n][group] = [(parent[index], token[index], score[index], total[index]) for index in others]
         return self._grow(*map(list, zip(*(row for groups in live for group in groups for row in group), strict=True)))
 
     def _full(self, n):

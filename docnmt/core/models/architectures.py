@@ -75,7 +75,7 @@ class Vocabularies(Protocol):
 
 
 @dataclass(frozen=True)
-class DocumentContext:
+class _DocumentContext:
     """The context attention of an architecture: how its words read their document.
 
     Attributes:
@@ -163,7 +163,7 @@ def encoder_decoder(
     task: Vocabularies,
     *,
     reading: ReadingPlan | None = None,
-    context: DocumentContext | None = None,
+    context: _DocumentContext | None = None,
     **position_settings: int | float | bool,
 ) -> dict[str, Any]:
     """Build the parts of an `EncoderDecoder`. Models with a context read whole documents, sentence by sentence."""
@@ -205,7 +205,7 @@ def encoder_decoder(
     return {"encoder": encoder, "decoder": decoder, "output": output, "reading": reading}
 
 
-def _encoder_layer(config: TransformerConfig, position: Position, context: DocumentContext | None) -> Layer:
+def _encoder_layer(config: TransformerConfig, position: Position, context: _DocumentContext | None) -> Layer:
     heads = config.heads if context is None else context.config.heads_beside_context
     sublayers: dict[str, Sublayer] = {}
     if heads:
@@ -220,12 +220,18 @@ def _encoder_layer(config: TransformerConfig, position: Position, context: Docum
 
 
 def _decoder_layer(
-    config: TransformerConfig, position: Position, context: DocumentContext | None, own_text: DocumentContext | None
+    config: TransformerConfig, position: Position, context: _DocumentContext | None, own_text: _DocumentContext | None
 ) -> Layer:
     heads = config.heads if context is None else context.config.heads_beside_context
     sublayers: dict[str, Sublayer] = {"attention": _self_attention(config, position, causal=True, heads=config.heads)}
     if heads:
-        sublayers["cross"] = _cross_attention(config, heads)
+        sizes = {"d_model": config.embed_dim, "heads": heads, "d_head": config.embed_dim // config.heads}
+        if config.attention == "linear":
+            between = config.horizon if config.cross_relative else 0
+            relative = RelativeKeys(sizes["d_head"], between) if between else None
+            sublayers["cross"] = LinearCrossAttention(**sizes, position=relative)
+        else:
+            sublayers["cross"] = CrossAttention(**sizes)
     sublayers["feed_forward"] = _feed_forward(config)
     blocks: list[tuple[str, ...]] = [("attention",), ("cross",)]
     if context is not None:
@@ -256,14 +262,6 @@ def _self_attention(config: TransformerConfig, position: Position, *, causal: bo
     sizes = {"d_model": config.embed_dim, "heads": heads, "d_head": d_head}
     options = ATTENTIONS.options(config.attention, config)
     return ATTENTIONS.get(config.attention)(**sizes, causal=causal, position=inside, **options)
-
-
-def _cross_attention(config: TransformerConfig, heads: int) -> Sublayer:
-    width, d_head = config.embed_dim, config.embed_dim // config.heads
-    if config.attention != "linear":
-        return CrossAttention(d_model=width, heads=heads, d_head=d_head)
-    relative = RelativeKeys(d_head, config.horizon) if config.horizon and config.cross_relative else None
-    return LinearCrossAttention(d_model=width, heads=heads, d_head=d_head, position=relative)
 
 
 def _feed_forward(config: TransformerConfig) -> FeedForward:
@@ -345,7 +343,7 @@ class HierTransformer(EncoderDecoder):
     @classmethod
     def build(cls, config: HierTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        return cls(**encoder_decoder(config, task, context=DocumentContext(config, SummaryAttention)))
+        return cls(**encoder_decoder(config, task, context=_DocumentContext(config, SummaryAttention)))
 
 
 def _conditional(config: CondTransformerConfig, **more: Any) -> Callable[..., ContextAttention]:
@@ -363,7 +361,7 @@ class CondTransformer(EncoderDecoder):
     @classmethod
     def build(cls, config: CondTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        return cls(**encoder_decoder(config, task, context=DocumentContext(config, _conditional(config))))
+        return cls(**encoder_decoder(config, task, context=_DocumentContext(config, _conditional(config))))
 
 
 class HierCondTransformer(EncoderDecoder):
@@ -378,7 +376,7 @@ class HierCondTransformer(EncoderDecoder):
         """The model with random weights."""
         tree = {"select_on": config.select_on, "count_copies": config.count_copies, "by_blocks": config.merge is None}
         attention = _conditional(config, **tree)
-        return cls(**encoder_decoder(config, task, context=DocumentContext(config, attention, merge=config.merge)))
+        return cls(**encoder_decoder(config, task, context=_DocumentContext(config, attention, merge=config.merge)))
 
 
 class CopyTransformer(EncoderDecoder):

@@ -33,7 +33,7 @@ NOTHING_TO_FUSE = {
 }
 
 
-def fusion_of(position: str, fusion: str) -> str:
+def _fusion_of(position: str, fusion: str) -> str:
     """Return `fusion`, or the default operator of the position family if none is given ("").
 
     Positions by sines, of the word or of several levels, translate better with `concat` than with `add`
@@ -139,7 +139,7 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         """Store settings that follow from others in place of them, so that a checkpoint says what was trained."""
-        object.__setattr__(self, "position_fusion", fusion_of(self.position, self.position_fusion))
+        object.__setattr__(self, "position_fusion", _fusion_of(self.position, self.position_fusion))
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
@@ -494,7 +494,7 @@ def chosen_parts(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the chosen value of each option of `PARTS`, given or by default; "" for options that the model lacks."""
     chosen = {name: values.get(name, getattr(config, name, "")) for name in PARTS}
     if hasattr(config, "position_fusion"):
-        chosen["position_fusion"] = fusion_of(chosen["position"], chosen["position_fusion"])
+        chosen["position_fusion"] = _fusion_of(chosen["position"], chosen["position_fusion"])
     return chosen
 
 

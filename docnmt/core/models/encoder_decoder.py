@@ -152,9 +152,9 @@ class DecoderState:
             is_break = tokens == BRK
             self.breaks = self.breaks + is_break
             self.since = torch.where(is_break, self.lengths, self.since)
-            place = self.breaks.clamp(max=self.begins.shape[1] - 1)  # a dead row may read anything
-            slot = torch.arange(len(place), device=place.device) // self.beam
-            begin, written = self.begins[slot, place], self.lengths - self.since
+            number = self.breaks.clamp(max=self.begins.shape[1] - 1)  # a dead row may read anything
+            slot = torch.arange(len(number), device=number.device) // self.beam
+            begin, written = self.begins[slot, number], self.lengths - self.since
         word = self.lengths if running else begin[:, 0] + written
         return torch.cat([word[:, None], begin[:, 1:]], dim=1)
 
@@ -318,12 +318,12 @@ class EncoderDecoder(nn.Module):
     def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> WrittenSentence:
         """Return what later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""
         device = memory.begins.device
-        read = torch.tensor([BOS, *tokens], device=device)
-        positions = memory.positions(sentence, len(read))
-        layout = DocumentLayout.from_lengths([[len(read)]]).to(device)
+        text = torch.tensor([BOS, *tokens], device=device)
+        positions = memory.positions(sentence, len(text))
+        layout = DocumentLayout.from_lengths([[len(text)]]).to(device)
         summarise, targets = self.decoder.summarise_target, [layer.sublayer("target") for layer in self.decoder.stack]
         assert summarise is not None
-        store = summarise(self.decoder.embedding(read, positions, layout.sentence_offsets), layout)
+        store = summarise(self.decoder.embedding(text, positions, layout.sentence_offsets), layout)
         return [cast(EarlierContext, target).attention.packed(store) for target in targets]
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
@@ -332,9 +332,10 @@ class EncoderDecoder(nn.Module):
         return logits
 
     def advance(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Read one token (R,) in every row; return features (R, d), which `output` maps to scores."""
+        """Read one token (R,) in every row; return features (R, d), which `output` maps to scores of the next one."""
         positions = state.positions(tokens, running=self.reading.positions == "sequence")
-        x, at = self.decoder.embedding(tokens, positions), state.next_step()
+        x: Tensor = self.decoder.embedding(tokens, positions)  # (R, d)
+        at = state.next_step()  # each row's token has its place in the layers' caches now
         for layer, caches in zip(self.decoder.stack, state.layers, strict=False):  # a pointer has caches of its own
             x = layer.step(x, caches, at)
         state.lengths = state.lengths + 1

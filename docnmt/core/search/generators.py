@@ -65,12 +65,12 @@ class BeamSearch(Generator):
         if self._terms:
             self._terms.choose(candidates, allowed, totals)
         live: tuple[list[Any], ...] = [], [], [], []  # rows, tokens, log-probabilities and sums of what lives on
-        for slot in zip(*to_lists(candidates), strict=True):
-            ends, others = divided(slot[1], slot[3], self.width)
-            for place in ends:
-                self._finish(slot[0][place], slot[2][place], slot[3][place])
-            for living, column in zip(live, slot, strict=True):
-                living += [column[place] for place in others]
+        for rows, tokens, scores, sums in zip(*to_lists(candidates), strict=True):  # of each slot, best first
+            ends, others = divided(tokens, sums, self.width)
+            for n in ends:
+                self._finish(rows[n], scores[n], sums[n])
+            for living, values in zip(live, (rows, tokens, scores, sums), strict=True):
+                living += [values[n] for n in others]
         return self._grow(*live)
 
     def _grow(

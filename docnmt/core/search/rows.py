@@ -290,37 +290,34 @@ class Generator(ABC):
         return ()
 
     def _bind(self, log_probs: Tensor, rows: Sequence[int]) -> None:
-        """Set scores (R, V) of these rows as limits, ends of sentences, given tokens and tags demand."""
-        size = log_probs.shape[1]
-        refused: list[int] = []  # places in rows × vocabulary
+        """Let each of these rows (R, V) go on only as its sentence must: one of four cases."""
+        size = log_probs.shape[1]  # numbers in these lists count rows × vocabulary
+        refused: list[int] = []
         ends: list[int] = []
         certain: list[int] = []
-        joining: list[tuple[int, Tensor]] = []  # rows that have ended a prefix, and what would go on with its last word
         for row in rows:
-            slot, place, written = self._place(row)
-            end, other = (EOS, BRK) if place == len(slot.limits) - 1 else (BRK, EOS)
-            given = slot.given.get(place)
-            if given is not None:
+            slot, sentence, written = self._place(row)
+            end, other_end = (EOS, BRK) if sentence == len(slot.limits) - 1 else (BRK, EOS)
+            given, begin = slot.given.get(sentence), slot.begin(sentence)
+            if given is not None:  # the next given token is certain
                 certain.append(row * size + given[min(written, len(given) - 1)])
-            elif written + 1 >= slot.limits[place]:
+            elif written + 1 >= slot.limits[sentence]:  # there is room for its end only, whose probability stays
                 ends.append(row * size + end)
-            elif written < len(begin := slot.begin(place)):
+            elif written < len(begin):  # its tag, or its prefix, is certain
                 certain.append(row * size + begin[written])
-            else:
-                after = slot.prefixes[place].joining if place in slot.prefixes else None
-                if written == len(begin) and after is not None:
-                    joining.append((row, after))
-                refused.append(row * size + other)
+            else:  # it is free, but for the other end, its own before `min_len`, and what would go on with a prefix
+                refused.append(row * size + other_end)
                 if written < self._config.min_len:
                     refused.append(row * size + end)
-        never, must, sure = map(self._there, (refused, ends, certain))
+                joining = slot.prefixes[sentence].joining if sentence in slot.prefixes else None
+                if written == len(begin) and joining is not None:
+                    log_probs[row].index_fill_(0, joining, -torch.inf)
         scores = log_probs.view(-1)
-        scores.index_fill_(0, never, -torch.inf)
-        for row, tokens in joining:
-            log_probs[row].index_fill_(0, tokens, -torch.inf)
-        of_ends = scores.index_select(0, must)
-        log_probs.index_fill_(0, torch.cat([must, sure]) // size, -torch.inf)
-        scores.index_copy_(0, must, of_ends).index_fill_(0, sure, 0.0)
+        refused_at, ends_at, certain_at = map(self._there, (refused, ends, certain))
+        scores.index_fill_(0, refused_at, -torch.inf)
+        of_ends = scores.index_select(0, ends_at)
+        log_probs.index_fill_(0, torch.cat([ends_at, certain_at]) // size, -torch.inf)
+        scores.index_copy_(0, ends_at, of_ends).index_fill_(0, certain_at, 0.0)
 
     def extend(
         self, parents: Sequence[int], tokens: Sequence[int], log_probs: Sequence[float], totals: Sequence[float]

@@ -1,9 +1,7 @@
-"""A checkpoint, written, read, loaded as a model, averaged: ONE safetensors file with all that using or continuing a
-model needs.
+"""A checkpoint: ONE safetensors file, which is all that using or continuing a model needs; its use and its mean.
 
-Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` and `ema.*` (only if training can
-continue), and the task's own (`tokenizer.*`). Its metadata has two keys: `docnmt`, a JSON object described by
-`CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (type, shape, bytes).
+model.* (shared parameters once) · optimizer.MOMENT.PARAMETER and ema.*, to continue · the task's own (tokenizer.*)
+metadata: `docnmt`, JSON (`_CheckpointHeader`), and `xxh3`, checksums of that text and of each tensor
 """
 
 from __future__ import annotations
@@ -57,28 +55,24 @@ FORMAT = 1
 
 
 class _CheckpointHeader(OpenObject):
-    """The header of a checkpoint: names of the registered parts, `config` by section and name, the task's state,
-    progress, the hash of the data (`fingerprint`), the training process, `plugins`: checksums of the plug-in files that
-    were imported, `start`: the model of `--finetune-from-model`."""
-
     format: int
     docnmt: str
-    arch: str
+    arch: str  # these four are names of registered parts
     model: str
     criterion: str
     task: str
-    config: dict[str, dict[str, Value]]
+    config: dict[str, dict[str, Value]]  # by section and name
     task_state: dict[str, object]
     progress: dict[str, object]
-    fingerprint: str
+    fingerprint: str  # of the data
     threads: int
     device: str
     scores: dict[str, float]
     config_version: Count = 1
     averaged: list[str] | None = None
-    start: ModelRecord | None = None
+    start: ModelRecord | None = None  # the model of --finetune-from-model
     ranks: Count = 1
-    plugins: dict[str, str] | None = None
+    plugins: dict[str, str] | None = None  # checksums of the files that were imported
 
 
 @dataclass(frozen=True, eq=False)

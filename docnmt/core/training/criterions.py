@@ -109,23 +109,18 @@ def _parts(predicted: Tensor | CopiedFeatures) -> tuple[Tensor, Copied | None]:
 
 
 def _symmetric_divergence(first: Tensor, second: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Compute R-Drop's divergence (Liang et al. 2021): Σ ½(KL(P₁‖P₂) + KL(P₂‖P₁)) over labels that count, in nats.
+    """Σ ½(KL(P₁‖P₂) + KL(P₂‖P₁)) over the labels at `rows`, in nats (R-Drop, Liang et al. 2021), of features (T, d)."""
 
-    Args:
-        first, second: features (T, d) of the same tokens. rows: (N,) the rows whose labels count.
-        weight, bias: of the output layer, (V, d) and (V,).
-    """
+    def of_chunk(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        precise = torch.promote_types(first.dtype, torch.float32)
+        one, other = (F.log_softmax(F.linear(x, weight, bias).to(precise), dim=-1) for x in (first, second))  # (C, V)
+        return ((one.exp() - other.exp()) * (one - other)).sum() / 2
+
     total = first.new_zeros((), dtype=torch.promote_types(first.dtype, torch.float32))
     chosen = (features.index_select(0, rows).split(CHUNK) for features in (first, second))
     for one, other in zip(*chosen, strict=True):
-        total = total + checkpoint(_of_chunk, one, other, weight, bias, use_reentrant=False)
+        total = total + checkpoint(of_chunk, one, other, weight, bias, use_reentrant=False)
     return total
-
-
-def _of_chunk(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    precise = torch.promote_types(first.dtype, torch.float32)
-    one, other = (F.log_softmax(F.linear(x, weight, bias).to(precise), dim=-1) for x in (first, second))  # (C, V)
-    return ((one.exp() - other.exp()) * (one - other)).sum() / 2
 
 
 #: The forms of address, in the order of their scores.
@@ -176,10 +171,7 @@ class FormChoice(LabelSmoothedCrossEntropy):
         return loss, nll
 
     def _choices(self, output: nn.Linear, features: Tensor, labels: Tensor) -> Tensor:
-        """Return −log p of the right form, summed over the labels (T,) that are words of address.
-
-        The scores are computed for all labels: the words are few, and choosing labels would make a GPU's host wait.
-        """
+        """−log p of the right form, summed over labels (T,) that are words of address; all are scored: no GPU waits."""
         self.forms, self.words = self.forms.to(labels.device), [words.to(labels.device) for words in self.words]
         entries, bias = torch.cat(self.words), output.bias
         logits = F.linear(features, output.weight[entries], None if bias is None else bias[entries])  # (T, n + m)

@@ -60,7 +60,7 @@ def describe_run(run: Run) -> str:
     ])  # fmt: skip
 
 
-class Rehearsal(NamedTuple):
+class _Rehearsal(NamedTuple):
     """The expected memory and time of a training: bytes, the most so far; bytes in a whole training; seconds an epoch,
     without validation."""
 
@@ -69,7 +69,7 @@ class Rehearsal(NamedTuple):
     seconds: float
 
 
-def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
+def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> _Rehearsal:
     """Train on a few batches of all sizes and on the largest; validate on the largest. To write a file copies nothing.
 
     The model is changed: use this only for a run that never begins. Memory must suffice (`probe`).
@@ -106,7 +106,7 @@ def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
             run.model.train()
     measured = peak_memory(run.device)
     grows = run.device.type != "cuda"  # on a GPU, only the memory of tensors is counted
-    return Rehearsal(measured, round(measured * (1 + _FRAGMENTATION * grows)), seconds)
+    return _Rehearsal(measured, round(measured * (1 + _FRAGMENTATION * grows)), seconds)
 
 
 def _parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:

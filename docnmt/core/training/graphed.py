@@ -84,11 +84,6 @@ class Shape:
         )
 
 
-def row_step(max_tokens: int) -> int:
-    """The step of rows for batches of at most `max_tokens`."""
-    return -(-max_tokens // (STEPS * _ROWS)) * _ROWS
-
-
 @dataclass(frozen=True, eq=False)
 class FilledBatch:
     """A batch of a shape: sentences without labels fill it up. The host knows the shape only.
@@ -125,16 +120,11 @@ def _filled(text: PackedText, rows: int, shape: Shape) -> list[Tensor]:
 def filled_batch(arrays: list[Tensor], shape: Shape) -> FilledBatch:
     """The batch of arrays on a device. What layers derive of its layout is computed anew for each call."""
     *texts, documents, labels, number = arrays
-    source, target = (
-        _text(text, documents, rows, shape) for text, rows in ((texts[:3], shape.source), (texts[3:], shape.target))
-    )
-    return FilledBatch(source, target, labels, number)
-
-
-def _text(arrays: list[Tensor], documents: Tensor, rows: int, shape: Shape) -> PackedText:
-    tokens, offsets, positions = arrays
-    layout = BoundedLayout(offsets, documents, rows, shape.longest, shape.longest_document, shape.most)
-    return PackedText(tokens, layout, positions, bound=(shape.reach,) * positions.shape[1])
+    sides = []
+    for (tokens, offsets, positions), rows in ((texts[:3], shape.source), (texts[3:], shape.target)):
+        layout = BoundedLayout(offsets, documents, rows, shape.longest, shape.longest_document, shape.most)
+        sides.append(PackedText(tokens, layout, positions, bound=(shape.reach,) * positions.shape[1]))
+    return FilledBatch(*sides, labels, number)
 
 
 #: Shapes that are kept, those used last. All graphs share the memory of what they compute on the way. It is theirs, so
@@ -152,7 +142,7 @@ def graphed(run: Run, *, wished: bool) -> GraphedUpdates | None:
     Args:
         wished: by the environment; then a line says why there are none. Otherwise only models that a card `has_run`.
     """
-    if (reason := hindrance(run)) or not (wished or has_run(type(run.model), run.config["model"])):
+    if (reason := _hindrance(run)) or not (wished or has_run(type(run.model), run.config["model"])):
         if wished:
             say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
         return None
@@ -168,7 +158,7 @@ def has_run(model: type[nn.Module], config: object) -> bool:
     return model in _HAVE_RUN and as_usual and getattr(config, "position", None) in ("sinusoidal", "multi_level")
 
 
-def hindrance(run: Run) -> str:
+def _hindrance(run: Run) -> str:
     """Why a run's updates cannot be graphs; an empty string if they can."""
     model, criterion, smoothed = run.model, run.criterion, LabelSmoothedCrossEntropy
     packages = {type(module).__module__.partition(".")[0] for module in model.modules()}
@@ -207,7 +197,7 @@ class GraphedUpdates:
         levels = sum(len(module.higher) for module in run.model.modules() if isinstance(module, MultiLevel))
         drops = sum(isinstance(module, nn.Dropout) for module in run.model.modules())
         self._seeds = drops + 2 * levels  # as many as are drawn, at most
-        self._row_step = row_step(run.training.max_tokens)
+        self._row_step = -(-run.training.max_tokens // (STEPS * _ROWS)) * _ROWS
         self._passes: OrderedDict[Shape, tuple[Inbox, Repeated]] = OrderedDict()
         self._tables: dict[int, Tensor] = {}  # the model replaces tables by longer ones, and graphs read the earlier
         self._sums = torch.zeros(2 + len(run.criterion.metrics), dtype=torch.float64, device=run.device)
@@ -220,7 +210,13 @@ class GraphedUpdates:
         shape = Shape.of(batch, self._row_step)
         generator = torch.Generator().manual_seed(torch.initial_seed())  # what the kernels draw without graphs
         arrays = [*fill(batch, shape), torch.randint(1 << 31, (self._seeds,), generator=generator)]
-        inbox, passes = self._of_shape(shape, arrays)
+        if shape not in self._passes:
+            inbox = Inbox(arrays, self._run.device)
+            self._passes[shape] = inbox, Repeated(self._recorder, partial(self._both_passes, shape, inbox.parts))
+            if len(self._passes) > KEPT:
+                self._passes.popitem(last=False)
+        self._passes.move_to_end(shape)
+        inbox, passes = self._passes[shape]
         inbox.send(arrays)
         if not self._tried(passes):
             return None
@@ -234,15 +230,6 @@ class GraphedUpdates:
         rates = (group["lr"] for group in self._run.optimizer.param_groups)
         self._numbers.send([torch.tensor([factor, *rates])])
         return self._tried(self._step)
-
-    def _of_shape(self, shape: Shape, like: list[Tensor]) -> tuple[Inbox, Repeated]:
-        if shape not in self._passes:
-            inbox = Inbox(like, self._run.device)
-            self._passes[shape] = inbox, Repeated(self._recorder, partial(self._both_passes, shape, inbox.parts))
-            if len(self._passes) > KEPT:
-                self._passes.popitem(last=False)
-        self._passes.move_to_end(shape)
-        return self._passes[shape]
 
     def _tried(self, call: Callable[[], None]) -> bool:
         """Whether it could be called; otherwise the run goes on without graphs, and a line says why."""

@@ -65,11 +65,8 @@ def train_command(config: dict[str, Any]) -> None:
         runs: list[Run] = []
         folder = RunFolder(Path(config["run"].save_dir))
 
-        def _open() -> None:
-            if ranks.rank() == 0:  # lock first: what is loaded next cannot change then
-                stack.enter_context(folder.opened())
-
-        ranks.share(_open)
+        # lock first: what is loaded next cannot change then
+        ranks.share(lambda: stack.enter_context(folder.opened()) if ranks.rank() == 0 else None)
         ranks.share(lambda: runs.append(prepare(config, folder)))
         run = runs[0]
         _agree_across_ranks(run)
@@ -139,7 +136,14 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     """
     limits: RunConfig = config["run"]
     training: TrainingConfig = config["training"]
-    _check_options(config)
+    made_for = getattr(config["model"], "default_task", None) or training.task
+    if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
+        raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")
+    if made_for != training.task:
+        raise UsageError(
+            f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
+            f"it is made for --task {made_for}"
+        )
     folder = folder or RunFolder(Path(limits.save_dir))
     device = pick_device(limits.device)
     if training.bf16 and device.type == "cpu" and not limits.force_bf16 and not multiplies_bfloat16():
@@ -208,10 +212,7 @@ def _restore(run: Run, checkpoint: Checkpoint) -> None:
 
 
 def _agree_across_ranks(run: Run) -> None:
-    """Check, once all ranks have prepared, that they have the same options and state, with bitwise equal weights.
-
-    What one rank decides by its own options or progress, such as when to validate, the others then decide, too.
-    """
+    """Check that all ranks have the same options, data and progress, by which each decides; and share the weights."""
     free = ("data", "save_dir", "device", "tensorboard_logdir", "finetune_from_model")  # paths and devices may differ
     options = [{k: v for k, v in to_dict(run.config[name]).items() if k not in free} for name in SECTIONS]
     ranks.check_alike(ranks.exchange(json.dumps(options)), "the options")
@@ -225,18 +226,6 @@ def _agree_across_ranks(run: Run) -> None:
 
 
 # Parts and options that do not go together, or differ from those of the run to continue.
-
-
-def _check_options(config: Mapping[str, Any]) -> None:
-    """Refuse options that do not go together, before anything is loaded."""
-    training, made_for = config["training"], getattr(config["model"], "default_task", None)
-    if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
-        raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")
-    if made_for is not None and made_for != training.task:
-        raise UsageError(
-            f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
-            f"it is made for --task {made_for}"
-        )
 
 
 def check(config: Mapping[str, Any], task: Task, model: nn.Module, criterion: Criterion) -> None:
@@ -375,8 +364,8 @@ def settings_that_differ(old: object, new: object) -> list[str]:
     every = [setting.name for setting in settings(type(old))]
     names = [name for name in every if name not in free and not name.endswith("dropout")]
     # `new` may lack an option that a position family of `old` has of its own
-    pairs = {name: (getattr(old, name), getattr(new, name, None)) for name in names}
-    return [f"{flag(name)} is {there} there and {here} here" for name, (there, here) in pairs.items() if there != here]
+    values = {name: (getattr(old, name), getattr(new, name, None)) for name in names}
+    return [f"{flag(name)} is {was} there and {now} here" for name, (was, now) in values.items() if was != now]
 
 
 def _start_problems(sentence: TransformerConfig, document: TransformerConfig) -> list[str]:
@@ -432,8 +421,7 @@ def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
 
 
 def _learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
-    """Return `--finetune-lr-scale` for every parameter that a sentence model also has, if it is given, and 0 for those
-    of `--finetune-freeze`."""
+    """`--finetune-lr-scale` of each parameter that a sentence model has, too, and 0 of those of `--finetune-freeze`."""
     names, scale = [name for name, _ in model.named_parameters()], training.finetune_lr_scale
     new = document_parameters(model)
     if not new and scale == 0:

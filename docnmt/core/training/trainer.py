@@ -191,10 +191,7 @@ def _finish_epoch(run: Run, journal: Journal) -> str:
 
 
 def _validate(run: Run) -> dict[str, float]:
-    """Compute loss, perplexity, the criterion's metrics and, if requested, the task's, on the validation split.
-
-    The model is put into evaluation mode and back.
-    """
+    """Compute loss, perplexity, the criterion's metrics and, if requested, the task's, on the validation split."""
     training = run.training
     with run.mean_weights(), run.whole_model():
         run.model.eval()
@@ -333,10 +330,7 @@ _ECHO = 10.0
 
 
 class _Interrupts:
-    """Inside the context, the first signal is only noted (`name`); a second of its kind raises at once.
-
-    With several ranks, each shares its own signal with the others, and all raise the same.
-    """
+    """Inside, the first signal is only noted (`name`), and shared with the other ranks; a second one raises at once."""
 
     def __init__(self) -> None:
         self.pending: type[BaseException] | None = None
@@ -380,12 +374,7 @@ class _Interrupts:
 
     def share(self, work: Callable[[], T], *, alone: bool = True) -> list[T]:
         """Run `ranks.share` for work that changes nothing; a signal interrupts it at once."""
-
-        def _interruptible() -> T:
-            with self.at_once():
-                return work()
-
-        return ranks.share(_interruptible, alone=alone)
+        return ranks.share(self.at_once()(work), alone=alone)
 
 
 # The log of a run: train.jsonl, TensorBoard and lines on stderr.
@@ -443,8 +432,7 @@ class Journal:
             self._board._get_file_writer().add_summary(summary)
 
     def _drop_after(self, path: Path, update: int) -> None:
-        """Drop lines written after `update`, and a last line that a killed process did not finish; drop damaged lines,
-        too, with a warning."""
+        """Drop lines written after `update`, a last one that was not finished, and, with a warning, damaged ones."""
         lines = read_limited(path).splitlines(keepends=True)
         earlier: list[bytes] = []
         for number, line in enumerate(lines, 1):

@@ -35,19 +35,13 @@ _Sums: TypeAlias = "Mapping[str, float | Tensor]"
 
 
 class _Report(NamedTuple):
-    """What a rank tells the others of an update, as JSON if there are others.
+    """What a rank tells the others of an update."""
 
-    Attributes:
-        logs: the sums of its batches, by their number in the update. seconds: that they took.
-        lacking: its parameters without a gradient; None: it had no batch, or is alone.
-        signal: the name of one that has arrived, or an empty string. overdue: True if its checkpoint is too old.
-    """
-
-    logs: list[tuple[int, _Sums]]
-    lacking: list[int] | None
+    logs: list[tuple[int, _Sums]]  # the sums of its batches, by their number in the update
+    lacking: list[int] | None  # its parameters without a gradient; None: it had no batch, or is alone
     seconds: float
-    signal: str
-    overdue: bool
+    signal: str  # the name of one that has arrived, or an empty string
+    overdue: bool  # is its checkpoint too old?
 
 
 @dataclass(frozen=True)
@@ -173,11 +167,7 @@ def _read_sums(
 
 
 def _sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
-    """Sum each gradient over the ranks; a rank without one counts as zeros.
-
-    Args:
-        lacking: for each rank with a batch, its parameters without a gradient; one that all lack gets none.
-    """
+    """Sum each gradient over the ranks with batches, whose parameters without one, `lacking`, count as zeros."""
     without = set.intersection(*map(set, lacking))
     present = [parameter for n, parameter in enumerate(model.parameters()) if n not in without]
     for parameter in present:
@@ -213,11 +203,7 @@ def change_weights(run: Run, size: float, norm: float) -> None:
 
 
 class _Buffers:
-    """Keeps a model's buffers (running means, counters) independent of the order of an update's batches.
-
-    Every batch of an update sees them as they were before; afterwards a mean is the mean over the batches, and a
-    counter has all their steps. For an update of one batch in one process it does nothing.
-    """
+    """A model's buffers: every batch sees them as before the update; then means are means, and counters count all."""
 
     def __init__(self, buffers: list[Tensor], batches: int) -> None:
         self.buffers = buffers if batches > 1 or ranks.world() > 1 else []

@@ -83,11 +83,7 @@ def lacking() -> str:
 
 
 def _switched_on() -> bool:
-    """Return True if kernels are wished and can be compiled.
-
-    Raises:
-        UserError: DOCNMT_KERNELS is neither on nor off, or it is on and triton lacks something.
-    """
+    """Return True if kernels are wished and can be compiled."""
     wish = os.environ.get("DOCNMT_KERNELS", "on" if _used and not lacking() else "off")
     if wish not in ("on", "off"):
         raise UserError(f"DOCNMT_KERNELS={wish}: expected on or off")

@@ -32,7 +32,7 @@ def rows_of(x, rows, live, head, row_stride, head_stride, D: tl.constexpr):
 
 
 @triton.jit
-def softmax_step(scores, seen, values, largest, total, mixed):
+def _softmax_step(scores, seen, values, largest, total, mixed):
     """The softmax goes on by a block of keys (Dao 2023, FlashAttention-2, algorithm 1).
 
     scores, to the base of 2, and seen: (queries, keys). largest score so far, total of weights: (queries,). mixed:
@@ -250,7 +250,7 @@ def _read(
             keys = rows_of(k, row, there, head, k_row, k_head, D)
             values = rows_of(v, row, there, head, v_row, v_head, D)
             scores = tl.dot(asked, tl.trans(keys), input_precision="ieee") * scale
-            largest, total, mixed = softmax_step(scores, there[None, :], values, largest, total, mixed)
+            largest, total, mixed = _softmax_step(scores, there[None, :], values, largest, total, mixed)
         mixed = mixed / total[:, None]
         to = assignment[:, None] * D + tl.arange(0, D)[None, :]
         tl.store(read + to, mixed.to(read.dtype.element_ty), mask=live[:, None])
@@ -481,7 +481,7 @@ def _attend_short(
         values = rows_of(v, k_rows, k_live, head, v_row, v_head, D)
         seen = _visible(q_rows, q_live, q_of, q_offsets, k_rows, k_live, k_of, k_offsets, CAUSAL)
         scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
-        largest, total, mixed = softmax_step(scores, seen, values, largest, total, mixed)
+        largest, total, mixed = _softmax_step(scores, seen, values, largest, total, mixed)
     some = total > 0
     mixed = mixed / tl.where(some, total, 1.0)[:, None]
     at = q_rows.to(tl.int64)[:, None] * (tl.num_programs(1) * D) + head * D + tl.arange(0, D)[None, :]
