@@ -124,7 +124,7 @@ def filled_batch(arrays: list[Tensor], shape: Shape) -> FilledBatch:
     for (tokens, offsets, positions), rows in ((texts[:3], shape.source), (texts[3:], shape.target)):
         layout = BoundedLayout(offsets, documents, rows, shape.longest, shape.longest_document, shape.most)
         sides.append(PackedText(tokens, layout, positions, bound=(shape.reach,) * positions.shape[1]))
-    return FilledBatch(*sides, labels, number)
+    return FilledBatch(sides[0], sides[1], labels, number)
 
 
 #: Shapes that are kept, those used last. All graphs share the memory of what they compute on the way. It is theirs, so
