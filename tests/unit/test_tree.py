@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from docnmt.functional import build_tree
-from docnmt.functional.selection import _Levels
+from docnmt.functional.selection import _levels_of
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 
@@ -127,6 +127,6 @@ def test_wrong_arguments():
 def test_how_many_nodes_a_query_is_compared_with(sentences, whole, below):
     """With t = 4: all nodes of the levels of 5 to 128 nodes, and in each level below them the children of 4 nodes."""
     layout = DocumentLayout.from_lengths([[1] * sentences])
-    levels = _Levels.of_run(TreeIndex.from_offsets(layout.document_offsets), range(1), layout, 4)
+    levels = _levels_of(TreeIndex.from_offsets(layout.document_offsets), range(1), layout, 4)
     assert int((~levels.hidden).sum()) == whole <= 255
     assert levels.low == below
