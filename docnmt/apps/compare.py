@@ -304,11 +304,7 @@ class Comparison:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read and check a plan.
-
-    Raises:
-        UserError: it has a wrong name or value, or compares what cannot be compared fairly without saying so.
-    """
+    """Read and check a plan."""
     try:
         plan = msgspec.yaml.decode(path.read_bytes(), type=Plan)
     except OSError as error:

@@ -65,7 +65,6 @@ class AlignConfig:
 
 # The options of commands that use trained translation models, besides those of the search. No torch here.
 
-
 #: What models compute in when they translate.
 Precision = Literal["float32", "fp16", "bf16", "int8"]
 
@@ -218,12 +217,7 @@ _LINES = Needs("input_format", ("text", "corpus"))
 class TranslateConfig:
     """Options of `docnmt-translate` besides those of the search."""
 
-    files: tuple[str, ...] = option(
-        (),
-        "documents, by their endings; none: stdin",
-        positional=True,
-        metavar="FILE",
-    )
+    files: tuple[str, ...] = option((), "documents, by their endings; none: stdin", positional=True, metavar="FILE")
     output: str | None = option(
         None,
         "where the translated document goes, of the same kind; a folder for several [stdout, for one]",

@@ -25,15 +25,7 @@ from docnmt.options import Section, Setting, build, flag, option, read_yaml, set
 from docnmt.registry import GENERATORS, Registry, import_plugins, place_in_plugin
 from docnmt.runtime.launch import job_process, mute, unconnected
 from docnmt.runtime.progress import lasting
-from docnmt.runtime.system import (
-    Terminated,
-    UsageError,
-    UserError,
-    __version__,
-    printable,
-    shortened,
-    skipped,
-)
+from docnmt.runtime.system import Terminated, UsageError, UserError, __version__, printable, shortened, skipped
 
 # The input of a command: the words typed and the `--config` file, each read once.
 
@@ -271,11 +263,7 @@ def sections_of(part: Section | Chosen) -> list[Section]:
 
 
 def known(registry: Registry[Any], flag: str, name: str) -> str:
-    """Return `name` if it is registered.
-
-    Raises:
-        UsageError: the message has the flag, the nearest name and all names.
-    """
+    """Return `name` if it is registered."""
     try:
         registry.help(name)
     except ValueError as error:
@@ -351,9 +339,6 @@ class Command:
             choices: the parts that were chosen by name, so that options of others can be explained.
             elsewhere: returns when an option of this command has no effect ("with --contrastive"), or "".
             epilog: the end of the help.
-
-        Raises:
-            UsageError: with all problems found.
         """
         if given.help is not None:
             print(self.help(sections, epilog or self.more(), basic=given.help == "basic"))
@@ -363,7 +348,6 @@ class Command:
         flags = {setting.name: setting.flag for section in sections for setting in section.settings}
 
         def unknown(word: str, what: str) -> str:
-            """The problem of an option without a meaning here: another part's, or of no part."""
             name = underscored(word.partition("=")[0].strip("'"))
             reasons = (elsewhere(name), *(part.lacks(chosen, name) for part, chosen in choices.items()))
             if when := next(filter(None, reasons), ""):

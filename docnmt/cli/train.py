@@ -68,9 +68,6 @@ def train(data: str | Path, **options: object) -> Trained:
     Args:
         data: a folder that docnmt-preprocess wrote.
         options: the command's options, with underscores; None leaves one out, several values are a list.
-
-    Raises:
-        UserError: for the command's errors.
     """
     given = Given(TRAIN.prog, [str(data), *words_of(options)])
     import_plugins(given.user_dir)
@@ -107,11 +104,7 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
 
 
 def resolve(given: Given) -> dict[str, Any]:
-    """Return the resolved sections of the given options: names are chosen first, as they decide on other options.
-
-    Raises:
-        UsageError: with every problem found.
-    """
+    """Return the resolved sections of the given options: names are chosen first, as they decide on other options."""
     given.read_choices(*CHOSEN)
     for option in CHOSEN:
         if not isinstance(given.get(option), (str, NoneType)):  # a file may have any value

@@ -48,7 +48,6 @@ class AlignedSide:
 # there, the length of a sentence without counterpart costs nothing (long ones would enter beads to which they do not
 # belong), sections and paragraphs that begin on one side only cost more, and other evidence reduces the cost.
 
-
 #: The probability of a bead by its sentences of source and target: the paper's numbers, halved between directions.
 BEADS = {(1, 1): 0.89, (1, 0): 0.00495, (0, 1): 0.00495, (2, 1): 0.0445, (1, 2): 0.0445, (2, 2): 0.011}
 #: Variance of the number of target characters per source character.
@@ -162,7 +161,6 @@ class _Costs:
 
 # Evidence of words is the log of how many times as probable the target's words are beside the source's as by
 # themselves; a word of a translation is one of the source's with a small probability, and any word otherwise.
-
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 #: Number of equal initial letters of similar words (Simard et al. 1992 take four). This and the next number

@@ -134,7 +134,6 @@ def _unit(pair: tuple[str, str], languages: tuple[str, str]) -> str:
 
 # The command docnmt-align: read two documents or corpora, align them, write the pairs, report unpaired sentences.
 
-
 #: A function that aligns two sides.
 Aligner = Callable[[AlignedSide, AlignedSide], list[Bead]]
 #: Characters of a sentence without a counterpart that are shown.

@@ -57,7 +57,6 @@ def scorer(loaded: LoadedModels, max_tokens: int = 8000) -> Score:
     task = loaded.task
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """Return the score of each pair."""
         corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
         tokens = task.target_tokenizer.encode(list(targets))
         target = TokenArray.from_lists(tokens, task.target_tokenizer.vocab_size)

@@ -22,7 +22,6 @@ def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]
     loaded = load_models(config)
 
     def score(examples: list[ForcedExample]) -> list[float]:
-        """Score examples with a progress bar."""
         with Progress(len(examples), "scoring", unit="translations") as bar:
             window = config.context_window
             return forced_scores(loaded.models, loaded.task, examples, context_window=window, progress=bar.update)

@@ -49,7 +49,6 @@ from docnmt.runtime.system import UsageError, UserError, check_new, check_readab
 
 # Live input: documents that have ended are translated together, and never wait for further input.
 
-
 #: Characters of ended documents that are translated together: enough for full batches, but so few that an
 #: endless input takes no more memory than a long one.
 TOGETHER = 1 << 20
@@ -140,7 +139,6 @@ class Gathered:
 
 
 # Text outside of documents as sentences: with given translations, reassembled to lines, protected as in documents.
-
 
 STDIN = "stdin"
 
@@ -243,7 +241,6 @@ def read_corpus(
     cut, waiting, translations, counts = whole_lines(), iter(texts), list[str | None](), list[int]()
 
     def split(line: str) -> list[str]:
-        """Return a line with a translation as one sentence, and cut others if they are too long."""
         translation = next(waiting, "")
         pieces = cut(line) if is_blank(translation) else [line]
         translations.extend([None if is_blank(translation) else translation] * len(pieces))

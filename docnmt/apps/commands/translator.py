@@ -35,7 +35,6 @@ from docnmt.runtime.system import UsageError, UserError, address_of
 
 # Documents from a Python program: a text, a list of sentences, or lists of these; and results in the same shape.
 
-
 #: One document: a text, its sentences, or a `Document` with structure.
 OneDocument: TypeAlias = str | Document | Sequence[str]
 #: Several documents: each a list of sentences or a `Document`.
@@ -61,9 +60,6 @@ class InMemory:
 
         Args:
             name: their name in messages. split: divides a line into sentences; None: texts are rejected.
-
-        Raises:
-            UserError: the shape is wrong, or a sentence is no text; the message names its place.
         """
         if isinstance(documents, str):
             if split is None:
@@ -117,11 +113,7 @@ class InMemory:
         return [list(values[begin:end]) for begin, end in bounds] if self.several else list(values)
 
     def partners(self, given: object, name: str) -> list[str | None]:
-        """Return for each sentence its translation in `given`, or None; `given` has the documents' shape, or is None.
-
-        Raises:
-            UserError: the shape differs, an entry is no text, or a blank sentence has a translation.
-        """
+        """Return for each sentence its translation in `given`, which has the shape of the documents, or None."""
         if given is None:
             return [None] * len(self.sentences)
         lists = _sentences(given, name)
@@ -183,11 +175,7 @@ class WithContext:
 
     @classmethod
     def of(cls, asked: InMemory, given: object, context: object, split: Callable[[str], list[str]]) -> WithContext:
-        """Check `given` and `context`, and put the latter before the documents.
-
-        Raises:
-            UserError: they do not fit the documents.
-        """
+        """Check `given` and `context`, and put the latter before the documents."""
         partners = asked.partners(given, "given")
         if context is None:
             return cls(asked, asked, None if given is None else partners)
@@ -238,11 +226,7 @@ def _context(context: object, split: Callable[[str], list[str]]) -> tuple[list[s
 
 
 def checked_window(models: LoadedModels, context_window: int | None) -> int | None:
-    """Check and return a context window.
-
-    Raises:
-        UserError: it is no number of sentences, or no model reads others than the one that it translates.
-    """
+    """Check and return a context window."""
     whole = isinstance(context_window, int) and not isinstance(context_window, bool)
     if context_window is not None and not (whole and context_window >= 0):
         raise UserError(f"context_window: must be a whole number of at least 0, got {context_window!r}")
@@ -254,11 +238,7 @@ def checked_window(models: LoadedModels, context_window: int | None) -> int | No
 def opened_memory(
     models: LoadedModels, memory: TranslationMemory | str | Path | None, context_window: int | None
 ) -> TranslationMemory | None:
-    """Open a memory for these models, if it is a folder.
-
-    Raises:
-        UserError: it is no folder of the models' languages and vocabulary, or models with this window read none.
-    """
+    """Open a memory for these models, if it is a folder."""
     check_memory_window(memory, context_window)
     if memory is None or isinstance(memory, TranslationMemory):
         return memory
@@ -273,9 +253,6 @@ def search_options(
     Args:
         beam: for generators that have one.
         others: names that are no options of a search and could be meant by an unknown one.
-
-    Raises:
-        UsageError: an option that is not known, or its value is wrong.
     """
     name = str(options.get("generator", GenerationConfig.generator))
     if name not in GENERATORS:
@@ -318,11 +295,7 @@ def explanations_of(
 
 
 def with_targets(sources: object, targets: object) -> tuple[InMemory, list[str]]:
-    """Return the sources, and a translation for each sentence.
-
-    Raises:
-        UserError: the shapes differ, or there is a translation of a sentence without text.
-    """
+    """Return the sources, and a translation for each sentence."""
     asked = InMemory.of(sources, "sources")
     texts = asked.partners(targets, "targets")
     if None in texts:
@@ -341,11 +314,7 @@ class Translator:
         self.models = models
 
     def between(self, source_lang: str | None = None, target_lang: str | None = None) -> Translator:
-        """Return the same models, of several languages, for another pair of them; None keeps a language.
-
-        Raises:
-            UsageError: the models lack a language.
-        """
+        """Return the same models, of several languages, for another pair of them; None keeps a language."""
         if source_lang is None and target_lang is None:
             return self
         return Translator(self.models.between(source_lang, target_lang))
@@ -445,38 +414,12 @@ class Translator:
         generation, search = search_options(beam, {"formality": formality, **options}, _translate_options())
         split = sentence_splitter(splitter, models.task.source_lang)
         texts = WithContext.of(InMemory.of(documents, "documents", split), given, context, split)
-        asked, known = texts.whole, texts.known
-        if formality == "given" and known is None:
+        if formality == "given" and texts.known is None:
             raise UserError("formality: given: no translations are given; expected given=…, too")
-        translating = Translating(
-            models,
-            generation,
-            search,
-            checked_window(models, context_window),
-            opened_memory(models, memory, context_window),
-            Glossary.of(glossary),
-        )
-        corpus = corpus_of(asked, models)
-        of_corpus: Given = None if known is None else [known[n] for n in asked.kept]
-        if asked is not texts.asked and not models.reads_translations:  # nothing reads translations of the context
-            wanted = texts.is_own()
-            of_corpus = [
-                None if wanted[n] and text is None else text or ""
-                for n, text in zip(asked.kept, of_corpus or [None] * len(asked.kept), strict=True)
-            ]
-        told = translating.told(corpus, of_corpus)
-        protected = ProtectedText(corpus, of_corpus, models.task, prefixes=texts.prefixes(prefix), on=protect)
-        results = protected.results(translating, told)
-        tokenizer = models.task.target_tokenizer
-        translations = [EMPTY] * len(asked.sentences)
-        for place, n in enumerate(asked.kept):
-            text = None if of_corpus is None else of_corpus[place]
-            translations[n] = next(results).nbest[0] if text is None else Translation.of_given(text, tokenizer)
-        if explain:
-            pieces = [translations[n].pieces for n in asked.kept]
-            explanations = explanations_of(asked, translating, told, pieces, of_corpus)
-            translations = [replace(t, explanation=e) for t, e in zip(translations, explanations, strict=True)]
-        return texts.asked.shaped(texts.own(translations))
+        window = checked_window(models, context_window)
+        recalled = opened_memory(models, memory, context_window)
+        translating = Translating(models, generation, search, window, recalled, Glossary.of(glossary))
+        return _translated(translating, texts, texts.prefixes(prefix), protect=protect, explain=explain)
 
     @overload
     def score(  # type: ignore[overload-overlap]  # a str is a sequence of str
@@ -581,6 +524,34 @@ class Translator:
         pairs = aligned(read(self.models.models[0], self.models.task, corpus, *lines))
         by_sentence = dict(zip(asked.kept, pairs, strict=True))
         return asked.shaped([by_sentence.get(n, []) for n in range(len(translations))])
+
+
+def _translated(
+    translating: Translating, texts: WithContext, prefixes: Given, *, protect: bool, explain: bool
+) -> list[Translation] | list[list[Translation]]:
+    """Return the translations of documents, in their shape."""
+    models, asked, known = translating.loaded, texts.whole, texts.known
+    corpus = corpus_of(asked, models)
+    of_corpus: Given = None if known is None else [known[n] for n in asked.kept]
+    if asked is not texts.asked and not models.reads_translations:  # nothing reads translations of the context
+        wanted = texts.is_own()
+        of_corpus = [
+            None if wanted[n] and text is None else text or ""
+            for n, text in zip(asked.kept, of_corpus or [None] * len(asked.kept), strict=True)
+        ]
+    tagged = translating.told(corpus, of_corpus)
+    protected = ProtectedText(corpus, of_corpus, models.task, prefixes=prefixes, on=protect)
+    results = protected.results(translating, tagged)
+    translations = [EMPTY] * len(asked.sentences)
+    for index, n in enumerate(asked.kept):
+        text = None if of_corpus is None else of_corpus[index]
+        given = None if text is None else Translation.of_given(text, models.task.target_tokenizer)
+        translations[n] = given or next(results).nbest[0]
+    if explain:
+        pieces = [translations[n].pieces for n in asked.kept]
+        explanations = explanations_of(asked, translating, tagged, pieces, of_corpus)
+        translations = [replace(t, explanation=e) for t, e in zip(translations, explanations, strict=True)]
+    return texts.asked.shaped(texts.own(translations))
 
 
 def _translate_options() -> list[str]:

@@ -63,7 +63,6 @@ def describe_for_hub(folder: Path, name: str) -> None:
 
 # The command docnmt-convert: read a model in one form, and write it in another.
 
-
 #: The file that marks a folder as written by docnmt-convert.
 MARKER = "converted.json"
 #: The kind of docnmt's own models; all other kinds are `model_type`s of transformers.

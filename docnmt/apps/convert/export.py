@@ -184,7 +184,6 @@ def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
 
 # A folder of transformers' MarianMTModel and MarianTokenizer, as OPUS-MT has them.
 
-
 #: The files of a folder of transformers.
 CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
     "config.json",
@@ -252,11 +251,7 @@ def _marian_problems(config: TransformerConfig) -> list[str]:
 
 
 def _marian_config(config: TransformerConfig, sizes: tuple[int, int], eos: int, pad: int) -> dict[str, object]:
-    """Return config.json of a model with these options.
-
-    Args:
-        sizes: sizes of the source's and the target's vocabulary. eos, pad: rows of `</s>` and `<pad>`.
-    """
+    """Return config.json of a model with these options."""
     sides = {
         f"{side}_{name}": value
         for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers))
@@ -291,11 +286,7 @@ def _marian_generation(eos: int, pad: int, banned: list[int]) -> dict[str, objec
 
 
 def _marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
-    """Return Marian's table of a docnmt vocabulary, and docnmt's number of each of its rows.
-
-    `</s>` is row 0 and `<unk>` row 1, as in OPUS-MT. `<pad>`, with which the decoder begins, is row 2: transformers has
-    one number for it where source and target have a table each.
-    """
+    """Return Marian's table of a docnmt vocabulary, and docnmt's number of each of its rows."""
     order = [EOS, UNK, BOS, *range(BRK, len(names))]
     pad = next(name for name in ("<pad>", SPECIAL[BOS]) if name not in names[len(SPECIAL) :])
     entries_by_row = [pad if number == BOS else LANGUAGE.sub(r"\1", names[number]) for number in order]
@@ -303,7 +294,6 @@ def _marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
 
 
 # Export of a sentence `transformer` as a folder for CTranslate2.
-
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
 #: Parts of a layer in CTranslate2's specification, and the corresponding modules of docnmt.
@@ -421,7 +411,6 @@ def projection(sentence: SentenceModel) -> tuple[Tensor, Tensor]:
 
 
 # Parts of the ONNX graphs: how torch writes one, and layers and attention over padded batches by plain operators.
-
 
 #: The files of the graphs that every model has.
 ENCODER, STEP = "encoder.onnx", "step.onnx"

@@ -21,17 +21,7 @@ from sentencepiece import sentencepiece_model_pb2 as model_pb2
 from torch import Tensor
 
 from docnmt.apps.convert import weights
-from docnmt.apps.convert.export import (
-    ADDED,
-    CONFIG,
-    LANGUAGE,
-    PIECES,
-    TABLES,
-    TOKENIZER,
-    WEIGHTS,
-    SentenceModel,
-    built,
-)
+from docnmt.apps.convert.export import ADDED, CONFIG, LANGUAGE, PIECES, TABLES, TOKENIZER, WEIGHTS, SentenceModel, built
 from docnmt.apps.options import ConvertConfig
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.config import TransformerConfig
@@ -135,7 +125,6 @@ def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = (
 # tokenizer is one SentencePiece model whose numbers are the rows, so both models get all pieces of the table, in one
 # order; each still cuts text into its own. This is exact for unigram models, which OPUS-MT has; a BPE model can cut a
 # word differently if a piece of the other language is a step towards one of its own.
-
 
 _Piece = model_pb2.ModelProto.SentencePiece
 CONTROL, USER_DEFINED = _Piece.CONTROL, _Piece.USER_DEFINED
@@ -390,7 +379,6 @@ def _marian_tokenizers(
 # The Unicode name of a letter begins with the name of its script. Characters of none of these scripts (digits,
 # punctuation, signs) are kept.
 
-
 #: Code of a script → first words of the Unicode names of its letters.
 _WORDS = {
     "Latn": "LATIN", "Arab": "ARABIC", "Armn": "ARMENIAN", "Beng": "BENGALI", "Cyrl": "CYRILLIC", "Deva": "DEVANAGARI",
@@ -425,7 +413,6 @@ def _first_word(character: str) -> str:
 # M2M100 has a table, vocab.json. NLLB and mBART-50 have fairseq's numbering: four special entries, then SentencePiece's
 # pieces from its fourth on, each in the row after its SentencePiece number, then the tags. Tags that no file gives rows
 # follow the pieces in the order in which a file lists them.
-
 
 MULTILINGUAL_PIECES, _TABLE = "sentencepiece.bpe.model", "vocab.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
@@ -559,7 +546,6 @@ def _kept(languages: Sequence[str], codes: Mapping[str, str]) -> dict[str, str]:
 
 # A text begins with the tag of its language (`__fr__`, `fra_Latn`, `fr_XX`) on both sides. docnmt's tokenizers put it
 # there, and the search writes it first.
-
 
 #: `model_type` in config.json → the models.
 KINDS = {"m2m_100": "M2M100 or NLLB", "mbart": "mBART-50"}

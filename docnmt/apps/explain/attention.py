@@ -23,7 +23,6 @@ from docnmt.modules.layers import Note, ReadFunction, recording
 
 # Explanations as values: what a model read for a translation, and its scores without sentences.
 
-
 #: The blocks that read other sentences.
 CONTEXT = ("context", "target")
 
@@ -153,7 +152,6 @@ def reads_of(attentions: Sequence[Attention], piece: int) -> tuple[HeadReads, ..
 
 
 # Conversion of the recorded reads of one unit's pass into what each of its words read.
-
 
 #: Number of keys whose weights are computed at once.
 _COLUMNS = 64
@@ -300,7 +298,6 @@ def strongest(
 
 
 # Word alignment of a translation with its source, by cross attention.
-
 
 Span = tuple[int, int]
 Pieces = tuple[int, ...]

@@ -73,7 +73,6 @@ def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
 
 # Charts of scores with intervals: the positions of points, which `charts.html` draws as SVG.
 
-
 #: The size of a chart, in its own units, and its margins: left, right, top and bottom.
 WIDTH, HEIGHT = 360, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 8, 36

@@ -289,10 +289,7 @@ class Sentences:
 
 
 def _lines(passage: Passage, splits: Splits) -> list[tuple[str, str]]:
-    """Return the lines of a text, each with its known translation or "".
-
-    It is one line if line breaks do not end sentences, or if the translation has another number of lines.
-    """
+    """Return the lines of a text, each with its known translation or ""."""
     if splits == "file":
         return [(line, "") for line in passage.source.removesuffix("\n").split("\n") if passage.source]
     lines, known = (BREAK.split(text) for text in (passage.source, passage.translation or ""))

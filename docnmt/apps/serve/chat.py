@@ -261,11 +261,9 @@ def openai_endpoints(service: Service) -> list[Endpoint]:
     model = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "docnmt"}
 
     async def models(request: Request) -> Response:
-        """Return a list with the only model."""
         return JsonResponse({"object": "list", "data": [model]})
 
     async def one(request: Request) -> Response:
-        """Return the model, if it is called so."""
         if (said := request.path_params["model"]) != name:
             message = f"the model '{said[:60]}' does not exist; this service has '{name}'"
             raise Refused(404, "model_not_found", message)

@@ -182,11 +182,7 @@ class _Process:
         self.holds: FileRequest | None = None
 
     def exchange(self, message: FileTask | Answer, until: float) -> Reply:
-        """Send a message; return the reply.
-
-        Raises:
-            TimeoutError: there is none in time. EOFError, OSError, msgspec.DecodeError: the process has died.
-        """
+        """Send a message; return the reply."""
         self._connection.send_bytes(msgspec.msgpack.encode(message))
         if not self._connection.poll(max(until - time.monotonic(), 0)):
             raise TimeoutError
@@ -253,9 +249,6 @@ class FileProcesses:
 
         Args:
             opened: is called once with the text of each segment, before the model is asked.
-
-        Raises:
-            Unread: it is not read, or not written. Also all that `model` and `opened` raise.
         """
         answers: list[Answer] = []
         while True:
@@ -297,10 +290,7 @@ class FileProcesses:
                 self.warm()
 
     def _taken(self, request: FileRequest) -> _Process:
-        """Wait for a process: the one that keeps the document, else an idle one, else a new one.
-
-        One client takes all processes but one, so that others can go on beside its hostile files.
-        """
+        """Wait for a process: the one that keeps the document, else an idle one, else a new one."""
         with self._changed:
             while True:
                 if request.gone or self._closed:

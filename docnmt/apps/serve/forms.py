@@ -175,7 +175,6 @@ async def _own_answer(call: Call, request: Request, asked: TranslateRequest, ask
     call.accept(sentences.corpus, explain=ask.explain)
 
     def headers() -> dict[str, str]:
-        """Report the text that the model does not know."""
         unknown = UnknownText(task.source_tokenizer)
         unknown.count(ProtectedText(sentences.corpus, None, task, on=config.protect).changing())
         return {"docnmt-unknown": quote(unknown.message, safe=" ;:/(),")} if unknown.message else {}
@@ -391,7 +390,6 @@ class DeepL:
         wishes = self._wishes(asked, request)
 
         async def work(job: FileJob) -> None:
-            """Translate the file as POST /translate/file does."""
             with service.place(client) as deadline:
                 async for event in Call(service, client, deadline).file(name, kind, content, wishes):
                     if "source" in event:

@@ -395,7 +395,6 @@ class Guard:
         }
 
         async def guarded(message: Message) -> None:
-            """Send a message; if it begins an answer, with the headers that every answer has."""
             nonlocal status
             if message["type"] == "http.response.start":
                 status, headers = message["status"], MutableHeaders(scope=message)

@@ -518,23 +518,19 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
     page, api = _page(service), JsonResponse(description(service, sessions, others))
 
     async def health(request: Request) -> Response:
-        """Answer 200 if the thread that translates is alive, else 503."""
         alive = service.worker.alive
         status = "ok" if alive else "the thread that translates has ended"
         return JsonResponse({"status": status}, 200 if alive else 503)
 
     async def ready(request: Request) -> Response:
-        """Answer 200 if the service takes requests, else 503 with the reason."""
         problem = service.problem
         return JsonResponse({"status": problem or "ready"}, 200 if problem is None else 503)
 
     async def metrics(request: Request) -> Response:
-        """Return the metrics in Prometheus's text format."""
         content = generate_latest(service.metrics.registry)
         return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def show(request: Request) -> Response:
-        """Return the page, or the description of all routes."""
         return page if request.url.path == "/" else api
 
     get = {"/": show, "/health": health, "/ready": ready, "/metrics": metrics, "/openapi.json": show}

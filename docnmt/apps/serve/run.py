@@ -153,12 +153,7 @@ class _Server(uvicorn.Server):
 def serve(
     config: ServeConfig, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig, search: SearchConfig
 ) -> None:
-    """Serve requests until a signal ends the service.
-
-    Raises:
-        UsageError: others could use the service, and neither `--token-file` nor `--open` is given; `--proxy` names no
-            address. UserError: the models cannot be loaded, the address is taken, or the token's file is not valid.
-    """
+    """Serve requests until a signal ends the service."""
     with contextlib.redirect_stderr(lasting(sys.stderr, waits=False)):
         _serve(config, models, memory, options, search)
 
@@ -209,11 +204,7 @@ def is_own(host: str) -> bool:
 
 
 def networks(addresses: Iterable[str]) -> list[Network]:
-    """Return the networks of addresses and networks.
-
-    Raises:
-        UsageError: one is none.
-    """
+    """Return the networks of addresses and networks."""
     try:
         return [ipaddress.ip_network(each, strict=False) for each in addresses]
     except ValueError as error:
@@ -242,11 +233,7 @@ def most_connections(wanted: int) -> int:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address, and does not listen yet.
-
-    Raises:
-        UserError: the address is taken, or is not one of this machine.
-    """
+    """Return a socket that is bound to an address, and does not listen yet."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -260,11 +247,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def read_token(path: Path) -> str:
-    """Return the secret in a file.
-
-    Raises:
-        UserError: it cannot be read, others than its owner may read it, or it is not one long ASCII word.
-    """
+    """Return the secret in a file."""
     try:
         mode, token = path.stat().st_mode, path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -171,7 +171,6 @@ class Worker:
 
     def _job(self, order: Order) -> Job:
         def deliver(number: int, best: Translation) -> None:
-            """Store and send the best translation of a sentence."""
             if number not in order.sent:  # it is if the order was started again
                 order.sent[number] = best
                 order.tell((number, best))

@@ -285,7 +285,6 @@ class Call:
         loop, waiting = asyncio.get_running_loop(), asyncio.Queue[RequestEvent | str]()
 
         def tell(event: RequestEvent) -> None:
-            """Pass an event from the worker's thread to the event loop."""
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(waiting.put_nowait, event)
 
@@ -341,7 +340,6 @@ class Call:
         waiting, unknown = asyncio.Queue[dict[str, Any] | None](), UnknownText(service.task.source_tokenizer)
 
         def tell(event: dict[str, Any] | None) -> None:
-            """Pass an event from the document's thread to the event loop; None: there are no more."""
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(waiting.put_nowait, event)
 
