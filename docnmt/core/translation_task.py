@@ -1,5 +1,5 @@
 """The task document_translation: from a data folder or a checkpoint to datasets, and from models to BLEU.
-corpus of a split → changed for an epoch (`TrainingData`) → units → `TranslationDataset` → `Mixture` of several corpora
+corpus of a split → changed for an epoch (subwords, tags) → units → `TranslationDataset` → `Mixture` of several corpora
 """
 
 from __future__ import annotations
@@ -105,46 +105,6 @@ class TranslationDataset:
         ]
         more = f" and {len(units) - 5} units more" if len(units) > 5 else ""
         return f"{self.name}: {', '.join(spans)}{more}"
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """The changes of a corpus for training in one epoch, a function of `seeds` (the run's, the epoch, its number)."""
-
-    config: DocumentTranslationConfig
-    tokenizers: tuple[Tokenizer, Tokenizer]
-    seeds: tuple[int, int, int]
-    languages: tuple[str, str]
-
-    def corpus(self, corpus: ParallelCorpus) -> ParallelCorpus:
-        """Return the corpus with new subwords (`--subword-sampling`) and formality tags (`--formality-share`)."""
-        alpha, share = self.config.subword_sampling, self.config.formality_share
-        if alpha is not None:
-            corpus = resegmented(corpus, self.tokenizers, alpha, self.seeds)
-        return ToldForms(share, self.languages[1], (*self.seeds, 2)).tell(corpus, self.tokenizers[0])
-
-    def units(self, corpus: ParallelCorpus, plan: ReadingPlan) -> Units:
-        """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
-        these options the architecture's own."""
-        limit, size = self.config.max_doc_tokens, self.config.unit_sentences
-        costs = None if limit is None else sentence_costs(corpus)
-        if self.config.resolutions:
-            return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
-        if size is None:
-            return planned_units(plan, corpus, limit=limit)
-        documents = document_units(corpus.document_offsets)
-        if costs is not None and limit is not None:
-            documents = cut_units(documents, costs, limit)
-        return context_units(documents, None if plan.reads_context else 0, size)
-
-    def hidden(self, plan: ReadingPlan) -> HiddenWords:
-        """Return the masking of words: by `--source-mask`, and by the plan."""
-        marks = getattr(self.tokenizers[0], "marks", ())  # a plug-in's tokenizer may lack them
-        return HiddenWords(self.config.source_mask, plan.masked_context, self.seeds, plan.source_breaks, marks)
-
-    def dropped(self, plan: ReadingPlan) -> DroppedContexts:
-        """Return the removal of contexts by the plan; its draws are independent of masking."""
-        return DroppedContexts(plan.dropped_context, (*self.seeds, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,16 +311,38 @@ class DocumentTranslation:
         plan = model.reading
         if not training:
             return self._dataset(self.corpus(split), plan, split)
-        tokenizers, parts = (self.source_tokenizer, self.target_tokenizer), []
-        for number, folder in enumerate([self.data_dir, *(Path(folder) for folder, _ in self.config.mixed)]):
-            changes = TrainingData(self.config, tokenizers, (seed, epoch, number), self.languages)
-            corpus = changes.corpus(self.corpus(split, folder))
-            units = learned_units(changes.units(corpus, plan).counting_all(), corpus)
-            name = f"{folder} {split}" if number else split
-            parts.append(TranslationDataset(corpus, units, plan, name, changes.hidden(plan), changes.dropped(plan)))
+        config, parts = self.config, []
+        marks = getattr(self.source_tokenizer, "marks", ())  # a plug-in's tokenizer may lack them
+        for number, folder in enumerate([self.data_dir, *(Path(folder) for folder, _ in config.mixed)]):
+            seeds, corpus = (seed, epoch, number), self.corpus(split, folder)
+            if config.subword_sampling is not None:
+                tokenizers = (self.source_tokenizer, self.target_tokenizer)
+                corpus = resegmented(corpus, tokenizers, config.subword_sampling, seeds)
+            told = ToldForms(config.formality_share, self.target_lang, (*seeds, 2))
+            corpus = told.tell(corpus, self.source_tokenizer)
+            units = learned_units(self._training_units(corpus, plan).counting_all(), corpus)
+            hidden = HiddenWords(config.source_mask, plan.masked_context, seeds, plan.source_breaks, marks)
+            dropped = DroppedContexts(plan.dropped_context, (*seeds, 1))  # independent of what is hidden
+            parts.append(
+                TranslationDataset(corpus, units, plan, f"{folder} {split}" if number else split, hidden, dropped)
+            )
         if len(parts) == 1:
             return parts[0]
         return Mixture.draw(parts, [1.0, *(weight for _, weight in self.config.mixed)], seed=seed, epoch=epoch)
+
+    def _training_units(self, corpus: ParallelCorpus, plan: ReadingPlan) -> Units:
+        """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
+        these options the architecture's own."""
+        limit, size, offsets = self.config.max_doc_tokens, self.config.unit_sentences, corpus.document_offsets
+        costs = None if limit is None else sentence_costs(corpus)
+        if self.config.resolutions:
+            return resolution_units(offsets, self.config.resolutions, costs, limit)
+        if size is None:
+            return planned_units(plan, corpus, limit=limit)
+        documents = document_units(offsets)
+        if costs is not None and limit is not None:
+            documents = cut_units(documents, costs, limit)
+        return context_units(documents, None if plan.reads_context else 0, size)
 
     def _dataset(
         self, corpus: ParallelCorpus, plan: ReadingPlan, name: str, window: int | None = None

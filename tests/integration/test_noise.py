@@ -26,7 +26,7 @@ from docnmt.core.subword_sampling import resegmented, uniform
 from docnmt.core.tokenizer import BRK, EOS, MASK, Preparation, Tokenizer
 from docnmt.core.training.config import LabelSmoothedCrossEntropyConfig
 from docnmt.core.training.criterions import LabelSmoothedCrossEntropy
-from docnmt.core.translation_task import DocumentTranslation, TrainingData, TranslationDataset
+from docnmt.core.translation_task import DocumentTranslation, TranslationDataset
 from docnmt.modules.positions import WordDropout
 from docnmt.options import contradictions
 
@@ -108,14 +108,14 @@ def test_tags_and_symbols_are_never_hidden(name: str, breaks: bool) -> None:
     bare = ParallelCorpus.from_lines(documents, tokenizer)
     of = replace(bare, target=bare.source, references=[bare.source_text])
     told = in_form(of, "formal", tokenizer)
-    task = DocumentTranslation(DocumentTranslationConfig(), languages=("en", "fr"), tokenizers=(tokenizer, tokenizer))
+    config, folder = DocumentTranslationConfig(source_mask=0.999), Path("data")
+    task = DocumentTranslation(config, languages=("en", "fr"), tokenizers=(tokenizer,) * 2, data_dir=folder)
+    task._corpora[folder, "train"] = told
     options = {"source_breaks": breaks} if name != "transformer" else {}
-    plan = small_system.model(name + "_tiny", of=task, **options).reading
-    noise = TrainingData(DocumentTranslationConfig(source_mask=0.999), (tokenizer,) * 2, (1, 1, 0), ("en", "fr"))
-    units = planned_units(plan, told)
-    dataset = TranslationDataset(told, units, plan, "train")
-    chosen = np.arange(len(units))
-    hidden = replace(noise.hidden(plan), context=0.999)
+    model = SimpleNamespace(reading=small_system.model(name + "_tiny", **options).reading)
+    dataset: Any = task.dataset("train", model, seed=1, epoch=1, training=True)  # type: ignore[arg-type]
+    chosen = np.arange(len(dataset.units))
+    hidden = replace(dataset.hidden, context=0.999)
     before, after = (replace(dataset, hidden=mask).batch(chosen).source.tokens for mask in (None, hidden))
     entries = tokenizer.vocabulary()
     marks = torch.tensor([n for n, entry in enumerate(entries) if entry in (*symbols, "<brk>", "</s>")])
