@@ -276,9 +276,13 @@ class Setting:
         return "; ".join([f"expected one of {', '.join(names)}, got {value!r}", *filter(None, hints)])
 
 
-@functools.cache
 def settings(config: type) -> tuple[Setting, ...]:
     """Return the settings of a configuration class, in order."""
+    return _settings(config)  # mypy takes no class for the key of a cache
+
+
+@functools.cache
+def _settings(config: type) -> tuple[Setting, ...]:
     hints, more_needs = get_type_hints(config), dict[str, tuple[Needs, ...]]()
     for part in reversed(config.__mro__):
         for name, needs in vars(part).get("also_needs", {}).items():
