@@ -16,7 +16,8 @@ from docnmt.options import Setting, settings
 
 ROOT = Path(__file__).parent.parent
 
-#: Modules and packages whose public names are the API, with what stands in them.
+#: Modules and packages whose public names Python programs and plug-ins build on, with what they have. The service,
+#: reports, explanations and conversions are commands.
 API = {
     "docnmt.apps.commands.translator": "Trained models in Python",
     "docnmt.plugin": "What plug-ins build on",
@@ -26,25 +27,19 @@ API = {
     "docnmt.core.batch": "Batches",
     "docnmt.core.corpus": "Corpora on disk",
     "docnmt.core.tokenizer": "Vocabularies",
-    "docnmt.core.read_corpus": "Text files",
     "docnmt.core.translation_task": "Translation as a task",
     "docnmt.functional": "Equations on tensors",
     "docnmt.modules": "Modules",
     "docnmt.core.models": "Architectures",
     "docnmt.apps.documents": "Documents of many kinds",
     "docnmt.core.search": "Search",
-    "docnmt.apps.explain": "What was read",
     "docnmt.core.scoring": "Scores",
-    "docnmt.apps.report": "The report page",
     "docnmt.core.tasks": "Tasks",
     "docnmt.core.training": "Training",
-    "docnmt.apps.serve": "The service",
-    "docnmt.apps.convert": "Models of other toolkits",
     "docnmt.other_tasks.classification": "Text classification",
     "docnmt.other_tasks.sentence_vectors": "Sentence vectors",
     "docnmt.registry": "Registries",
     "docnmt.options": "Configurations",
-    "docnmt.runtime.device": "How this process computes",
     "docnmt.runtime.system": "Errors",
 }
 
