@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
@@ -14,20 +12,9 @@ from typing import NamedTuple
 from lxml import etree
 
 from docnmt.apps.documents.packages import MAX_BYTES, Office, picture_texts
-from docnmt.apps.documents.segments import (
-    MOST_MARKS,
-    CloseMark,
-    FixedMark,
-    Inline,
-    OpenMark,
-    Sections,
-    Segment,
-    TooLong,
-    Translated,
-    is_reference,
-    pieces,
-)
-from docnmt.apps.documents.xml import SHOWN, Element, Unit, empty, expect_texts, local, parse, shown_in, text_in
+from docnmt.apps.documents.runs import CopyLimit, RunPayload, Runs, Step, weight
+from docnmt.apps.documents.segments import Sections, is_reference
+from docnmt.apps.documents.xml import SHOWN, Element, Unit, expect_texts, local, parse, shown_in, text_in
 from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
 
@@ -45,32 +32,6 @@ _COPIES = 1 << 24
 _PROPERTIES = frozenset({"pPr", "rPr", "sdtPr", "sdtEndPr"})
 #: Properties of a run that do not show.
 _UNSEEN = frozenset({"lang", "noProof", "szCs", "bCs", "iCs"})
-
-
-@dataclass
-class Op:
-    """A step through a paragraph: `text`, `fixed`, `break`, or `open` and `close` of something around text.
-
-    Attributes:
-        text: of `text`; of `fixed` what is seen of it. seen: as in `Inline.fixed`. key, look: how its run looks, as a
-            string and as properties.
-        elements: what is written for it, or before what is inside; behind: … behind it.
-        run: the one that `elements` stand in, if they are what is in it. shell, inner: the element around, and the one
-            in it that holds the text. prefix: the namespace of the paragraph. raised: it is a superscript.
-    """
-
-    kind: str
-    text: str = ""
-    key: str = ""
-    look: Element | None = None
-    elements: Sequence[Element] = ()
-    behind: Sequence[Element] = ()
-    shell: Element | None = None
-    inner: Element | None = None
-    run: Element | None = None
-    prefix: str = ""
-    seen: str = ""
-    raised: bool = False
 
 
 class Looks(NamedTuple):
@@ -96,9 +57,9 @@ class Looks(NamedTuple):
         return style is not None and value(style, "val") in styles
 
 
-def flat(parent: Element, looks: Looks) -> list[Op]:
+def flat(parent: Element, looks: Looks) -> list[Step]:
     """What stands in a paragraph, or in an element around runs, step by step."""
-    ops: list[Op] = []
+    ops: list[Step] = []
     children = [each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)]
     ends = _field_ends(children)
     place = 0
@@ -114,13 +75,13 @@ def flat(parent: Element, looks: Looks) -> list[Op]:
         elif name in _AROUND:
             inner = child.find("{*}sdtContent") if name == "sdt" else child
             if inner is None or any(local(each) == "p" for each in inner):
-                ops.append(Op("fixed", elements=[child]))
+                ops.append(Step("fixed", elements=[child]))
             else:
-                ops += [Op("open", shell=child, inner=inner), *flat(inner, looks), Op("close")]
+                ops += [Step("open", shell=child, inner=inner), *flat(inner, looks), Step("close")]
         else:
             shown = shown_in(child, "t") if name == "fldSimple" else ""
             seen = "value" if name in ("fldSimple", "oMath") else ""
-            ops.append(Op("fixed", shown, elements=[child], seen=seen))
+            ops.append(Step("fixed", shown, elements=[child], seen=seen))
         place += 1
     return ops
 
@@ -131,7 +92,7 @@ def _divided(child: Element) -> list[Element]:
     inside = [each for each in child if local(each) != "rPr"]
     if len(inside) < 2 or local(child) != "r" or child.find("{*}fldChar") is None:
         return [child]
-    if look is not None and len(inside) * sum(map(_size, look.iter())) > _COPIES:
+    if look is not None and len(inside) * weight(*look.iter()) > _COPIES:
         return [child]
     runs = []
     for each in inside:
@@ -141,38 +102,37 @@ def _divided(child: Element) -> list[Element]:
     return runs
 
 
-def _ruby(ruby: Element, run: Element, look: Element | None, looks: Looks) -> list[Op]:
+def _ruby(ruby: Element, run: Element, look: Element | None, looks: Looks) -> list[Step]:
     """A text with its reading: the text is translated, the reading stays."""
     shell = etree.Element(run.tag)
     shell.extend(deepcopy(part) for part in (look, ruby) if part is not None)
     inner = shell.find("{*}ruby/{*}rubyBase")
     if inner is None:
-        return [Op("fixed", elements=[ruby], look=look, run=run)]
-    return [Op("open", shell=shell, inner=inner), *flat(inner, looks), Op("close")]
+        return [Step("fixed", elements=[ruby], look=look, run=run)]
+    return [Step("open", shell=shell, inner=inner), *flat(inner, looks), Step("close")]
 
 
-def _run(run: Element, looks: Looks) -> list[Op]:
+def _run(run: Element, looks: Looks) -> list[Step]:
     """The text of a run, and what else is in it, each in a run of its own; a run that is not shown is one thing."""
     look = run.find("{*}rPr")
     if looks.hides(look):
-        return [Op("fixed", elements=[run])]
+        return [Step("fixed", elements=[run])]
     key, ops = _key(look), []
-    prefix = run.tag.rpartition("r")[0]
     for child in run:
         name = local(child)
         if name == "rPr" or name in _PASSING:
             continue
         if name == "t":
-            ops.append(Op("text", child.text or "", key, look, prefix=prefix, raised=looks.raises(look)))
+            ops.append(Step("text", child.text or "", key, look, raised=looks.raises(look)))
             continue
         if name == "noBreakHyphen":
-            ops.append(Op("text", "\u2011", key, look, prefix=prefix))
+            ops.append(Step("text", "\u2011", key, look))
             continue
         if name == "ruby":
             ops += _ruby(child, run, look, looks)
             continue
         breaks = name in ("tab", "ptab", "cr", "br")
-        ops.append(Op("break" if breaks else "fixed", elements=[child], look=look, run=run, seen=_seen(child)))
+        ops.append(Step("break" if breaks else "fixed", elements=[child], look=look, run=run, seen=_seen(child)))
     return ops
 
 
@@ -181,18 +141,6 @@ def _seen(element: Element) -> str:
     if local(element) == "drawing":
         return "picture" if element.find("{*}inline") is not None else ""
     return "picture" if local(element) in ("pict", "object", "sym") else ""
-
-
-def weight(ops: Sequence[Op]) -> int:
-    """About how many bytes of memory the runs of a paragraph take if each step has one that looks like the largest."""
-    looks = {id(op.look): op.look for op in ops if op.look is not None}
-    runs = {id(op.run): op.run for op in ops if op.run is not None}
-    sizes = [*(sum(map(_size, look.iter())) for look in looks.values()), *map(_size, runs.values())]
-    return len(ops) * max(sizes, default=0)
-
-
-def _size(element: Element) -> int:
-    return 100 + sum(len(value) for value in element.attrib.values())
 
 
 def _key(look: Element | None) -> str:
@@ -220,17 +168,17 @@ def _field_ends(children: Sequence[Element]) -> dict[int, int]:
     return ends
 
 
-def _field(children: Sequence[Element], looks: Looks) -> list[Op]:
+def _field(children: Sequence[Element], looks: Looks) -> list[Step]:
     """A field: a link's text is text, anything else is kept and shown."""
     code = "".join(text_in(child, "instrText") for child in children)
     divided = next((n for n, c in enumerate(children) if _has(c, "separate")), None)
     if divided is not None and code.split()[:1] == ["HYPERLINK"]:
-        inside: list[Op] = []
+        inside: list[Step] = []
         for child in children[divided + 1 : -1]:
-            inside += _run(child, looks) if local(child) == "r" else [Op("fixed", elements=[child])]
-        return [Op("open", elements=children[: divided + 1], behind=children[-1:]), *inside, Op("close")]
+            inside += _run(child, looks) if local(child) == "r" else [Step("fixed", elements=[child])]
+        return [Step("open", elements=children[: divided + 1], behind=children[-1:]), *inside, Step("close")]
     shown = "" if divided is None else "".join(shown_in(c, "t") for c in children[divided:])[:SHOWN]
-    return [Op("fixed", shown, elements=children, seen="" if code.split()[:1] in _SILENT else "value")]
+    return [Step("fixed", shown, elements=children, seen="" if code.split()[:1] in _SILENT else "value")]
 
 
 def _has(run: Element, kind: str) -> bool:
@@ -320,13 +268,8 @@ def left_in(names: Iterable[str], content: Callable[[str], bytes]) -> Iterator[s
 
 
 # DOCX: the paragraphs of WordprocessingML, with those of headers, footers, notes and text boxes.
-#
-# Word divides a paragraph into runs for many reasons. Here neighbours of equal look are one, and the look that most of
-# the text has is no mark at all; replacing run by run, as `python-docx` offers it, cannot do that.
 
 
-#: About how many bytes the looks of all text may take together: a translation may have a copy for each of its pieces.
-_LOOKS = 1 << 30
 _STYLES = re.compile(r"word[/\\]styles\.xml")
 _WIDE = re.compile(r"(  +| ?\t[ \t]*)")
 #: What a style says of how text looks that counts here.
@@ -352,8 +295,8 @@ class Docx(Office):
         return found
 
     def _units(self) -> Iterator[Unit]:
+        self._room = CopyLimit(self.name)
         with self._opened() as package:
-            self._looks = 0
             self._headings, self._lists = set[str](), set[str]()
             self._character_looks = Looks()
             self._left = list[int | str](left_in(package.namelist(), partial(self._content, package, left=MAX_BYTES)))
@@ -414,26 +357,57 @@ class Docx(Office):
             self._left.append(f"{part}: hidden text")
 
     def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
-        if len(paragraph) > MOST_MARKS or len(ops := flat(paragraph, self._character_looks)) > MOST_MARKS:
-            raise TooLong(f"{MOST_MARKS:,} runs")
-        self._looks += weight(ops)
-        if self._looks > _LOOKS:
-            raise UserError(f"{self.name}: {part}: the formats of its text would fill the memory; it is not read")
-        sizes: Counter[str] = Counter()
-        looks: dict[str, Element | None] = {}
-        for op in ops:
-            if op.kind == "text":
-                sizes[op.key] += len(op.text)
-                looks.setdefault(op.key, op.look)
-        base = max(sizes, key=lambda key: sizes[key], default="")
-        inline = _read(ops, base)
-        segment = inline.segment(units=units)
+        changed = partial(turned, languages=self.languages)
+        runs = _Paragraph(paragraph, self._character_looks, units=units, changed=changed, room=self._room)
+        return Unit(runs.segment, runs.fill, part)
 
-        def filled(found: Translated) -> None:
-            _fill(paragraph, segment, inline, looks.get(base), found)
-            turned(paragraph, self.languages)
 
-        return Unit(segment, filled, part)
+class _Paragraph(Runs):
+    """A paragraph of WordprocessingML."""
+
+    joins = False
+
+    def __init__(
+        self, element: Element, looks: Looks, *, units: tuple[str, str], changed: Callable[[Element], None],
+        room: CopyLimit,
+    ) -> None:  # fmt: skip
+        self._looks = looks
+        super().__init__(element, units=units, changed=changed, room=room)
+
+    def steps(self) -> list[Step]:
+        return flat(self.element, self._looks)
+
+    def add(self, text: str) -> None:
+        """Text, in which two spaces stay two, and more are a break."""
+        for number, part in enumerate(_WIDE.split(text)):
+            if number % 2 and self.inline.begun and (len(part) > 2 or "\t" in part):
+                self.inline.hard(RunPayload(part))
+            elif number % 2 and self.inline.begun:
+                self.inline.wide()
+            else:
+                self.inline.text(part)
+
+    def spaced(self, text: str) -> bool:
+        return True
+
+    def reference(self, steps: Sequence[Step], number: int) -> tuple[Sequence[Element], int] | None:
+        """A link or a superscript that refers to a note."""
+        step, few = steps[number], steps[number : number + _REFERENCE]
+        if step.raised:
+            taken = list(takewhile(lambda each: each.raised, few))
+            if not is_reference(self.inline.touched, "".join(each.text for each in taken), link=False):
+                taken = taken[:1]  # several references in a row
+            shell, end = None, number + len(taken)
+        elif step.kind == "open" and step.shell is not None and local(step.shell) == "hyperlink":
+            taken = list(takewhile(lambda each: each.kind == "text", few[1:]))
+            shell, end = step.shell, number + len(taken) + 2
+            if len(taken) + 1 >= len(few) or few[len(taken) + 1].kind != "close":
+                return None
+        else:
+            return None
+        if not is_reference(self.inline.touched, "".join(each.text for each in taken), link=not step.raised):
+            return None
+        return [shell] if shell is not None else [self.run(each.text, each.look) for each in taken], end
 
 
 def _styles(root: Element, pattern: str) -> Iterator[str]:
@@ -459,140 +433,3 @@ def _looks(root: Element) -> Looks:
         hidden |= {name} if Looks().hides(first["vanish"]) else set()
         raised |= {name} if Looks().raises(first["vertAlign"]) else set()
     return Looks(hidden, raised)
-
-
-@dataclass
-class _Payload:
-    """How a mark is written: elements before and behind it; the run that `before` stood in; the element that it fills;
-    the look of its runs; or white space."""
-
-    space: str = ""
-    before: Sequence[Element] = ()
-    behind: Sequence[Element] = ()
-    run: Element | None = None
-    shell: Element | None = None
-    inner: Element | None = None
-    look: Element | None = None
-
-
-def _add(inline: Inline[_Payload], text: str) -> None:
-    """Text, in which two spaces stay two, and more are a break."""
-    for number, part in enumerate(_WIDE.split(text)):
-        if number % 2 and inline.begun and (len(part) > 2 or "\t" in part):
-            inline.hard(_Payload(part))
-            continue
-        if number % 2 and inline.begun:
-            inline.wide()
-        else:
-            inline.text(part)
-
-
-def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:
-    """The text and marks of a paragraph most of which looks like `base`."""
-    inline: Inline[_Payload] = Inline(_Payload)
-    now, number = base, 0
-    while number < len(ops):
-        op = ops[number]
-        if reference := _reference(ops, number, inline.touched):
-            inline.fixed(_Payload(before=reference[0]))
-            number = reference[1]
-            continue
-        number += 1
-        if op.kind == "text":
-            if op.text.strip() and op.key != now:
-                if now != base:
-                    inline.close()
-                if op.key != base:
-                    inline.open(_Payload(look=_look(op)))
-                now = op.key
-            _add(inline, op.text)
-        elif op.kind == "fixed":
-            inline.fixed(_Payload(before=op.elements, run=op.run, look=op.look), op.text, op.seen)
-        elif op.kind == "break":
-            inline.hard(_Payload(before=op.elements, run=op.run, look=op.look))
-        else:
-            if now != base:
-                inline.close()
-                now = base
-            if op.kind == "open":
-                inline.open(_Payload(before=op.elements, behind=op.behind, shell=op.shell, inner=op.inner))
-            else:
-                inline.close()
-    return inline
-
-
-def _reference(ops: Sequence[Op], number: int, touched: str) -> tuple[list[Element], int] | None:
-    """What refers to a note, a link or a superscript that begins here, as it is written, and the step behind it."""
-    op, few = ops[number], ops[number : number + _REFERENCE]
-    if op.raised:
-        taken = list(takewhile(lambda each: each.raised, few))
-        if not is_reference(touched, "".join(each.text for each in taken), link=False):
-            taken = taken[:1]  # several references in a row
-        written, end = [_word_run(each.text, each.look, each.prefix) for each in taken], number + len(taken)
-    elif op.kind == "open" and op.shell is not None and local(op.shell) == "hyperlink":
-        taken = list(takewhile(lambda each: each.kind == "text", few[1:]))
-        written, end = [op.shell], number + len(taken) + 2
-        if len(taken) + 1 >= len(few) or few[len(taken) + 1].kind != "close":
-            return None
-    else:
-        return None
-    text = "".join(each.text for each in taken)
-    return (written, end) if is_reference(touched, text, link=not op.raised) else None
-
-
-def _look(op: Op) -> Element:
-    """A run's properties, empty ones where it has none."""
-    return op.look if op.look is not None else etree.Element(f"{op.prefix}rPr")
-
-
-def _fill(
-    paragraph: Element, segment: Segment, inline: Inline[_Payload], base: Element | None, found: Translated
-) -> None:
-    """Puts a translation into a paragraph, whose properties stay."""
-    look = paragraph.find("{*}pPr")
-    empty(paragraph)
-    if look is not None:
-        paragraph.append(look)
-    prefix = paragraph.tag.rpartition("p")[0]
-    parents, looks = [paragraph], [base]
-    for piece in pieces(segment.marks, found):
-        if isinstance(piece, str):
-            parents[-1].append(_word_run(piece, looks[-1], prefix))
-            continue
-        payload = inline.payloads[piece.number]
-        if payload.space:
-            parents[-1].append(_word_run(payload.space, looks[-1], prefix))
-        elif isinstance(piece, FixedMark):
-            parents[-1].extend(payload.before if payload.run is None else [_alone(payload)])
-        elif isinstance(piece, OpenMark):
-            parents[-1].extend(payload.before)
-            if payload.shell is not None and payload.inner is not None:
-                empty(payload.inner)
-                parents[-1].append(payload.shell)
-                parents.append(payload.inner)
-            looks.append(payload.look if payload.look is not None else looks[-1])
-        elif isinstance(piece, CloseMark):
-            looks.pop()
-            if payload.shell is not None:
-                parents.pop()
-            parents[-1].extend(payload.behind)
-
-
-def _alone(payload: _Payload) -> Element:
-    """What stood in a run, in a run of its own."""
-    assert payload.run is not None
-    run = etree.Element(payload.run.tag, {str(key): str(value) for key, value in payload.run.attrib.items()})
-    if payload.look is not None:
-        run.append(deepcopy(payload.look))
-    run.extend(payload.before)
-    return run
-
-
-def _word_run(text: str, look: Element | None, prefix: str) -> Element:
-    run = etree.Element(f"{prefix}r")
-    if look is not None and len(look):
-        run.append(deepcopy(look))
-    written = etree.SubElement(run, f"{prefix}t")
-    written.text = text
-    written.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
-    return run
