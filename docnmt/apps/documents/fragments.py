@@ -12,9 +12,21 @@ from docnmt.apps.documents.segments import DocumentFile, Inline, Translated
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, render
 from docnmt.runtime.system import UserError
 
-_WRAP = "docnmt"
-#: What stands before the first element of a document, and what may stand in a DOCTYPE before it ends.
-_PROLOG, _DOCTYPE = re.compile(r"\s*(<\?|<!--|<!DOCTYPE(?=\s))"), re.compile(r"[\[\]>\"']|<!--|<\?")
+#: What may stand in a DOCTYPE and is no end of it.
+_INSIDE = r"\"[^\"]*\"|'[^']*'|<!--.*?-->|<\?.*?\?>|<(?!!--|\?)"
+#: What may stand before the first element: declarations, comments, a DOCTYPE, which is not read.
+_PROLOG = re.compile(
+    rf"(?:\s*(?><\?.*?\?>|<!--.*?-->|<!DOCTYPE(?=\s)(?>{_INSIDE}|[^\[>\"'<]|\[(?>{_INSIDE}|[^\]\"'<])*+\])*+>))*+",
+    re.DOTALL,
+)
+#: A piece of well-formed XML.
+_PIECE = re.compile(
+    r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<data>.*?)\]\]>|[^<]+"
+    r"|<(?P<close>/?)(?P<tag>[^\s/>]+)(?>[^>\"'/]|\"[^\"]*\"|'[^']*'|/(?!>))*+(?P<alone>/?)>",
+    re.DOTALL,
+)
+_REFERENCE = re.compile(r"&(?:#x([0-9A-Fa-f]+)|#(\d+)|(\w+));")
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 #: Tags that one piece may have.
 _MOST = 1 << 17
 _LINES = re.compile(r"((?<!\s)\s*\n\s*)")
@@ -73,14 +85,13 @@ class _Piece:
     """Of XML: an `open` or `close` tag, an `empty` element, `text`, or something `other`: `source[begin:end]`.
 
     Attributes:
-        said: the element's name, or the text without references, of which `texts` are parts. partner: of a tag, the
-            number of its other one.
+        tag: the element's name. texts: what a text says, in parts. partner: of a tag, the number of its other one.
     """
 
     kind: str
     begin: int
-    said: str = ""
-    end: int = 0
+    end: int
+    tag: str = ""
     partner: int = -1
     texts: list[str] = field(default_factory=list)
 
@@ -108,7 +119,7 @@ class XmlFragment(Spliced):
             if place in parts:
                 yield from self._segment(pieces, begin, place, paragraph)
                 begin, paragraph = place + 1, paragraph + 1
-            elif piece.kind == "open" and piece.said in self._kept:
+            elif piece.kind == "open" and piece.tag in self._kept:
                 place = piece.partner
             place += 1
         yield from self._segment(pieces, begin, place, paragraph)
@@ -122,11 +133,11 @@ class XmlFragment(Spliced):
             piece = pieces[number]
             if piece.kind == "close":
                 around.pop()
-            elif piece.kind == "open" and piece.said in self._kept:
+            elif piece.kind == "open" and piece.tag in self._kept:
                 number = piece.partner
             elif piece.kind in ("open", "empty"):
                 around += [number] if piece.kind == "open" else []
-                if piece.said in self._parting:
+                if piece.tag in self._parting:
                     found.add(number)
                     found |= self._around(pieces, around, found)
             number += 1
@@ -149,9 +160,9 @@ class XmlFragment(Spliced):
             piece = pieces[place]
             raw = self.source[piece.begin : piece.end]
             if piece.kind == "text":
-                self._text(inline, piece.said, inner=(place > first, place < last - 1))
-            elif piece.kind == "open" and piece.said in self._kept:
-                inside = "".join(each.said for each in pieces[place : piece.partner] if each.kind == "text")
+                self._text(inline, "".join(piece.texts), inner=(place > first, place < last - 1))
+            elif piece.kind == "open" and piece.tag in self._kept:
+                inside = "".join(text for each in pieces[place : piece.partner] for text in each.texts)
                 inline.fixed((self.source[piece.begin : pieces[piece.partner].end], ""), inside)
                 place = piece.partner
             elif piece.kind == "open":
@@ -192,113 +203,43 @@ class XmlFragment(Spliced):
         return render(place, text, escape)
 
 
-def _prolog_end(source: str) -> int:
-    """Where what a document of XML may begin with ends: a declaration, comments and a DOCTYPE, which is not read."""
-    end = 0
-    while match := _PROLOG.match(source, end):
-        place, inside = match.end(), False
-        ends = {"<?": "?>", "<!--": "-->"}
-        if match[1] in ends:
-            found = source.find(ends[match[1]], place)
-            if found < 0:
-                return end
-            end = found + len(ends[match[1]])
-            continue
-        while stop := _DOCTYPE.search(source, place):
-            place = stop.end()
-            if stop[0] in ("[", "]"):
-                inside = stop[0] == "["
-            elif stop[0] != ">":
-                closing = ends.get(stop[0], stop[0])
-                found = source.find(closing, place)
-                if found < 0:
-                    return end
-                place = found + len(closing)
-            elif not inside:
-                break
-        if stop is None:
-            return end
-        end = place
-    return end
-
-
 def _pieces(source: str, name: str) -> list[_Piece]:
-    """XML as expat reads it, inside of an element, where nothing can be declared, without what stands before it.
+    """XML that expat takes inside of an element, where nothing can be declared, without what stands before it.
 
     Raises:
         UserError: it is not well-formed.
     """
     if source.count("<") + source.count("&") > _MOST:
         raise UserError(f"{name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
-    before = _prolog_end(source)
-    content = f"<{_WRAP}>{source[before:]}</{_WRAP}>".encode()
-    parser = expat.ParserCreate("UTF-8")
-    found: list[_Piece] = []
-    waiting: list[int] = []
-
-    def add(kind: str, said: str = "", partner: int = -1) -> None:
-        found.append(_Piece(kind, parser.CurrentByteIndex, said, partner=partner))
-
-    def start(tag: str, attributes: object) -> None:
-        waiting.append(len(found))
-        add("open", tag)
-
-    def end(tag: str) -> None:
-        opened = waiting.pop()
-        found[opened].partner = len(found)
-        add("close", tag, opened)
-
-    def text(part: str = "") -> None:
-        """Of lines, references and CDATA sections expat tells one by one."""
-        if found[-1].kind != "text":
-            add("text")
-        found[-1].texts.append(part)
-
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler = text
-    parser.StartCdataSectionHandler = parser.EndCdataSectionHandler = text
-    parser.CommentHandler = lambda comment: add("other")
-    parser.ProcessingInstructionHandler = lambda target, data: add("other")
+    prolog = _PROLOG.match(source)
+    before = prolog.end() if prolog else 0
     try:
-        parser.Parse(content, True)
+        expat.ParserCreate("UTF-8").Parse(f"<docnmt>{source[before:]}</docnmt>".encode(), True)
     except expat.ExpatError as error:
         place = f"line {error.lineno + source.count(chr(10), 0, before)}"
         raise UserError(f"{name}: is not well-formed XML: {expat.ErrorString(error.code)}, {place}") from error
-    return [replace(piece, begin=before + piece.begin, end=before + piece.end) for piece in _placed(found, content)]
+    pieces, waiting = list[_Piece](), list[int]()
+    for match in _PIECE.finditer(source, before):
+        begin, end = match.span()
+        if match["tag"] is None and match[0].startswith(("<!--", "<?")):
+            pieces.append(_Piece("other", begin, end))
+        elif match["tag"] is None:
+            if not pieces or pieces[-1].kind != "text":
+                pieces.append(_Piece("text", begin, end))
+            pieces[-1].end = end
+            text = _REFERENCE.sub(_character, match[0]) if match["data"] is None else match["data"]
+            pieces[-1].texts.append(text.replace("\r\n", "\n").replace("\r", "\n"))
+        elif not match["close"]:
+            waiting += [] if match["alone"] else [len(pieces)]
+            pieces.append(_Piece("empty" if match["alone"] else "open", begin, end, match["tag"]))
+        elif (opened := waiting.pop()) == len(pieces) - 1:
+            pieces[-1].kind, pieces[-1].end = "empty", end
+        else:
+            pieces[opened].partner = len(pieces)
+            pieces.append(_Piece("close", begin, end, match["tag"], opened))
+    return pieces
 
 
-def _placed(found: Sequence[_Piece], content: bytes) -> list[_Piece]:
-    """The pieces inside of the outer element, which know where they stand in the text; an element around nothing is one
-    piece."""
-    begins = [piece.begin for piece in found]
-    characters = _Characters(content, len(f"<{_WRAP}>"))
-    kept: list[_Piece] = []
-    number_of: dict[int, int] = {}
-    number = 1
-    while number < len(found) - 1:
-        piece = found[number]
-        number_of[number] = len(kept)
-        kept.append(piece)
-        if piece.kind == "open" and piece.partner == number + 1:
-            piece.kind = "empty"
-            number += 1
-        piece.begin, piece.end = characters.at(piece.begin), characters.at(begins[number + 1])
-        piece.said = piece.said or "".join(piece.texts)
-        number += 1
-    for piece in kept:
-        if piece.kind in ("open", "close"):
-            piece.partner = number_of[piece.partner]
-    return kept
-
-
-class _Characters:
-    """Places in bytes as places in text, asked from left to right."""
-
-    def __init__(self, content: bytes, before: int) -> None:
-        self._content, self._byte, self._character = content, before, 0
-
-    def at(self, byte: int) -> int:
-        """The character that begins at a byte."""
-        self._character += len(self._content[self._byte : byte].decode())
-        self._byte = byte
-        return self._character
+def _character(reference: re.Match[str]) -> str:
+    number, decimal, name = reference.groups()
+    return _NAMED[name] if name else chr(int(number, 16) if number else int(decimal))

@@ -77,7 +77,7 @@ VOID = frozenset(_VOID.split())
 _RAW = {
     tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in ("script", "style", "textarea", "xmp", "iframe")
 }
-_TEXT = re.compile(r"[^<&]+|&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)|[<&]")
+_TEXT = re.compile(r"[^<]+|<")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\t\n\r\f />]*)")
 _APART = re.compile(r"[\t\n\r\f /]*")
 _NAME = re.compile(r"[^\t\n\r\f />][^\t\n\r\f />=]*")
@@ -103,7 +103,7 @@ class Token:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """The source, token by token, without gaps. A reference to a character is a token of text by itself.
+    """The source, token by token, without gaps.
 
     Where a tag, a comment or a script does not end, it is all that follows.
     """

@@ -25,7 +25,17 @@ from mdit_py_plugins.footnote.index import footnote_ref
 
 from docnmt.apps.documents import html as web
 from docnmt.apps.documents.html import FIXED, UNSEEN, VOID, is_picture, tokens
-from docnmt.apps.documents.segments import DEEPEST, Inline, Sections, Translated, expect, is_reference, matched
+from docnmt.apps.documents.segments import (
+    DEEPEST,
+    MOST_MARKS,
+    Inline,
+    Sections,
+    TooLong,
+    Translated,
+    expect,
+    is_reference,
+    matched,
+)
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, around_nothing, render
 
 # The parser of Markdown: CommonMark, and what site generators and pandoc add to it.
@@ -125,7 +135,10 @@ def _count(state: StateCore) -> None:
     """Counts paragraphs, and signs in them, before they are read; what begins with a tag may have no text."""
     contents = [token.content.lstrip() for token in state.tokens if token.type == "inline"]
     expect(texts=sum(content[:1] not in ("", "<") for content in contents))
-    expect(words=sum(len(_SIGNS.findall(content)) for content in contents) // 4)  # more are no text
+    signs = [len(_SIGNS.findall(content)) for content in contents]
+    expect(words=sum(signs) // 4)  # more are no text
+    if max(signs, default=0) >= 2 * MOST_MARKS:
+        raise TooLong(f"{MOST_MARKS:,} marks")
 
 
 def _inline(state: StateCore) -> None:
@@ -842,7 +855,10 @@ class Markdown(Spliced):
 
     def _reads(self, out: str, place: _Written, text: Translated) -> bool:
         """Whether what is written is read again as what was meant."""
-        blocks = self.parser.parse("x\n\n" + re.sub(r"\n[ \t>]+", "\n", out), self.env)
+        try:
+            blocks = self.parser.parse("x\n\n" + re.sub(r"\n[ \t>]+", "\n", out), self.env)
+        except TooLong:
+            return False
         if [token.type for token in blocks] != ["paragraph_open", "inline", "paragraph_close"] * 2:
             return False
         content = blocks[4].content

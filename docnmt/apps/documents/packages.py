@@ -19,8 +19,8 @@ from docnmt.runtime.system import UserError
 # ZIP packages: what is not translated is copied as it is.
 
 
-#: A package that unpacks to more than this, pictures included, is not read.
-MAX_BYTES = 256 << 20
+#: A package that unpacks to more than this, pictures included, or has more parts is not read.
+MAX_BYTES, _MOST_PARTS = 256 << 20, 10_000
 #: How files of Word 97 begin, and those of today with a password.
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
@@ -30,12 +30,15 @@ class Package(DocumentFile):
 
     def _opened(self) -> zipfile.ZipFile:
         try:
-            return zipfile.ZipFile(io.BytesIO(self.content))
+            package = zipfile.ZipFile(io.BytesIO(self.content))
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             why = f"not a whole document of this kind ({error}); was it cut off?"
             if self.content.startswith(_COMPOUND):
                 why = "protected by a password, or in a format of before 2007; save it without, as a document of today"
             raise UserError(f"{self.name}: is {why}") from error
+        if len(package.infolist()) > _MOST_PARTS:
+            raise UserError(f"{self.name}: has more than {_MOST_PARTS:,} parts; divide it")
+        return package
 
     def _unpacked(self, package: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
         """Every part and what it holds, in the order of the package."""
@@ -87,7 +90,8 @@ class Office(Package, Tree):
         with self._opened() as package:
             parts = list(self._parts(package.namelist()))
             # all are unpacked, so that what cannot be copied is refused before anything is translated
-            self._originals = {info.filename: text for info, text in self._unpacked(package) if info.filename in parts}
+            contents = {info.filename: text for info, text in self._unpacked(package)}
+        self._originals = {part: contents[part] for part in parts}
         count_elements(self._originals.values(), self.name)
         for part in parts:
             self._roots[part] = parse(self._originals[part], f"{self.name}: {part}")
