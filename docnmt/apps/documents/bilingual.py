@@ -33,7 +33,6 @@ from docnmt.runtime.system import UserError
 
 # TMX: a translation memory, whose units have a variant in each language.
 
-
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -115,7 +114,6 @@ def _language(variant: Element) -> str:
 
 
 # XLIFF 1.2 and 2.x: units of a source and, perhaps, a target, which is filled where there is none.
-
 
 _FORMATS = ("g", "mrk", "pc", "hi")
 _BEGIN = {"bx": "id", "bpt": "id", "sc": "id"}
@@ -321,7 +319,6 @@ class _Divided:
 
 
 # XLIFF of Trados Studio and memoQ: as XLIFF 1.2, and their own marks say that a translation is a machine's draft.
-
 
 _SDL = "{http://sdl.com/FileTypes/SdlXliff/1.0}"
 

@@ -30,7 +30,6 @@ from docnmt.runtime.system import UserError
 
 # EPUB: the pages of a book in reading order, its table of contents, its title, and the language that it is in.
 
-
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _PAGES = ("application/xhtml+xml", "text/html")
 #: Ways to hide fonts, which readers undo without a key.
@@ -143,7 +142,6 @@ class Epub(Related):
 
 
 # ODT: the paragraphs and headings of OpenDocument texts, with those of headers, footers, notes and frames.
-
 
 _FORMATS = frozenset({"span", "a", "ruby", "ruby-base", "meta", "meta-field"})
 _FO = "{urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0}"
@@ -298,7 +296,6 @@ def _renamed(root: Element, languages: tuple[str, str]) -> bool:
 
 
 # FODT: an OpenDocument text in one file of XML.
-
 
 class Fodt(Odt):
     """As `Odt`, without a package around.

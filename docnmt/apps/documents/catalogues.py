@@ -24,7 +24,6 @@ from docnmt.runtime.system import UserError
 
 # Plural forms that are keys beside each other: `one:` and `other:` of Rails, `key_one` and `key_other` of i18next.
 
-
 _FORM = re.compile(rf"(.+)_({'|'.join(PLURALS)})", re.DOTALL)
 
 
@@ -64,7 +63,6 @@ def missing_forms(
 
 
 # Catalogues: files of messages, each a string with escapes that is replaced where it stands.
-
 
 #: A key that ends so, and what stands before its value.
 _OTHER = re.compile(r"(.*)other([\"']?\s*:\s*)", re.DOTALL)
@@ -175,7 +173,6 @@ def means_something(space: re.Match[str]) -> bool:
 
 # Strings of macOS and iOS: `"key" = "value";` with comments, in UTF-8 or UTF-16.
 
-
 #: Each alternative matches in one way only, so that what does not fit is known at once.
 _SPACE = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|//[^\r\n]*(?![^\r\n]))"
 _WORD = r"[\w.$:-]+"
@@ -237,7 +234,6 @@ def _read(raw: str) -> str:
 
 
 # JSON: the strings of a catalogue, whatever they stand in; keys, order, indentation and other values stay.
-
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?\Z)|[{}\[\],:]')
 _AFTER = re.compile(r"\s*:")
@@ -366,7 +362,6 @@ def _holds(entry: object, name: str) -> bool:
 
 # Properties of Java: the values; keys, comments, continued lines and the file's way with other letters stay.
 
-
 _LINE = re.compile(
     r"""\ufeff?[ \t\f]*(?:
         [\#!][^\r\n]*                                                   # a comment
@@ -456,9 +451,6 @@ def _escaped(character: str, encoding: str, form: str) -> str:
 
 
 # YAML: the strings of a catalogue, each in the style that it had; keys, comments, anchors and other values stay.
-#
-# PyYAML says where each string stands; it is not asked to write the file.
-
 
 #: What may stand before a string: an anchor, a tag.
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")

@@ -27,7 +27,6 @@ from docnmt.runtime.system import UserError
 
 # The elements of HTML: which stand between lines of text, which in them, and which hold none.
 
-
 #: Elements that stand between lines of text; any other, also one that HTML does not know, stands in a line.
 _BLOCKS = (
     "address article aside base blockquote body caption center col colgroup datalist dd details dialog dir div dl dt "
@@ -64,11 +63,6 @@ def is_picture(tag: str) -> bool:
 
 
 # The tokens of a page, as browsers see them (HTML Living Standard, 13.2.5), in time that grows with its size.
-#
-# Python's `html.parser` looks for the end of every tag and comment that has none, each time to the end of the page,
-# which
-# takes the square of its size; it also takes all that follows a second wrong `&#` for text.
-
 
 #: Elements that have no end.
 _VOID = "area base br col embed hr img input link meta param source track wbr"
@@ -187,7 +181,6 @@ def _match(pattern: re.Pattern[str], source: str, begin: int) -> re.Match[str]:
 
 # Attributes that readers see or hear: alternative texts, hints, labels of buttons, what a page says of itself.
 
-
 _SEEN = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description", "aria-placeholder"})
 _LABELLED = frozenset({"optgroup", "option", "track"})
 _BUTTONS = frozenset({"submit", "button", "reset"})
@@ -248,7 +241,6 @@ def _quoted(text: str, sign: str) -> str:
 
 # The tags of a translated page: its language, its direction, and the texts of attributes.
 
-
 _LANG = re.compile(r"(?i)(\s(?:xml:)?lang\s*=\s*[\"']?)([A-Za-z][\w-]*)(?=[\"'\s/>])")
 _LANGUAGE_META = re.compile(r"""(?i)["'\s=](?:content-)?language["'\s>]""")
 _CONTENT = re.compile(r"""(?i)(\bcontent\s*=\s*["']?)([\w-]+)""")
@@ -284,7 +276,6 @@ def renamed(
 
 
 # HTML: the text between block elements is a segment, elements inside of it are marks.
-
 
 #: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
 _MOST = 1 << 21

@@ -39,10 +39,6 @@ from docnmt.apps.documents.segments import (
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, around_nothing, render
 
 # The parser of Markdown: CommonMark, and what site generators and pandoc add to it.
-#
-# Most of it are plug-ins of `mdit-py-plugins`; what has none there is a rule here, which only says what belongs
-# together.
-
 
 #: Where the environment of the parser keeps the ends of what was read in a line.
 ENDS = "docnmt_ends"
@@ -355,11 +351,6 @@ def _line_block(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
 
 # A paragraph of Markdown, token by token.
-#
-# `markdown-it-py` does not say where its inline tokens stand. They are found again in order: how each was written
-# follows
-# from its kind, and where links end is noted while they are read.
-
 
 _BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
@@ -607,11 +598,6 @@ def _name(child: Token) -> str:
 
 
 # Markdown (CommonMark with tables and struck-out text): paragraphs, headings, items and cells are segments.
-#
-# `markdown-it-py` says what is what, and in which lines of the file. Inside of a line each of its tokens is found
-# again
-# in order (`markdown_inline`).
-
 
 _END = re.compile(r"\r\n?|\n")
 #: What surely begins a paragraph, where none of the other stands around it.

@@ -18,7 +18,6 @@ from docnmt.runtime.system import UserError
 
 # ZIP packages: what is not translated is copied as it is.
 
-
 #: A package that unpacks to more than this, pictures included, or has more parts is not read.
 MAX_BYTES, _MOST_PARTS = 256 << 20, 10_000
 #: How files of Word 97 begin, and those of today with a password.
@@ -81,7 +80,6 @@ class Package(DocumentFile):
 
 # Packages whose parts with text are XML, each read by itself: DOCX and ODT.
 
-
 class Office(Package, Tree):
     """A package whose parts with text are trees."""
 
@@ -114,7 +112,6 @@ class Office(Package, Tree):
 
 # What Office Open XML says in attributes and readers see or hear: alternative texts, WordArt, watermarks.
 
-
 #: Elements, and their attributes: pictures and shapes; in VML, which is older, alternative texts and text along a path.
 _SEEN = {
     "docPr": ("title", "descr"),
@@ -137,7 +134,6 @@ def _put(element: Element, name: str, found: Translated) -> None:
 
 
 # Packages whose parts refer to each other, as those of Office Open XML do.
-
 
 class Relation(NamedTuple):
     """A reference from a part to another one: its `id`, its `kind` (`slide`, `chart` …) and the part's name."""

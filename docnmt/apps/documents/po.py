@@ -19,7 +19,6 @@ from docnmt.runtime.system import UserError
 
 # The header of a PO file: its language, its charset, and which plural forms there are.
 
-
 #: Numbers that are tried to learn which form they take.
 _TRIED = 201
 
@@ -104,11 +103,6 @@ class PoHeader:
 
 
 # PO: messages and their translations; those without one get it, the rest of the file stays byte for byte.
-#
-# The Translate Toolkit reads the messages. Where each translation stands in the file is found by its lines, and both
-# are
-# counted against each other.
-
 
 #: What a header says behind `Content-Type:`, in one line of the file or in two.
 _CHARSET = re.compile(rb"""[^"\n]*?(?:"\s*"[^"\n]*?)?charset=([\w.:-]+)""")

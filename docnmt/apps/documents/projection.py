@@ -13,7 +13,6 @@ from docnmt.runtime.languages import CJK, unspaced
 
 # Which words of a sentence stand for which of its translation, where no model says so.
 
-
 #: In Chinese and Japanese, where nothing parts words, each character is one.
 _WORD = re.compile(rf"[{CJK}]|[^\W{CJK}]+|[^\w\s]")
 
@@ -75,7 +74,6 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 # Where the marks of a sentence stand in its translation.
-
 
 Span = tuple[int, int]
 

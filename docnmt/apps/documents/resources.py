@@ -30,7 +30,6 @@ from docnmt.runtime.system import UserError
 
 # Android's strings.xml: strings, arrays and plural forms; names, references and protected parts stay.
 
-
 _REFERENCE = re.compile(r"\s*[@?](?:\+?[\w.]+:)?[\w.]+/[\w.]+\s*")
 #: Space at the ends that counts: by its number, or between quotes.
 _SPACE_BEFORE = re.compile(r"\s*(?:\\u0020|\"\s)")
@@ -158,7 +157,6 @@ def _escaped(text: str) -> str:
 
 
 # RESX of .NET: the values that are strings; names, comments, pictures and the designer's own entries stay.
-
 
 _FIXED = Role("fixed")
 

@@ -21,7 +21,6 @@ from docnmt.runtime.system import UserError
 
 # What begins and what ends it, where neither need have a partner.
 
-
 #: Beginnings inside of each other; those that are deeper have no end.
 DEEPEST = 100
 
@@ -45,7 +44,6 @@ def matched(steps: Iterable[tuple[int, Hashable]]) -> dict[int, int]:
 
 
 # What a document is to a translator: segments of plain text with marks, and what comes back for each.
-
 
 #: What stands in a segment's text for a break of lines that a translation must keep: it parts what is translated.
 BREAK = "\n"
@@ -158,7 +156,6 @@ def _check(segment: Segment, text: Translated, place: str) -> None:
 
 
 # What stands in a segment, step by step, as text with marks.
-
 
 #: Steps that are text.
 TEXT = ("word", "shown")
@@ -275,7 +272,6 @@ class Build:
 
 # The inside of a segment: built from tokens of any format, and taken apart in a translation's order.
 
-
 P = TypeVar("P")
 T = TypeVar("T")
 #: White space that may become another one; a no-break space is a sign of its own.
@@ -325,7 +321,6 @@ def is_reference(touched: str, text: str, *, link: bool) -> bool:
 
 
 # How much a document may have: readers say early what it has at least, so that too much is refused before it is read.
-
 
 #: A number of more digits than Python reads.
 _HUGE = re.compile(r"&#(?=[0-9]{4000})[0-9]+;?")
@@ -643,7 +638,6 @@ def _around(formats: dict[int, list[int]], spans: Sequence[tuple[int, int]], beg
 
 
 # Which section and which paragraph, list or row a segment stands in.
-
 
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 #: What is one unit as a whole.

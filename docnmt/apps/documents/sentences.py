@@ -18,7 +18,6 @@ from docnmt.runtime.languages import CJK, SOUTHEAST, WIDE_SIGNS, one_line, seam,
 
 # Placeholders and other code in text, family by family: what a file declares, and what is clear without that.
 
-
 #: A letter or digit of a script that parts words by spaces.
 SPACED = rf"[^\W{CJK}{SOUTHEAST}]"
 #: What ends an address: a wide sign, or a letter without a space before it, as in 见https://a.b/c页.
@@ -156,7 +155,6 @@ def without_placeholders(text: str, flags: tuple[str, ...]) -> str:
 
 # What stands in text and is not to be translated: addresses, placeholders, tags.
 
-
 #: One of these stands in all that is looked for.
 _ANY = re.compile(r"[@/\\#%<>{}$`\[\]|&~_\u2600-\u27bf\U0001f1e6-\U0001faff]" rf"|(?<!{SPACED})[-:]|:\w|\.\w")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -198,7 +196,6 @@ def _whole(text: str) -> str:
 
 
 # A segment's sentences, as they are divided for a model, and what is not to change in them.
-
 
 Split = Callable[[str], list[str]]
 
@@ -307,7 +304,6 @@ def changing_text(segment: Segment) -> str:
 
 # Spaces that no line breaks at.
 
-
 _SPACE = re.compile(r"((?<!\w)\w{1,40}|[^\w\s])([\u00a0\u2007\u202f])(?=(\w{1,40}|[^\w\s]))")
 #: Pairs of words that are looked for.
 _MOST = 50
@@ -323,11 +319,6 @@ def no_break(source: str, text: str) -> str:
 
 
 # A document's segments as sentences for a model, and its translations put together as segments again.
-#
-# What is fixed inside a sentence (code, placeholders, addresses) is shown to the model as it stands. Where the
-# translation does not have all of it exactly as often, the sentence is translated once more in parts, between what is
-# fixed, with all other translations of the document given; so the promise holds whatever the model does.
-
 
 #: A sentence with more different things that are fixed is translated between them; to find each everywhere takes long.
 MOST = 200

@@ -62,7 +62,6 @@ def _key(look: Element | None) -> str:
 
 # PPTX: the paragraphs of slides, slide by slide, each with its notes; and fixed text of layouts and masters.
 
-
 _PRESENTATION = "ppt/presentation.xml"
 #: What is on a slide and has text that is not read, by the address that says what it is.
 _LEFT = {"diagram": "a diagram (SmartArt)", "chart": "a chart", "ole": "an embedded object"}
@@ -152,7 +151,6 @@ def _unread(root: Element) -> Iterator[str]:
 
 
 # XLSX: the texts of cells, sheet by sheet and row by row, and of shapes; formulas, numbers and dates stay.
-
 
 _WORKBOOK = "xl/workbook.xml"
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')

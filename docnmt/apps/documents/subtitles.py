@@ -16,7 +16,6 @@ from docnmt.runtime.system import UserError
 
 # SRT: a subtitle is a segment; its lines are one text, which is divided into as many again.
 
-
 _CODES = r"\s*(?:(?:<(?!v[ .])[^<>]*>|\{[^{}]*\})[^\S\n]*)*"
 _CAPITALS = "A-ZÀ-ÖØ-ÞΑ-ΩА-Я"
 #: A sound: `[door opens]`, `(SIGHS)`.
@@ -156,7 +155,6 @@ def _hard(space: re.Match[str]) -> bool:
 
 # ASS, the subtitles of Aegisub: the texts of dialogue; styles, times, codes, drawings and comments stay.
 
-
 _ASS_LINE = re.compile(r"[^\r\n]+")
 #: Codes that leave no text to translate as one: karaoke, whose words have a time each.
 _KARAOKE = re.compile(r"\\[kK][fot]?\d")
@@ -232,7 +230,6 @@ def _without_drawings(text: str) -> str:
 
 
 # WebVTT: as SRT; its notes, styles, regions, names of cues and settings stay.
-
 
 _BLOCK = re.compile(r"[^\r\n]+(?:(?:\r\n|\r|\n)[^\r\n]+)*")
 _VTT_TIMES = re.compile(

@@ -33,7 +33,6 @@ from docnmt.runtime.system import UserError
 
 # Text in files: decoding with clear messages, and pieces of it that get other text.
 
-
 #: Codecs of Python that no file is in; some take the square of its size.
 _NO_TEXT = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 
@@ -73,7 +72,6 @@ def replaced(source: str, changes: Iterable[tuple[int, int, str]]) -> str:
 
 
 # Formats that are text: segments are places of the source, and all between them stays byte for byte.
-
 
 #: How a mark is written: before and behind what it covers; of something fixed, the first is all of it.
 Raw = tuple[str, str]
@@ -159,7 +157,6 @@ def around_nothing(place: SegmentPlace, text: Translated) -> set[int]:
 
 
 # Text in which tags stand as text: messages of PO files, subtitles.
-
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*|\d{1,3})(?:\.[\w.-]+)?(?:\s[^<>]*)?(/?)>")
 _BEGIN = frozenset("-–—♪♫#*•>")  # what would seem to begin something at the beginning of a line
@@ -352,7 +349,6 @@ def balanced(text: Translated, lines: int) -> Translated:
 
 
 # Plain text: a line is a segment, tabs and wide spaces part what is translated, blank lines part paragraphs.
-
 
 _LINE = re.compile(r"[^\r\n]+")
 _TEXT_LINE = re.compile(r"[^\s\ufeff][^\r\n]*")

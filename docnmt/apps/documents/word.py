@@ -20,7 +20,6 @@ from docnmt.runtime.system import UserError
 
 # A paragraph of WordprocessingML as a flat list: text with its look, what does not change, and what is around text.
 
-
 #: Elements around runs.
 _AROUND = frozenset({"hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo", "sdt"})
 #: What Word keeps for itself and makes anew: marks of the spelling checker, where pages broke when it was last shown.
@@ -192,7 +191,6 @@ def value(element: Element, name: str) -> str:
 
 # What a text of Word says of its language and its direction, and what it says of a translation.
 
-
 #: What stands behind `bidi` among the properties of a paragraph, and behind `rtl` among those of a run.
 _BEHIND_BIDI = frozenset(
     {
@@ -247,7 +245,6 @@ def _set(element: Element, properties: str, name: str, behind: frozenset[str], w
 
 # Parts of a text of Word that are for readers and are not read: they are named.
 
-
 _WORD = re.compile(rb"<(?:\w+:)?(?:t|v)(?:\s[^<>]*)?>[^<]*?(?:[A-Za-z]|[\x80-\xff])")
 _NUMBER = re.compile(rb"<(?:\w+:)?lvlText\s[^<>]*?val=[\"'][^\"'<]*?(?:[A-Za-z]{2}|[\xc3-\xdf][\x80-\xbf])")
 #: The parts, what says that one has text, and what they are.
@@ -268,7 +265,6 @@ def left_in(names: Iterable[str], content: Callable[[str], bytes]) -> Iterator[s
 
 
 # DOCX: the paragraphs of WordprocessingML, with those of headers, footers, notes and text boxes.
-
 
 _STYLES = re.compile(r"word[/\\]styles\.xml")
 _WIDE = re.compile(r"(  +| ?\t[ \t]*)")

@@ -32,7 +32,6 @@ from docnmt.runtime.system import UserError
 
 # XML that a stranger may have written: no entities are resolved, nothing outside is read, sizes are bounded.
 
-
 Element = etree._Element
 #: Signs that begin tags and attributes, each of which takes about 100 bytes of memory; a long book has a million. An
 #: element, looked at by Python, takes 700.
@@ -184,7 +183,6 @@ def local(element: Element) -> str:
 
 
 # Text with elements inside of it, in XML: read as a segment, and filled with another text.
-
 
 class Role(NamedTuple):
     """What an element in text is.
@@ -380,7 +378,6 @@ def _append_text(parent: Element, waiting: list[str]) -> None:
 
 
 # Formats that are XML: a document is one tree or several, and segments are places in them.
-
 
 class Unit(NamedTuple):
     """A segment, what puts a translation in its place, and which part of the document that is in."""
