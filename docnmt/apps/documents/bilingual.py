@@ -10,11 +10,9 @@ from functools import partial
 
 from lxml import etree
 
-from docnmt.apps.documents.segments import Inline, Segment, Translated
 from docnmt.apps.documents.xml import (
     Element,
     Hard,
-    Payload,
     Role,
     Tree,
     Unit,
@@ -67,9 +65,8 @@ class Tmx(Tree):
                 next((variant for variant in variants if same_language(_language(variant), language)), None)
                 for language in self.languages
             )
-            if next(unit.iterancestors("{*}seg"), None) is not None:
-                continue  # it is a part of a text
-            if source is not None and source.find("{*}seg") is not None:
+            inside = next(unit.iterancestors("{*}seg"), None) is not None  # of a text, of which it is a part
+            if not inside and source is not None and source.find("{*}seg") is not None:
                 yield self._unit(unit, source, target, ("0", str(number)))
         if found and not any(same_language(language, self.languages[0]) for language in found):
             there = ", ".join(sorted(found))
@@ -82,28 +79,21 @@ class Tmx(Tree):
         known = None if target is None else target.find("{*}seg")
         translation = None if known is None else " ".join(read(deepcopy(known), tmx_role).segment().text.split())
         segment = inline.segment(translation=translation or None, units=units)
-        return Unit(segment, partial(self._fill, unit, source, target, segment, inline))
 
-    def _fill(
-        self,
-        unit: Element,
-        source: Element,
-        target: Element | None,
-        segment: Segment,
-        inline: Inline[Payload],
-        found: Translated,
-    ) -> None:
-        """Writes a variant behind the source's."""
-        if target is None:
-            target = etree.Element(source.tag, {_LANG: self.languages[1]})
-            target.tail, target.text = source.tail, source.text
-            unit.insert(unit.index(source) + 1, target)
-        seg, own = target.find("{*}seg"), source.find("{*}seg")
-        assert own is not None
-        if seg is None:
-            seg = etree.SubElement(target, own.tag)
-            seg.tail = own.tail
-        fill(seg, segment.marks, inline.payloads, found)
+        def place() -> Element:
+            """Where the translation goes: a variant behind the source's."""
+            variant, own = target, source.find("{*}seg")
+            assert own is not None
+            if variant is None:
+                variant = etree.Element(source.tag, {_LANG: self.languages[1]})
+                variant.tail, variant.text = source.tail, source.text
+                unit.insert(unit.index(source) + 1, variant)
+            if (seg := variant.find("{*}seg")) is None:
+                seg = etree.SubElement(variant, own.tag)
+                seg.tail = own.tail
+            return seg
+
+        return Unit(segment, lambda found: fill(place(), segment.marks, inline.payloads, found))
 
     def _saved(self, parts: set[str]) -> bytes:
         return written(self._root, self.content)
@@ -133,7 +123,8 @@ _NEW = ("new", "needs-translation")
 def xliff_role(element: Element) -> Role:
     """What an inline element of XLIFF is; what it holds is code."""
     name = local(element)
-    if name == "mrk" and _protected(element):
+    said = {etree.QName(key).localname: value for key, value in element.attrib.items()} if name == "mrk" else {}
+    if said.get("mtype") == "protected" or said.get("translate") == "no":
         return Role("fixed", shown_in(element))
     if name in _FORMATS:
         return Role("format")
@@ -157,12 +148,6 @@ def _standing(element: Element) -> Role:
     if (named := _ANGULAR.match(element.get("id", ""))) is not None:
         return Role("format" if named[1] == "START" else "end", key=named[2])
     return Role("fixed", seen="" if kind.startswith("x-") or kind in _LOOKS else "value")
-
-
-def _protected(element: Element) -> bool:
-    """Whether a span says that it is not to be translated."""
-    said = {etree.QName(name).localname: value for name, value in element.attrib.items()}
-    return said.get("mtype") == "protected" or said.get("translate") == "no"
 
 
 class Xliff(Tree):
@@ -192,7 +177,9 @@ class Xliff(Tree):
         for number, unit in enumerate(self._root.iter("{*}trans-unit", "{*}segment")):
             source = unit.find("{*}source")
             inside = next(unit.iterancestors("{*}source", "{*}target"), None)  # of a text, of which it is a part
-            if source is not None and inside is None and not _kept(unit):
+            said = (element.get("translate") for element in (unit, *unit.iterancestors()))
+            kept = next(filter(None, said), "yes") == "no"
+            if source is not None and inside is None and not kept:
                 yield from _units(unit, source, ("0", str(number)))
 
     def _saved(self, parts: set[str]) -> bytes:
@@ -249,11 +236,7 @@ def _unit(source: Element, hard: Hard, known: str | None, units: tuple[str, str]
     """A source, its translation if it is `known`, and where that goes."""
     inline = read(deepcopy(source), xliff_role, hard)  # its marks move into the target
     segment = inline.segment(translation=known or None, units=units)
-
-    def filled(found: Translated) -> None:
-        fill(place(), segment.marks, inline.payloads, found)
-
-    return Unit(segment, filled)
+    return Unit(segment, lambda found: fill(place(), segment.marks, inline.payloads, found))
 
 
 def segments_in(element: Element) -> list[Element]:
@@ -271,12 +254,6 @@ def hard_space(source: Element, *around: Element) -> Hard:
     elements = [source, *around, *(parent for element in around for parent in element.iterancestors())]
     said = next((value for element in elements if (value := element.get(_SPACE))), "default")
     return (lambda space: "\n" in space) if said == "preserve" else (lambda space: False)
-
-
-def _kept(unit: Element) -> bool:
-    """Whether a unit says, or one around it, that it is not to be translated."""
-    said = (element.get("translate") for element in (unit, *unit.iterancestors()))
-    return next((value for value in said if value), "yes") == "no"
 
 
 def _whole(unit: Element) -> Element:

@@ -57,12 +57,18 @@ class Epub(Related):
 
     def _units(self) -> Iterator[Unit]:
         self._load()
-        self._check_open()
+        if _ENCRYPTION in self._contents:
+            for method in self._root(_ENCRYPTION).iter("{*}EncryptionMethod"):
+                if method.get("Algorithm") not in _FONTS:
+                    raise UserError(f"{self.name}: is encrypted (DRM), so its text cannot be read; use an open copy")
         self._pages: dict[str, _Page] = {}
         self._changed: dict[str, dict[int, Translated]] = {}
         self._section = self._paragraph = 0
         self.left: list[int | str] = []
-        self._book = self._book_part()
+        file = self._root(_CONTAINER).find("{*}rootfiles/{*}rootfile")
+        if file is None:
+            raise UserError(f"{self.name}: {_CONTAINER} names no book; was it damaged?")
+        self._book = within("", file.get("full-path") or "")
         package = self._root(self._book)
         folder = posixpath.dirname(self._book)
         manifest = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}
@@ -79,20 +85,8 @@ class Epub(Related):
                 yield from self._page(part)
         lists = [item for item in manifest.values() if item.get("media-type") == "application/x-dtbncx+xml"]
         for part in dict.fromkeys(within(folder, unquote(item.get("href") or "")) for item in lists):
-            yield from self._contents_list(part)
-
-    def _check_open(self) -> None:
-        """Refuses what only a reader with a key can open."""
-        if _ENCRYPTION in self._contents:
-            for method in self._root(_ENCRYPTION).iter("{*}EncryptionMethod"):
-                if method.get("Algorithm") not in _FONTS:
-                    raise UserError(f"{self.name}: is encrypted (DRM), so its text cannot be read; use an open copy")
-
-    def _book_part(self) -> str:
-        file = self._root(_CONTAINER).find("{*}rootfiles/{*}rootfile")
-        if file is None:
-            raise UserError(f"{self.name}: {_CONTAINER} names no book; was it damaged?")
-        return within("", file.get("full-path") or "")
+            for text in self._root(part).iter("{*}text"):  # the table of contents of EPUB 2
+                yield self._text(text, part)
 
     def _page(self, part: str) -> Iterator[Unit]:
         content = self._whole(part)
@@ -105,16 +99,8 @@ class Epub(Related):
             last = int(segment.units[0]), int(segment.units[1])
             units = str(first[0] + last[0]), str(first[1] + last[1])
             placed = Segment(segment.text, segment.marks, units=units)
-            yield Unit(placed, partial(self._put, part, number), part)
+            yield Unit(placed, partial(self._changed.setdefault(part, {}).__setitem__, number), part)
         self._section, self._paragraph = first[0] + last[0] + 1, first[1] + last[1] + 1  # a page begins a section
-
-    def _put(self, part: str, number: int, found: Translated) -> None:
-        self._changed.setdefault(part, {})[number] = found
-
-    def _contents_list(self, part: str) -> Iterator[Unit]:
-        """The table of contents of EPUB 2."""
-        for text in self._root(part).iter("{*}text"):
-            yield self._text(text, part)
 
     def _text(self, element: Element, part: str) -> Unit:
         with reading(f"{self.name}: {part}"):
@@ -124,7 +110,11 @@ class Epub(Related):
         return Unit(segment, partial(fill, element, segment.marks, inline.payloads), part)
 
     def _saved(self, parts: set[str]) -> bytes:
-        pages = {part: self._written(part, texts) for part, texts in self._changed.items()}
+        pages = {}
+        for part, texts in self._changed.items():
+            page = self._pages[part]
+            if texts:
+                pages[part] = page.write([texts.get(n, page.unchanged(n)) for n in range(len(page.segments))])
         package = self._root(self._book)
         for said in package.iterfind("{*}metadata/{*}language"):
             if base(said.text or "") == base(self.languages[0]):
@@ -135,10 +125,6 @@ class Epub(Related):
             spine.set("page-progression-direction", "rtl" if right_to_left(self.languages[1]) else "ltr")
         trees = {part: written(self._roots[part], self._contents[part]) for part in {*parts, self._book} - set(pages)}
         return self._copied(trees | pages)
-
-    def _written(self, part: str, texts: dict[int, Translated]) -> bytes:
-        page = self._pages[part]
-        return page.write([texts.get(number, page.unchanged(number)) for number in range(len(page.segments))])
 
 
 # ODT: the paragraphs and headings of OpenDocument texts, with those of headers, footers, notes and frames.
@@ -152,7 +138,7 @@ _SVG = "urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0"
 _READ = frozenset({("p", _TEXT), ("h", _TEXT), ("title", _SVG), ("desc", _SVG)})
 
 
-class Styles:
+class _Styles:
     """Which styles, of those of all parts, hide text, and which raise it; what a style does not say its parent does."""
 
     def __init__(self) -> None:
@@ -160,7 +146,6 @@ class Styles:
         self._parents: dict[str, str] = {}
 
     def add(self, root: Element) -> None:
-        """Reads the styles of a part."""
         for style in root.iter(f"{_STYLE}style"):
             name, look = style.get(f"{_STYLE}name", ""), style.find(f"{_STYLE}text-properties")
             self._parents[name] = style.get(f"{_STYLE}parent-style-name", "")
@@ -177,7 +162,7 @@ class Styles:
         return self._said(self._hidden, element)
 
     def raises(self, element: Element) -> bool:
-        """Whether what is in an element is a superscript."""
+        """Whether it is a superscript."""
         return self._said(self._raised, element)
 
     def _said(self, about: dict[str, bool], element: Element) -> bool:
@@ -188,7 +173,7 @@ class Styles:
         return about.get(name, False)
 
 
-def role(element: Element, styles: Styles) -> Role:
+def _role(element: Element, styles: _Styles) -> Role:
     """What an element inside of a paragraph is."""
     name = local(element)
     if name in _FORMATS and styles.hides(element):
@@ -210,18 +195,9 @@ def role(element: Element, styles: Styles) -> Role:
 
 #: What shows nothing in the text where it stands; other elements are fields, whose text is seen.
 _SILENT = (
-    "note",
-    "bookmark",
-    "reference-mark",
-    "change",
-    "toc-mark",
-    "alphabetical-index-mark",
-    "user-index-mark",
-    "soft-page-break",
-    "ruby-text",
-    "annotation",
-    "hidden",
-)
+    "note", "bookmark", "reference-mark", "change", "toc-mark", "alphabetical-index-mark", "user-index-mark",
+    "soft-page-break", "ruby-text", "annotation", "hidden",
+)  # fmt: skip
 
 
 class Odt(Office):
@@ -258,7 +234,7 @@ class Odt(Office):
             elif event == "start" and (name, etree.QName(element).namespace) in _READ:
                 if name == "h":
                     sections.heading()
-                inline = read(element, partial(role, styles=styles))
+                inline = read(element, partial(_role, styles=styles))
                 segment = inline.segment(units=sections.units)
                 yield Unit(segment, partial(fill, element, segment.marks, inline.payloads), part)
                 sections.paragraph()
@@ -266,9 +242,9 @@ class Odt(Office):
             self._left.append(f"{part}: hidden text" if part else "hidden text")
 
     @cached_property
-    def _styles(self) -> Styles:
+    def _styles(self) -> _Styles:
         """The styles of all parts."""
-        styles = Styles()
+        styles = _Styles()
         for part, content in self._originals.items():
             styles.add(parse(content, f"{self.name}: {part}"))
         return styles
@@ -307,16 +283,15 @@ class Fodt(Odt):
     def _units(self) -> Iterator[Unit]:
         self._root = parse(self.content, self.name)
         if local(self._root) != "document":
-            raise UserError(
-                f"{self.name}: expected FODT, whose first element is <office:document>, got <{local(self._root)}>"
-            )
+            first = f"whose first element is <office:document>, got <{local(self._root)}>"
+            raise UserError(f"{self.name}: expected FODT, {first}")
         self._left = []
         yield from self._part(self._root, "")
         self.left = self._left
 
     @cached_property
-    def _styles(self) -> Styles:
-        styles = Styles()
+    def _styles(self) -> _Styles:
+        styles = _Styles()
         styles.add(self._root)
         return styles
 

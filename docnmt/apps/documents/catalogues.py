@@ -10,8 +10,9 @@ import re
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import yaml
 
@@ -70,12 +71,20 @@ _OTHER = re.compile(r"(.*)other([\"']?\s*:\s*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class CatalogueMessage:
-    """A message, where it stands as it is written: `source[begin:end]`, and its key if it has one."""
+    """A message, where it stands as it is written: `source[begin:end]`, and its key if it has one.
+
+    Attributes:
+        doubled: Java reads it as a format, in which apostrophes are doubled. style, flow: of YAML, the sign that it is
+            written with, and whether it stands in brackets.
+    """
 
     text: str
     begin: int
     end: int
     key: MessageKey | None = None
+    doubled: bool = False
+    style: str = ""
+    flow: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,7 @@ class Catalogue(Spliced):
 
     def read_places(self) -> Iterator[SegmentPlace]:
         self._ends: list[int] | None = None
+        self._changes: list[tuple[int, int, str]] = []
         self._siblings: dict[int, list[str]] = {}  # the keys of each object
         self._entries = list(counted(self._messages(), lambda entry: entry.text))
         self._roots: dict[int, icu.Branch] = {}
@@ -150,8 +160,7 @@ class Catalogue(Spliced):
         return tag(self.languages[1]).replace("-", code[1] or "-")
 
     def _settings(self) -> Iterable[tuple[int, int, str]]:
-        """Where the file says its language."""
-        return ()
+        return self._changes
 
     @abstractmethod
     def _messages(self) -> Iterable[CatalogueMessage]:
@@ -196,16 +205,10 @@ class AppleStrings(Catalogue):
 
     def _decoded(self) -> str:
         self.encoding = next((name for mark, name in _ENCODINGS if self.content.startswith(mark)), "utf-8")
-        return self.content.decode(self.encoding) if self._is_utf16() else super()._decoded()
-
-    def _is_utf16(self) -> bool:
-        if self.encoding == "utf-8":
-            return False
-        try:
-            self.content.decode(self.encoding)
-        except UnicodeDecodeError:
-            return False  # refused as any text is
-        return True
+        if self.encoding != "utf-8":
+            with suppress(UnicodeDecodeError):  # refused as any text is
+                return self.content.decode(self.encoding)
+        return super()._decoded()
 
     def _messages(self) -> Iterator[CatalogueMessage]:
         place = len(self.source) - len(self.source.lstrip("\ufeff"))
@@ -258,7 +261,6 @@ class JsonCatalogue(Catalogue):
     """
 
     def _messages(self) -> Iterator[CatalogueMessage]:
-        self._changes: list[tuple[int, int, str]] = []
         self._begin = len(self.source) - len(self.source.lstrip("\ufeff"))
         self._bare = self.source
         found = self._parsed()
@@ -313,9 +315,6 @@ class JsonCatalogue(Catalogue):
                     path[-1] = sign[1:-1]
                 else:
                     yield match, tuple(path), objects[-1] if objects else 0
-
-    def _settings(self) -> Iterable[tuple[int, int, str]]:
-        return self._changes
 
     def _between(self, entry: CatalogueMessage, text: str) -> str:
         assert entry.key is not None
@@ -377,13 +376,6 @@ _PROPERTIES_WRITTEN = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r
 _ARGUMENT = re.compile(r"\{\d+[},]")
 
 
-@dataclass(frozen=True)
-class _Value(CatalogueMessage):
-    """A value; `doubled` if Java reads it as a format, in which apostrophes are doubled."""
-
-    doubled: bool = False
-
-
 class Properties(Catalogue):
     r"""A bundle of resources, in UTF-8 or, as before Java 9, in Latin 1 with escapes.
 
@@ -407,7 +399,8 @@ class Properties(Catalogue):
             if match["value"]:
                 text = self._read(match["value"], match.start("value"))
                 doubled = _ARGUMENT.search(text) is not None and "'" not in text.replace("''", "")
-                yield _Value(text.replace("''", "'") if doubled else text, *match.span("value"), doubled=doubled)
+                shown = text.replace("''", "'") if doubled else text
+                yield CatalogueMessage(shown, *match.span("value"), doubled=doubled)
             place = match.end()
 
     def _read(self, raw: str, begin: int) -> str:
@@ -427,7 +420,6 @@ class Properties(Catalogue):
             raise self._wrong(begin, "half of a character: a \\ud… without its second half") from error
 
     def _written(self, entry: CatalogueMessage, text: str) -> str:
-        assert isinstance(entry, _Value)
         out = (text.replace("'", "''") if entry.doubled else text).translate(_PROPERTIES_WRITTEN)
         if out[:1].isspace():
             out = f"\\{out}"
@@ -456,18 +448,8 @@ def _escaped(character: str, encoding: str, form: str) -> str:
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 _HEAD = re.compile(r"[|>][^\n]*\n")
 _YAML_ESCAPE = re.compile(r"\\(?:x[89A-Fa-f]|u(?!00[0-7])|U)")
-_PLAIN = ("", None)
 _TEXT = "tag:yaml.org,2002:str"
-#: Values inside of each other; no catalogue has so many.
 _loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-@dataclass(frozen=True)
-class _String(CatalogueMessage):
-    """A string in a style; `flow` if it stands in brackets."""
-
-    style: str = ""
-    flow: bool = False
 
 
 class YamlCatalogue(Catalogue):
@@ -478,17 +460,20 @@ class YamlCatalogue(Catalogue):
     """
 
     def _messages(self) -> Iterator[CatalogueMessage]:
-        self._changes: list[tuple[int, int, str]] = []
         self._offset = len(self.source) - len(self.source.lstrip("\ufeff"))
         self._ascii = self.source.isascii() and _YAML_ESCAPE.search(self.source) is not None
         roots = list[tuple[int, int, str]]()
         keys: dict[int, MessageKey] = {}  # the last one of each mapping
         try:
             for event, depth, parent, key, flow in self._scalars():
-                begin, end = self._span(event)
+                begin, end = (_place(mark) + self._offset for mark in (event.start_mark, event.end_mark))
+                if properties := _PROPERTIES.match(self.source, begin, end):  # an anchor, a tag
+                    begin = properties.end()
                 if not key:
-                    if self._is_text(event):
-                        yield _String(event.value, begin, end, keys.get(parent), event.style or "", flow)
+                    plain = event.style in ("", None)
+                    if event.tag == _TEXT or (event.tag is None and (not plain or _resolved(event.value))):
+                        found = CatalogueMessage(event.value, begin, end, keys.get(parent))
+                        yield replace(found, style=event.style or "", flow=flow)
                     continue
                 keys[parent] = MessageKey(parent, event.value, begin)
                 self._siblings.setdefault(parent, []).append(event.value)
@@ -527,23 +512,7 @@ class YamlCatalogue(Catalogue):
                     inside.append((isinstance(event, yaml.MappingStartEvent), bool(event.flow_style), begin))
                     keys.append(True)
 
-    def _span(self, event: yaml.ScalarEvent) -> tuple[int, int]:
-        """Where a scalar stands, without its anchor and tag."""
-        begin, end = (_place(mark) + self._offset for mark in (event.start_mark, event.end_mark))
-        properties = _PROPERTIES.match(self.source, begin, end)
-        return (properties.end() if properties else begin), end
-
-    @staticmethod
-    def _is_text(event: yaml.ScalarEvent) -> bool:
-        if event.tag is not None:
-            return event.tag == _TEXT
-        return event.style not in _PLAIN or _resolved(event.value)
-
-    def _settings(self) -> Iterable[tuple[int, int, str]]:
-        return self._changes
-
     def _between(self, entry: CatalogueMessage, text: str) -> str | None:
-        assert isinstance(entry, _String)
         assert entry.key is not None
         if entry.flow:
             return ", "
@@ -553,13 +522,12 @@ class YamlCatalogue(Catalogue):
         return None if indent.strip() else ("" if text.endswith("\n") else end) + indent
 
     def _written(self, entry: CatalogueMessage, text: str) -> str:
-        assert isinstance(entry, _String)
         raw = self.source[entry.begin : entry.end]
         if entry.style in ("|", ">"):
             return self._block(entry, raw, text)
         if entry.style == "'" and text.isprintable():
             return "'" + text.replace("'", "''") + "'"
-        if entry.style in _PLAIN and _reads_plainly(text, flow=entry.flow):
+        if not entry.style and _reads_plainly(text, flow=entry.flow):
             return text
         return self._double(text)
 
@@ -567,15 +535,18 @@ class YamlCatalogue(Catalogue):
         """Text in double quotes, with escapes for what is outside of ASCII if the file has none of that."""
         keep = str.isprintable if not self._ascii else str.isascii
         quoted = json.dumps(text, ensure_ascii=False)
-        return "".join(each if keep(each) else _escape(each) for each in quoted)
+        escapes = {each: f"\\u{ord(each):04X}" if each <= "\uffff" else f"\\U{ord(each):08X}" for each in set(quoted)}
+        return "".join(each if keep(each) else escapes[each] for each in quoted)
 
-    def _block(self, entry: _String, raw: str, text: str) -> str:
+    def _block(self, entry: CatalogueMessage, raw: str, text: str) -> str:
         """A block: its head stays, and so do the indentation and what follows the last line."""
-        head, folded = _HEAD.match(raw), entry.style == ">"
+        head, folded, lines = _HEAD.match(raw), entry.style == ">", text.split("\n")
+        indented = any(line[:1].isspace() for line in (lines if folded else lines[:1]))  # no paragraphs in `>`
+        fits = not indented and all(map(str.isprintable, lines))
         body = raw[head.end() :] if head else ""
         first = next((line for line in body.split("\n") if line.strip()), "")
         indent = first[: len(first) - len(first.lstrip(" "))]
-        if head is None or not indent or re.search(r"\d", head[0].partition("#")[0]) or not _in_lines(text, folded):
+        if head is None or not indent or re.search(r"\d", head[0].partition("#")[0]) or not fits:
             return self._double(text) + ("\n" if raw.endswith("\n") else "")
         text = text.rstrip("\n")
         lines = (re.sub(r"\n+", r"\g<0>\n", text) if folded else text).split("\n")
@@ -584,28 +555,9 @@ class YamlCatalogue(Catalogue):
         return head[0] + end.join(indent + line if line else "" for line in lines) + tail
 
 
-class _Mark(Protocol):
-    """PyYAML has a class with and one without its C part."""
-
-    index: int
-
-
-def _place(mark: _Mark | None) -> int:
-    """Where a mark stands."""
-    assert mark is not None  # events of a stream have them
-    return mark.index
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04X}" if code < 1 << 16 else f"\\U{code:08X}"
-
-
-def _in_lines(text: str, folded: bool) -> bool:
-    """Whether a block can hold a text; in a folded one, indented lines would be no paragraphs."""
-    lines = text.split("\n")
-    indented = any(line[:1].isspace() for line in (lines if folded else lines[:1]))
-    return not indented and all(line.isprintable() for line in lines)
+def _place(mark: Any) -> int:
+    """Where a mark of PyYAML stands, which has a class with and one without its C part."""
+    return int(mark.index)
 
 
 def _resolved(value: str) -> bool:

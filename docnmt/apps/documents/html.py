@@ -97,13 +97,15 @@ class Token:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """The source, token by token, without gaps.
-
-    Where a tag, a comment or a script does not end, it is all that follows.
-    """
+    """The source, token by token, without gaps; a tag, a comment or a script that does not end is all that follows."""
     place = 0
     while place < len(source):
-        token = _token(source, place)
+        if (tag := _TAG.match(source, place)) is not None:
+            token = _element(source, tag)
+        elif source.startswith(("<!", "<?", "</"), place):
+            token = Token("other", place, _markup_end(source, place))
+        else:
+            token = Token("text", place, _match(_TEXT, source, place).end())
         yield token
         place = token.end
         if token.kind == "start" and token.tag in _RAW:
@@ -112,15 +114,6 @@ def tokens(source: str) -> Iterator[Token]:
             if place < end:
                 yield Token("other", place, end)
             place = end
-
-
-def _token(source: str, begin: int) -> Token:
-    """The token that begins at a place."""
-    if (tag := _TAG.match(source, begin)) is not None:
-        return _element(source, tag)
-    if source.startswith(("<!", "<?", "</"), begin):
-        return Token("other", begin, _markup_end(source, begin))
-    return Token("text", begin, _match(_TEXT, source, begin).end())
 
 
 def _element(source: str, tag: re.Match[str]) -> Token:
@@ -146,18 +139,16 @@ def attributes(source: str, begin: int) -> Iterator[tuple[str, int, int, str]]:
     place = _match(_TAG, source, begin).end()
     while (place := _match(_APART, source, place).end()) < len(source) and source[place] != ">":
         name = _match(_NAME, source, place)
-        start, place, value = _value(source, name.end())
-        yield name[0].lower(), start, place, unescaped(value)
-
-
-def _value(source: str, begin: int) -> tuple[int, int, str]:
-    """Where the value of an attribute whose name ends at `begin` begins and ends, and the value."""
-    if (match := _VALUE.match(source, begin)) is None:
-        return begin, begin, ""
-    if match[1] is None:
-        return match.start(2), match.end(), match[2]
-    end = source.find(match[1], match.end())
-    return (len(source), len(source), "") if end < 0 else (match.start(1), end + 1, source[match.end() : end])
+        begin, place, value = name.end(), name.end(), ""
+        if (match := _VALUE.match(source, place)) is None:
+            pass
+        elif match[1] is None:
+            begin, place, value = match.start(2), match.end(), match[2]
+        elif (end := source.find(match[1], match.end())) >= 0:
+            begin, place, value = match.start(1), end + 1, source[match.end() : end]
+        else:
+            begin = place = len(source)
+        yield name[0].lower(), begin, place, unescaped(value)
 
 
 def _markup_end(source: str, begin: int) -> int:
@@ -488,7 +479,7 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Seg
 
 
 def _refers(source: str, few: Sequence[Token], last: int, touched: str) -> bool:
-    """Whether an element, whose first and last of some tokens are told, refers to a note."""
+    """Whether an element, the first `last + 1` of some tokens, refers to a note."""
     element = few[: last + 1]
     if last >= len(few) or few[0].tag not in ("a", "sup") or any(token.kind == "fixed" for token in element):
         return False
@@ -533,12 +524,8 @@ def _trimmed(source: str, line: list[Token]) -> list[Token]:
     for begin, end in ends.items():  # elements that reach into the text stay whole
         if begin < first <= end <= last or first <= begin <= last < end:
             first, last = min(first, begin), max(last, end)
-    return _bare(source, line[first : last + 1])
-
-
-def _bare(source: str, line: list[Token]) -> list[Token]:
-    """Without the white space around the first and the last text."""
-    for at in (0, -1):
+    line = line[first : last + 1]
+    for at in (0, -1):  # without the white space around the first and the last text
         token = line[at]
         if token.kind == "text":
             raw = source[token.begin : token.end]

@@ -1,4 +1,10 @@
-"""Markdown and its dialects: blocks and inline marks by markdown-it-py, with their places in the source."""
+"""Markdown and its dialects: paragraphs, headings, items and cells are segments, with their places in the source.
+
+source ─ parser → blocks with their lines → each token of a paragraph found again in its lines, in order → segments
+
+`markdown-it-py` does not say where its inline tokens stand. How each was written follows from its kind, and where links
+end is noted while they are read.
+"""
 
 from __future__ import annotations
 
@@ -11,346 +17,22 @@ from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
-from markdown_it.helpers import parseLinkLabel
-from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock
-from markdown_it.rules_core import StateCore, inline
-from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.token import Token
-from mdit_py_plugins.container import container_plugin
-from mdit_py_plugins.deflist import deflist_plugin
-from mdit_py_plugins.dollarmath.index import math_block_dollar, math_inline_dollar
-from mdit_py_plugins.footnote import footnote_plugin
-from mdit_py_plugins.footnote.index import footnote_ref
 
 from docnmt.apps.documents import html as web
 from docnmt.apps.documents.html import FIXED, UNSEEN, VOID, is_picture, tokens
-from docnmt.apps.documents.segments import (
-    DEEPEST,
-    MOST_MARKS,
-    Inline,
-    Sections,
-    TooLong,
-    Translated,
-    expect,
-    is_reference,
-    matched,
+from docnmt.apps.documents.markdown_parser import (
+    ALERT,
+    CODE_LINE,
+    ENDS,
+    FRONT_MATTER,
+    FRONT_TEXT,
+    PROSE,
+    TITLE,
+    parser,
 )
+from docnmt.apps.documents.segments import DEEPEST, Inline, Sections, TooLong, Translated, expect, is_reference, matched
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, around_nothing, render
-
-# The parser of Markdown: CommonMark, and what site generators and pandoc add to it.
-
-#: Where the environment of the parser keeps the ends of what was read in a line.
-ENDS = "docnmt_ends"
-#: Front matter in YAML, TOML or JSON.
-FRONT_MATTER = re.compile(
-    r"\ufeff?(?:---[ \t]*\r?\n(?![ \t]*\r?\n).*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)"
-    r"|\s*\+\+\+[ \t]*\r?\n.*?(?<=\n)\+\+\+[ \t]*(?:\r?\n|\Z)|\{\s*\".*?\n\}[ \t]*(?:\r?\n|\Z))?",
-    re.DOTALL,
-)
-#: … which has text for readers.
-FRONT_TEXT = re.compile(
-    r"(?mi)^[^\S\n]*\"?(?:title|linkTitle|subtitle|description|summary|excerpt)\"?\s*[:=]\s*[\"']?\w"
-)
-_KINDS = (
-    "note|info|tip|hint|important|warning|caution|danger|error|attention|details|success|question|failure|bug|example|"
-    "quote|abstract|summary|seealso|todo|admonition"
-)
-#: The title of a block, in its first line.
-TITLE = re.compile(
-    r'(?:[!?]{3}\+?|={3}[!+]?)(?:(?![!?=]{3})[^"\n])*"([^"\n]+)"'
-    r"|(?<!:):{3,}[ \t]*[\w-]+[ \t]*\[((?:(?!:::)[^\]\n])+)\]"
-    rf"|(?<!:):{{3,}}[ \t]*\{{?(?:{_KINDS})\}}?[ \t]+(?![ \t])([^{{\n]*[^{{\s])"
-    r"|(?<!/)/{3,}[ \t]*[\w-]+[ \t]*\|[ \t]*(?![ \t])([^\n]*\S)",
-)
-#: What GitHub and Obsidian begin an alert with.
-ALERT = re.compile(r"\[![\w-]+\][+-]?[ \t]*")
-#: A line in a paragraph that is code.
-CODE_LINE = re.compile(
-    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]|:{3,}"
-)
-_SHORTCODE = re.compile(r"\{\{[<%]\s*((?:code|highlight|mermaid|math|katex|chart|json|gist)[\w-]*)(?![\w-]).*[>%]\}\}")
-#: What begins a fence whose body is prose, in MyST; it is not read.
-PROSE = re.compile(rf"\{{(?:{_KINDS})\}}")
-_INDENTED = re.compile(r'(?:!!!|\?\?\?\+?)[ \t]*[\w-].*|={3}[!+]?[ \t]+"[^"]*"[ \t]*')
-#: What begins a definition, and comments before its text.
-_BLOCK_DEFINES = re.compile(r":[ \t]+(?:<!--.*?-->[ \t]*)*(?=\S)")
-_OPTION = re.compile(r":[\w-]+:(?:[ \t].*)?")
-_DIRECTIVE = re.compile(r":{3,}\{.*")
-_GRID = re.compile(r"\+(?:[-=:]+\+)+[ \t]*")
-_ABBREVIATION = re.compile(r"\*\[[^\[\]\n]+\]:[ \t]*(?=\S)")
-_LINE_BLOCK = re.compile(r"\|(?:[ \t].*)?")
-_TEX = re.compile(r"\\\[|\\begin\{([A-Za-z]+\*?)\}")
-_FORMULA = re.compile(r"\\\((.{1,1000}?)\\\)", re.DOTALL)
-_NUMBER, _NEAR = re.compile(r"\^(\d{1,3}|\*)\^"), 40
-_NOTE = re.compile(r"\[\^[^\s\]]{1,200}\]")
-#: What inline markup begins with.
-_SIGNS = re.compile(r"[\\`*_~\[\]!<>&$^{}]")
-#: Lines of a formula, at most.
-_LINES = 500
-#: Links and notes inside of each other, as in CommonMark's preset.
-_DEEPEST = 20
-#: Where a paragraph has its last `]`, in the parser's notes.
-_LAST = "docnmt_last_bracket"
-_Rule = Callable[[StateInline, bool], bool]
-_ALWAYS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
-
-
-def parser() -> MarkdownIt:
-    """CommonMark with tables, struck-out text and blocks of many kinds, whose tokens keep how they were written."""
-    made = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
-    made.disable(["text_join", "fragments_join"])
-    made.use(footnote_plugin, inline=False, move_to_end=False).use(deflist_plugin)
-    for name, marker in (("colons", ":"), ("slashes", "/")):
-        made.use(container_plugin, name, marker=marker, validate=_has_name)
-    made.block.ruler.before("fence", "math_block", math_block_dollar())
-    rules = {"shortcode": _shortcode, "indented": _indented, "option": _option, "grid": _grid, "tex": _tex}
-    rules["abbreviation"] = _abbreviation
-    for name, rule in rules.items():
-        made.block.ruler.before("fence", name, rule, _ALWAYS)
-    made.block.ruler.before("deflist", "definition", _definition)
-    made.block.ruler.after("table", "line_block", _line_block)
-    made.core.ruler.before("inline", "count", _count)
-    made.core.ruler.at("inline", _inline)
-    made.inline.ruler.before("link", "note", _ending(_note))
-    made.inline.ruler.at("link", _ending(_noting(link)))
-    made.inline.ruler.at("image", _ending(_noting(image)))
-    made.inline.ruler.at("footnote_ref", _noting(_reference))
-    dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
-    made.inline.ruler.before("escape", "note_number", _noting(_note_number))
-    for name, formula in (("math_inline", dollars), ("math_brackets", _formula)):
-        made.inline.ruler.before("escape", name, _noting(formula))
-    return made
-
-
-def _has_name(params: str, markup: str) -> bool:
-    return bool(params.strip())
-
-
-def _count(state: StateCore) -> None:
-    """Counts paragraphs, and signs in them, before they are read; what begins with a tag may have no text."""
-    contents = [token.content.lstrip() for token in state.tokens if token.type == "inline"]
-    expect(texts=sum(content[:1] not in ("", "<") for content in contents))
-    signs = [len(_SIGNS.findall(content)) for content in contents]
-    expect(words=sum(signs) // 4)  # more are no text
-    if max(signs, default=0) >= 2 * MOST_MARKS:
-        raise TooLong(f"{MOST_MARKS:,} marks")
-
-
-def _inline(state: StateCore) -> None:
-    """All paragraphs. What is inside of each other is bounded closer than blocks are: each `[` looks through it."""
-    options = state.md.options
-    blocks, options["maxNesting"] = options["maxNesting"], _DEEPEST
-    try:
-        inline(state)
-    finally:
-        options["maxNesting"] = blocks
-
-
-def _ending(rule: _Rule) -> _Rule:
-    """A rule of something that ends with `]`; where none follows, it need not look for one at every `[`."""
-
-    def ending(state: StateInline, silent: bool) -> bool:
-        lasts = state.env.setdefault(_LAST, {})
-        if state.src not in lasts:
-            lasts[state.src] = state.src.rfind("]")
-        return state.pos < lasts[state.src] and rule(state, silent)
-
-    return ending
-
-
-def _noting(rule: _Rule) -> _Rule:
-    """A rule that also notes where what it has read ends."""
-
-    def noting(state: StateInline, silent: bool) -> bool:
-        begin = state.pos
-        found = rule(state, silent)
-        if found:
-            state.env.setdefault(ENDS, {})[state.src, begin] = state.pos
-        return found
-
-    return noting
-
-
-def _formula(state: StateInline, silent: bool) -> bool:
-    r"""A formula between \( and \)."""
-    match = _FORMULA.match(state.src, state.pos)
-    if match is None:
-        return False
-    if not silent:
-        state.push("math_inline", "math", 0).content = match[1]
-    state.pos = match.end()
-    return True
-
-
-def _reference(state: StateInline, silent: bool) -> bool:
-    """What refers to a note; the plug-in would look for its end everywhere behind."""
-    return _NOTE.match(state.src, state.pos) is not None and footnote_ref(state, silent, always_match=True)
-
-
-def _note_number(state: StateInline, silent: bool) -> bool:
-    """A number between two ^ that refers to a note, and is no power."""
-    match = _NUMBER.match(state.src, state.pos)
-    touched = re.split(r"\s", state.src[max(state.pos - _NEAR, 0) : state.pos])[-1]
-    if match is None or not is_reference(touched, match[1], link=False):
-        return False
-    if not silent:
-        state.push("footnote_ref", "", 0)
-    state.pos = match.end()
-    return True
-
-
-def _note(state: StateInline, silent: bool) -> bool:
-    """A note in the line itself: ^[text]."""
-    begin = state.pos
-    end = parseLinkLabel(state, begin + 1) if state.src.startswith("^[", begin) else -1
-    if end < 0:
-        return False
-    if not silent:
-        last = state.posMax
-        state.push("note_open", "span", 1).markup = "^["
-        state.pos, state.posMax = begin + 2, end
-        state.md.inline.tokenize(state)
-        state.push("note_close", "span", -1).markup = "]"
-        state.posMax = last
-    state.pos = end + 1
-    return True
-
-
-def _line(state: StateBlock, line: int) -> str:
-    """A line without its indentation; nothing where an indented block of code may stand."""
-    if state.is_code_block(line):
-        return ""
-    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
-
-
-def _indented(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """A block of Python-Markdown whose body is indented by four: `!!! note`, `??? note`, `=== "Tab"`."""
-    if _INDENTED.fullmatch(_line(state, first)) is None:
-        return False
-    if silent:
-        return True
-    _body(state, "indented", (first, first + 1, last), state.sCount[first] + 4)
-    return True
-
-
-def _definition(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """What defines a term that is no text, such as a comment that becomes one: `:   text`, whose body is indented."""
-    match = _BLOCK_DEFINES.match(_line(state, first))
-    if match is None:
-        return False
-    if silent:
-        return True
-    before = state.bMarks[first], state.tShift[first], state.sCount[first]
-    indent = before[2] + 4
-    state.bMarks[first], state.tShift[first], state.sCount[first] = sum(before[:2]) + match.end(), 0, indent
-    _body(state, "definition", (first, first, last), indent)
-    state.bMarks[first], state.tShift[first], state.sCount[first] = before
-    return True
-
-
-def _body(state: StateBlock, name: str, lines: tuple[int, int, int], indent: int) -> None:
-    """A block: its first line, the first of its body, and a line behind it; the lines of its body are indented."""
-    first, begin, last = lines
-    line = first + 1
-    while line < last and (state.isEmpty(line) or state.sCount[line] >= indent):
-        line += 1
-    token = state.push(f"{name}_open", "div", 1)
-    token.map, token.block = [first, line], True
-    before = state.parentType, state.lineMax, state.blkIndent
-    state.parentType, state.lineMax, state.blkIndent = name, line, indent
-    state.md.block.tokenize(state, begin, line)
-    state.parentType, state.lineMax, state.blkIndent = before
-    state.push(f"{name}_close", "div", -1)
-    state.line = line
-
-
-def _shortcode(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """Code between the two shortcodes of Hugo that it is in."""
-    match = _SHORTCODE.match(_line(state, first))
-    without = state.env.setdefault("docnmt_without_end", set())
-    if match is None or match[1] in without:
-        return False
-    end = re.compile(rf"\{{\{{[<%]\s*/\s*{re.escape(match[1])}\b")
-    for line in range(first, last):
-        if end.search(state.src[state.bMarks[line] : state.eMarks[line]]):
-            state.line = first if silent else line + 1
-            return True
-    without.add(match[1])
-    return False
-
-
-def _option(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """`:name: value` below the first line of a directive of MyST."""
-    before = state.src[state.bMarks[first - 1] : state.eMarks[first - 1]].strip(" \t>") if first else ""  # no item
-    if not _OPTION.fullmatch(_line(state, first)) or not (_DIRECTIVE.fullmatch(before) or _OPTION.fullmatch(before)):
-        return False
-    state.line = first if silent else first + 1
-    return True
-
-
-def _abbreviation(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """`*[HTML]: text`, what an abbreviation means: its text."""
-    match = _ABBREVIATION.match(line := _line(state, first))
-    if match is None:
-        return False
-    if not silent:
-        state.push("abbreviation_open", "div", 1)
-        token = state.push("inline", "", 0)
-        token.map, token.children, token.content = [first, first + 1], [], line[match.end() :].strip()
-        state.push("abbreviation_close", "div", -1)
-        state.line = first + 1
-    return True
-
-
-def _grid(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """A table that is drawn with + - and |."""
-    if _GRID.fullmatch(_line(state, first)) is None:
-        return False
-    if silent:
-        return True
-    line = first + 1
-    while line < last and _line(state, line)[:1] in ("|", "+"):
-        line += 1
-    state.push("grid_table", "table", 0).map = [first, line]
-    state.line = line
-    return True
-
-
-def _tex(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    r"""A formula between lines, in \[ and \] or an environment of LaTeX."""
-    match = _TEX.match(_line(state, first))
-    if match is None:
-        return False
-    end = "\\]" if match[1] is None else f"\\end{{{match[1]}}}"
-    for line in range(first, min(last, first + _LINES)):
-        if state.src[state.bMarks[line] : state.eMarks[line]].rstrip().endswith(end):
-            state.line = first if silent else line + 1
-            return True
-        if state.isEmpty(line):
-            break
-    return False
-
-
-def _line_block(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """Lines that each begin with | and stay lines."""
-    line = first
-    while line < last and state.sCount[line] >= state.blkIndent and _LINE_BLOCK.fullmatch(_line(state, line)):
-        line += 1
-    if line == first:
-        return False
-    if not silent:
-        state.push("line_block_open", "div", 1).map = [first, line]
-        for number in range(first, line):
-            token = state.push("inline", "", 0)
-            token.map, token.children = [number, number + 1], []
-            token.content = _line(state, number)[1:].strip()
-        state.push("line_block_close", "div", -1)
-        state.line = line
-    return True
-
-
-# A paragraph of Markdown, token by token.
 
 _BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
@@ -384,17 +66,9 @@ class Line(NamedTuple):
     end: int
 
 
-def reading(token: Token, env: Env, source: str, lines: Sequence[Line]) -> Inline[Raw]:
-    """The text and marks of a paragraph whose `lines` stand in `source`.
-
-    Raises:
-        Lost: they cannot be told.
-    """
-    return _Reader(token, env, source, lines).inline
-
-
 class _Reader:
-    """Goes through the content of a paragraph and its tokens at once."""
+    """Reads the text and marks (`inline`) of a paragraph whose `lines` stand in `source`: goes through its content and
+    its tokens at once; raises `Lost` if they cannot be told."""
 
     def __init__(self, token: Token, env: Env, source: str, lines: Sequence[Line]) -> None:
         self.inline: Inline[Raw] = Inline(lambda text: (text, ""))
@@ -497,7 +171,11 @@ class _Reader:
             self.inline.close()
         elif number in self.tags and (_name(child) in FIXED or _NO.search(child.content)):
             after = self.tags[number] + 1
-            self._fixed(_name(child), number, after)
+            inside = (each for each in self.children[number:after] if each.type != "html_inline")
+            shown = "".join(" " if each.type == "softbreak" else each.content for each in inside)
+            raw = "".join(self.raws[number:after]).replace("\n", " ")
+            name = _name(child)
+            self.inline.fixed((raw, ""), "" if name in UNSEEN else shown, UNSEEN.get(name, ""))
         elif self.tags.get(number) == after:  # there is nothing in it
             after += 1
             self.inline.fixed((raw + self.raws[after - 1].replace("\n", " "), ""), seen=_seen(child))
@@ -523,13 +201,6 @@ class _Reader:
         if not kinds <= _REFERRING or number + _REFERENCE < end:
             return None
         return end if is_reference(self.inline.touched, text, link=link or bool(kinds & {"a", "link_open"})) else None
-
-    def _fixed(self, name: str, number: int, after: int) -> None:
-        """An element of HTML that is not translated."""
-        inside = (each for each in self.children[number:after] if each.type != "html_inline")
-        shown = "".join(" " if each.type == "softbreak" else each.content for each in inside)
-        raw = "".join(self.raws[number:after]).replace("\n", " ")
-        self.inline.fixed((raw, ""), "" if name in UNSEEN else shown, UNSEEN.get(name, ""))
 
     def _apart(self) -> bool:
         """Whether this line or the next one is code, or the lines are terms and definitions to other readers."""
@@ -597,8 +268,6 @@ def _name(child: Token) -> str:
     return match[2].lower() if match else ""
 
 
-# Markdown (CommonMark with tables and struck-out text): paragraphs, headings, items and cells are segments.
-
 _END = re.compile(r"\r\n?|\n")
 #: What surely begins a paragraph, where none of the other stands around it.
 _PARAGRAPH, _MAY_BE_CODE = re.compile(r"\n[ \t]*\n[A-Za-z]"), re.compile(r"`{3}|~{3}|[<$:|]{2}|<|\\[\[b]")
@@ -628,12 +297,6 @@ def _escaped(piece: str) -> str:
     parts = _TEMPLATE.split(piece)
     parts[::2] = [_RISKY.sub(r"\\\1", part).replace("\\<", "&lt;").replace("\\>", "&gt;") for part in parts[::2]]
     return _RISKY_START.sub(r"\1\\\2", "".join(parts))  # above: not all readers know < and > with a backslash
-
-
-def _starred(place: _Written) -> _Written:
-    """The same with `*` for `_`, which is no emphasis inside a word."""
-    stars = [(a.replace("_", "*"), b.replace("_", "*")) if a.strip("_") == "" else (a, b) for a, b in place.raws]
-    return replace(place, raws=stars)
 
 
 def _around_letters(place: _Written, text: Translated) -> Translated:
@@ -666,11 +329,6 @@ class _Written(SegmentPlace):
     """A segment of Markdown and the block that it stands in: in a cell `|` is escaped, in a heading `#` at the end."""
 
     block: str = ""
-
-    @property
-    def cell(self) -> bool:
-        """Whether it is one of a table."""
-        return self.block in _CELLS
 
 
 class Markdown(Spliced):
@@ -770,7 +428,7 @@ class Markdown(Spliced):
     def _place(self, token: Token, lines: Sequence[Line], sections: Sections, block: str) -> SegmentPlace:
         if not lines:
             raise Lost("its lines are not in the file")
-        inline = reading(token, self.env, self.source, lines)
+        inline = _Reader(token, self.env, self.source, lines).inline
         begin, end = lines[0].begin, lines[-1].end
         return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
 
@@ -812,7 +470,7 @@ class Markdown(Spliced):
             out = out.replace('"', "'")
         if place.block == "heading":
             out = _CLOSING.sub(r"\\\g<0>", out)
-        return out.replace("|", "\\|") if place.cell else out
+        return out.replace("|", "\\|") if place.block in _CELLS else out
 
     def _markup(self, place: _Written, text: Translated, always: Callable[[str], str]) -> str:
         """A translation with as few signs escaped, and as many formats, as are read again as what was meant."""
@@ -820,8 +478,10 @@ class Markdown(Spliced):
             text = _behind_a_word(place, text)
         bare = replace(place, raws=[("", "") if raw[1].startswith(raw[0]) else raw for raw in place.raws])
         out = ""
-        ways = [(place, text)]  # signs of emphasis may be read as text
-        ways += [(_starred(place), _around_letters(place, text)), (bare, text)] if bare.raws != place.raws else []
+        stars = [(a.replace("_", "*"), b.replace("_", "*")) if not a.strip("_") else (a, b) for a, b in place.raws]
+        ways = [(place, text)]  # signs of emphasis may be read as text, and `_` is none inside a word
+        if bare.raws != place.raws:
+            ways += [(replace(place, raws=stars), _around_letters(place, text)), (bare, text)]
         for each, whole in ways:
             for escape in (always, lambda piece: always(_escaped(piece))):
                 out = render(each, whole, escape)
@@ -851,7 +511,7 @@ class Markdown(Spliced):
         ends = [match.start() for match in re.finditer("\n", content)]
         lines = [Line(b, e) for b, e in zip([0, *(e + 1 for e in ends)], [*ends, len(content)], strict=True)]
         try:
-            again = reading(blocks[4], self.env, content, lines).segment()
+            again = _Reader(blocks[4], self.env, content, lines).inline.segment()
         except Lost:
             return False
         words = [_NUMBERED.sub("", each).split() for each in (again.text, text.text)]

@@ -9,10 +9,9 @@ import zipfile
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import NamedTuple
 
-from docnmt.apps.documents.segments import DocumentFile, Inline, Translated, reading
+from docnmt.apps.documents.segments import DocumentFile, Inline, reading
 from docnmt.apps.documents.xml import Element, Tree, Unit, count_elements, local, parse, written
 from docnmt.runtime.system import UserError
 
@@ -126,11 +125,7 @@ def picture_texts(element: Element, part: str, units: tuple[str, str]) -> Iterat
     for name in _SEEN.get(local(element), ()):
         inline: Inline[str] = Inline()
         inline.text(element.get(name, ""))
-        yield Unit(inline.segment(units=units), partial(_put, element, name), part)
-
-
-def _put(element: Element, name: str, found: Translated) -> None:
-    element.set(name, found.text)
+        yield Unit(inline.segment(units=units), lambda found, name=name: element.set(name, found.text), part)  # type: ignore[misc]
 
 
 # Packages whose parts refer to each other, as those of Office Open XML do.

@@ -153,8 +153,10 @@ class _Sides:
         last = bisect_right(self.here, mark.end - 1, key=lambda word: word[0])
         if mark.begin >= mark.end or first >= last:
             return (self._place(mark.begin, first),) * 2
-        if mark.begin <= self.here[0][0] and mark.end >= self.here[-1][1]:
-            return self._lines_of(mark)
+        if mark.begin <= self.here[0][0] and mark.end >= self.here[-1][1]:  # all words: breaks outside of it stay there
+            top, bottom = (bisect_right(self.lines[0], place) for place in (mark.begin, mark.end))
+            there = self.lines[1]  # the translation has as many
+            return there[top - 1] if top else 0, there[bottom] - 1 if bottom < len(there) else len(self.target)
         ours = {j for i in range(first, last) for j in self.partners.get(i, ())}
         if not ours:
             return (self._place(mark.begin, first),) * 2
@@ -165,12 +167,6 @@ class _Sides:
         before = inside[0] if self._like(first, begin) else 0
         behind = inside[1] if self._like(last - 1, end - 1) else 0
         return self.there[begin][0] + max(before, 0), self.there[end - 1][1] - max(behind, 0)
-
-    def _lines_of(self, mark: Mark) -> Span:
-        """The lines of the translation that a mark around all words covers: breaks outside of it stay there."""
-        first, last = (bisect_right(self.lines[0], place) for place in (mark.begin, mark.end))
-        there = self.lines[1]  # the translation has as many
-        return there[first - 1] if first else 0, there[last] - 1 if last < len(there) else len(self.target)
 
     def _like(self, here: int, there: int) -> bool:
         """Whether two words are the same but for case, so that their characters stand for each other."""

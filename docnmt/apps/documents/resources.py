@@ -108,12 +108,8 @@ def _fill(element: Element, segment: Segment, inline: Inline[Payload], found: Tr
     if _SPACE_BEFORE.match(source):
         element.text = "\\u0020" + (element.text or "").lstrip(" ")
     if _SPACE_BEHIND.search(source):
-        last = element[-1] if len(element) else None
-        end = ((element.text if last is None else last.tail) or "").rstrip(" ") + "\\u0020"
-        if last is None:
-            element.text = end
-        else:
-            last.tail = end
+        at, name = (element[-1], "tail") if len(element) else (element, "text")
+        setattr(at, name, (getattr(at, name) or "").rstrip(" ") + "\\u0020")
     if data:
         element.text = etree.CDATA(element.text or "")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -76,9 +76,9 @@ class CopyLimit:
     def __init__(self, name: str) -> None:
         self._name, self._left = name, _MOST
 
-    def take(self, copies: int, sizes: Iterable[int]) -> None:
-        """Counts so many copies of the largest."""
-        self._left -= copies * max(sizes, default=0)
+    def take(self, size: int) -> None:
+        """Counts so many bytes."""
+        self._left -= size
         if self._left < 0:
             raise UserError(f"{self._name}: the formats of its text would fill the memory; it is not read")
 
@@ -120,9 +120,10 @@ class Runs:
         self.inline: Inline[RunPayload] = Inline(RunPayload)
         self._read(steps)
         self.segment = self.inline.segment(units=units)
-        each = {id(look): weight(*look.iter()) for step in steps if (look := step.look) is not None}
-        runs = (weight(step.run) for step in steps if step.run is not None)
-        room.take(len(self.segment.marks) + 1, [*each.values(), *runs])
+        copied = {id(step.look): step.look for step in steps if step.look is not None}
+        runs = {id(step.run): step.run for step in steps if step.run is not None}
+        sizes_of = [*(weight(*look.iter()) for look in copied.values()), *map(weight, runs.values())]
+        room.take((len(self.segment.marks) + 1) * max(sizes_of, default=0))
 
     @abstractmethod
     def steps(self) -> list[Step]:

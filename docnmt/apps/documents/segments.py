@@ -158,11 +158,11 @@ def _check(segment: Segment, text: Translated, place: str) -> None:
 # What stands in a segment, step by step, as text with marks.
 
 #: Steps that are text.
-TEXT = ("word", "shown")
+_TEXT = ("word", "shown")
 _NUMBERED = re.compile(r"\{(\d{1,9})\}")
 
 
-class SegmentStep(NamedTuple):
+class _Step(NamedTuple):
     """What was added: a `word`, a `space`, or what mark `number` is: `open`, `close`, `shown`, `empty`, `break`."""
 
     kind: str
@@ -171,42 +171,42 @@ class SegmentStep(NamedTuple):
     seen: str = ""
 
 
-def without_soft_breaks(steps: Sequence[SegmentStep]) -> list[SegmentStep]:
+def _without_soft_breaks(steps: Sequence[_Step]) -> list[_Step]:
     """The same without line breaks between characters of a script that has no spaces."""
     if not any(step.kind == "space" and "\n" in step.text for step in steps):
         return list(steps)
     kept = []
     for step, (before, behind) in zip(steps, _sides(steps), strict=True):
-        soft = step.kind == "space" and "\n" in step.text and before.kind in TEXT and behind.kind in TEXT
+        soft = step.kind == "space" and "\n" in step.text and before.kind in _TEXT and behind.kind in _TEXT
         if not soft or seam(before.text, behind.text):
             kept.append(step)
     return kept
 
 
-def with_placeholders(steps: Sequence[SegmentStep]) -> list[SegmentStep]:
+def _with_placeholders(steps: Sequence[_Step]) -> list[_Step]:
     """The same with placeholders for what readers see and models would not."""
     found = list(steps)
     there = {int(name) for step in steps for name in _NUMBERED.findall(step.text)}
     names = (f"{{{number}}}" for number in count() if number not in there)
     sides = _sides(steps)
-    words = [number for number, step in enumerate(steps) if step.kind in TEXT]
+    words = [number for number, step in enumerate(steps) if step.kind in _TEXT]
     for number, step in enumerate(steps):
         if step.kind != "empty" or not step.seen:
             continue
         before, behind = sides[number]
-        touches = (before.kind in TEXT and before.text[-1].isalnum()) or (
-            behind.kind in TEXT and behind.text[0].isalnum()
+        touches = (before.kind in _TEXT and before.text[-1].isalnum()) or (
+            behind.kind in _TEXT and behind.text[0].isalnum()
         )
         if not touches and (step.seen == "value" or (words and words[0] < number < words[-1])):
             found[number] = step._replace(kind="shown", text=next(names))
     return found
 
 
-def _sides(steps: Sequence[SegmentStep]) -> list[tuple[SegmentStep, SegmentStep]]:
+def _sides(steps: Sequence[_Step]) -> list[tuple[_Step, _Step]]:
     """For each step the text, space or break before and behind it, through what covers nothing; space at an end of a
     line is none, as no text stands behind it."""
-    edge = SegmentStep("edge")
-    around: list[list[SegmentStep]] = []
+    edge = _Step("edge")
+    around: list[list[_Step]] = []
     for order in (range(len(steps)), range(len(steps) - 1, -1, -1)):
         last, near = edge, [edge] * len(steps)
         for number in order:
@@ -218,10 +218,10 @@ def _sides(steps: Sequence[SegmentStep]) -> list[tuple[SegmentStep, SegmentStep]
     return list(zip(*around, strict=True))
 
 
-class Build:
+class _Build:
     """Writes the text and finds where the marks stand in it."""
 
-    def __init__(self, steps: Sequence[SegmentStep], parents: Sequence[int]) -> None:
+    def __init__(self, steps: Sequence[_Step], parents: Sequence[int]) -> None:
         self.parts: list[str] = []
         self.marks = [Mark(0, 0, parent=parent) for parent in parents]
         self.length, self.space = 0, ""
@@ -229,11 +229,7 @@ class Build:
         for step, sides in zip(steps, _sides(steps), strict=True):
             self._step(step, *(side.kind for side in sides))
 
-    def found(self) -> tuple[str, tuple[Mark, ...]]:
-        """The text and its marks."""
-        return "".join(self.parts), tuple(self.marks)
-
-    def _step(self, step: SegmentStep, left: str, right: str) -> None:
+    def _step(self, step: _Step, left: str, right: str) -> None:
         """`left`, `right`: what is there: text, white space, a break or an end."""
         if step.kind == "space":
             space = step.text if step.seen else " "
@@ -244,19 +240,20 @@ class Build:
         elif step.kind in ("open", "empty"):
             mark = self.marks[step.number]
             inside = left == right == "space"  # then there is white space between words in any case
-            apart = step.kind == "empty" and left not in TEXT and right not in TEXT and not inside
+            apart = step.kind == "empty" and left not in _TEXT and right not in _TEXT and not inside
             self.marks[step.number] = Mark(self.length, self.length, step.kind == "empty", mark.parent, apart)
             if self.space and not apart and not (inside and step.kind == "empty"):
                 self.waiting.append(step.number)
         else:
             self._write(step)
 
-    def _write(self, step: SegmentStep) -> None:
+    def _write(self, step: _Step) -> None:
         if self.space and step.kind != "break":
             self.parts.append(self.space)
             self.length += len(self.space)
-            for number in self.waiting:
-                self._move(number, self.length)
+            for mark, number in [(self.marks[number], number) for number in self.waiting]:
+                end = max(self.length, mark.end)
+                self.marks[number] = Mark(self.length, end, mark.fixed, mark.parent, mark.apart)
         self.space = ""
         self.waiting.clear()
         self.parts.append(step.text)
@@ -264,10 +261,6 @@ class Build:
         if step.number >= 0:
             parent = self.marks[step.number].parent
             self.marks[step.number] = Mark(self.length - len(step.text), self.length, True, parent)
-
-    def _move(self, number: int, place: int) -> None:
-        mark = self.marks[number]
-        self.marks[number] = Mark(place, max(place, mark.end), mark.fixed, mark.parent, mark.apart)
 
 
 # The inside of a segment: built from tokens of any format, and taken apart in a translation's order.
@@ -411,23 +404,18 @@ class Inline(Generic[P]):
     """Builds a segment's text and marks; each mark has a `payload`, by which its format writes it again.
 
     White space becomes single spaces, which do not begin or end a line, and a line break between characters of a script
-    without spaces nothing. With `sign`, the payload of a few characters,
-    the segment keeps white space at its ends, and directional marks, as marks that cover nothing.
+    without spaces nothing. With `sign`, the payload of a few characters, the segment keeps white space at its ends, and
+    directional marks, as marks that cover nothing. `begun`: there is text, or something that stands for it.
     """
 
     def __init__(self, sign: Callable[[str], P] | None = None) -> None:
         self.payloads: list[P] = []
         self._sign = sign
-        self._steps: list[SegmentStep] = []
+        self._steps: list[_Step] = []
         self._parents: list[int] = []
         self._open: list[int] = []
         self._length = self._words = 0  # characters of text, and words in it
-        self._begun = False  # whether there is text, or something that stands for it
-
-    @property
-    def begun(self) -> bool:
-        """Whether there is text, or something that stands for it."""
-        return self._begun
+        self.begun = False
 
     @property
     def depth(self) -> int:
@@ -441,7 +429,7 @@ class Inline(Generic[P]):
         for step in islice(reversed(self._steps), _NEAR):
             if step.kind in ("space", "break") or size > _NEAR:
                 break
-            if step.kind in TEXT:
+            if step.kind in _TEXT:
                 parts.append(step.text)
                 size += len(step.text)
         return "".join(reversed(parts))[-_NEAR:]
@@ -472,15 +460,15 @@ class Inline(Generic[P]):
             self._words += len(pieces) // 2
             expect(words=self._words)
             for place, piece in enumerate(pieces):
-                if piece and place % 2 and self._sign and not self._begun:
+                if piece and place % 2 and self._sign and not self.begun:
                     self._add("empty", self._sign(piece), parent=None if "\n" in piece else -1)  # it stays at the end
                 elif piece:
-                    self._begun = self._begun or not place % 2
-                    self._steps.append(SegmentStep("space" if place % 2 else "word", piece))
+                    self.begun = self.begun or not place % 2
+                    self._steps.append(_Step("space" if place % 2 else "word", piece))
 
     def wide(self) -> None:
         """Two spaces that stay two, as some type behind a sentence."""
-        self._steps.append(SegmentStep("space", "  ", seen="wide"))
+        self._steps.append(_Step("space", "  ", seen="wide"))
 
     def sign(self, text: str) -> None:
         """Characters that no model sees; without a payload for them they are left out."""
@@ -493,7 +481,7 @@ class Inline(Generic[P]):
 
     def close(self) -> None:
         """The format that was opened last ends."""
-        self._steps.append(SegmentStep("close", number=self._open.pop()))
+        self._steps.append(_Step("close", number=self._open.pop()))
 
     def fixed(self, payload: P, shown: str = "", seen: str = "") -> None:
         """Something that comes through as it is; `shown` is what a model sees of it, in one line.
@@ -502,7 +490,7 @@ class Inline(Generic[P]):
         "picture" where it does not. If it then touches no word, a placeholder shows it; a picture at an end needs none.
         """
         shown = " ".join(shown.split())
-        self._begun = True
+        self.begun = True
         self._add("shown" if shown else "empty", payload, shown, seen)
 
     def hard(self, payload: P) -> None:
@@ -520,8 +508,8 @@ class Inline(Generic[P]):
         if not self.payloads and not any(step.seen or "\n" in step.text for step in self._steps):  # as most
             line = "".join(step.text if step.kind == "word" else " " for step in self._steps)
             return Segment(" ".join(filter(None, line.split(" "))), (), translation, units, flags)
-        text, marks = Build(with_placeholders(without_soft_breaks(self._steps)), self._parents).found()
-        return Segment(text, marks, translation, units, flags)
+        built = _Build(_with_placeholders(_without_soft_breaks(self._steps)), self._parents)
+        return Segment("".join(built.parts), tuple(built.marks), translation, units, flags)
 
     def _add(self, kind: str, payload: P, text: str = "", seen: str = "", parent: int | None = None) -> int:
         number = len(self.payloads)
@@ -530,7 +518,7 @@ class Inline(Generic[P]):
         self.payloads.append(payload)
         around = self._open[-1] if self._open else -1
         self._parents.append(around if parent is None else parent)
-        self._steps.append(SegmentStep(kind, text, number, seen))
+        self._steps.append(_Step(kind, text, number, seen))
         return number
 
 

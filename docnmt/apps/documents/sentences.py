@@ -185,14 +185,12 @@ def places_of(wanted: Collection[str], text: str) -> list[tuple[int, int]]:
     """Where these texts stand in another one as they are, from left to right, the longest first, and not in words."""
     if not wanted:
         return []
-    each = (_whole(one) for one in sorted(set(wanted), key=lambda one: (-len(one), one)))
-    return [match.span() for match in re.finditer("|".join(each), text)]
-
-
-def _whole(text: str) -> str:
-    begin = rf"(?<!{SPACED})" if text[0].isalnum() else ""
-    ends = text[-1].isalnum() and text[0] not in "%\\"  # %d may stand before a letter
-    return begin + re.escape(text) + (rf"(?!{SPACED})" if ends else "")
+    patterns = []
+    for one in sorted(set(wanted), key=lambda one: (-len(one), one)):
+        ends = one[-1].isalnum() and one[0] not in "%\\"  # %d may stand before a letter
+        begin = rf"(?<!{SPACED})" if one[0].isalnum() else ""
+        patterns.append(begin + re.escape(one) + (rf"(?!{SPACED})" if ends else ""))
+    return [match.span() for match in re.finditer("|".join(patterns), text)]
 
 
 # A segment's sentences, as they are divided for a model, and what is not to change in them.
@@ -274,11 +272,8 @@ def _given(segment: Segment, split: Split, split_target: Split) -> list[SegmentP
         return []
     if len(sources) != len(targets):
         sources, targets = [one_line(segment.text)], [one_line(target)]
-    parts = []
-    for source, given in zip(sources, targets, strict=True):
-        alone = Segment(source, units=segment.units)
-        parts.append(SegmentPart(alone, 0, len(source), given=given))
-    return parts
+    pairs = zip(sources, targets, strict=True)
+    return [SegmentPart(Segment(one, units=segment.units), 0, len(one), given=given) for one, given in pairs]
 
 
 def fixed_in(segment: Segment, *, protect: bool = True) -> list[Span]:
@@ -373,14 +368,9 @@ def translated(
     _end(answers)
     if again:
         _in_pieces(parts, again, translate)
-    formatted = [_has_formats(segment) for segment in document.segments]
+    formatted = [any(not m.fixed or m.begin == m.end for m in segment.marks) for segment in document.segments]
     _aligned([part for part in parts if part.given is None and formatted[part.number]], align)
     return [_joined(document, number, found) for number, found in enumerate(apart)]
-
-
-def _has_formats(segment: Segment) -> bool:
-    """Whether a segment has marks whose places depend on which word stands for which."""
-    return any(not mark.fixed or mark.begin == mark.end for mark in segment.marks)
 
 
 def _aligned(parts: Sequence[SegmentPart], align: Align | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 
 from lxml import etree
 
@@ -86,7 +86,8 @@ class Pptx(Related):
         for number, slide in enumerate(slides, start=1):
             self._sections.heading()
             yield from self._paragraphs(slide)
-            left += dict.fromkeys(f"slide {number}: {what}" for what in _unread(self._root(slide)))
+            kinds = ((data.get("uri") or "").rpartition("/")[2] for data in self._root(slide).iter("{*}graphicData"))
+            left += dict.fromkeys(f"slide {number}: {_LEFT[kind]}" for kind in kinds if kind in _LEFT)
             for notes in self._behind([slide], "notesSlide"):
                 if notes not in seen:
                     yield from self._paragraphs(notes)
@@ -142,12 +143,6 @@ def _speak(element: Element, languages: tuple[str, str]) -> None:
     about.set("rtl", str(int(to_left)))
     if about.get("algn", "l") == "lr"[not to_left]:
         about.set("algn", "lr"[to_left])
-
-
-def _unread(root: Element) -> Iterator[str]:
-    for data in root.iter("{*}graphicData"):
-        address = data.get("uri") or ""
-        yield from (name for end, name in _LEFT.items() if address.rpartition("/")[2] == end)
 
 
 # XLSX: the texts of cells, sheet by sheet and row by row, and of shapes; formulas, numbers and dates stay.
@@ -290,8 +285,9 @@ class Xlsx(Related):
                 self._formulas = True
                 for match in _QUOTED.finditer(formula.text or ""):
                     text = match[1].replace('""', '"')
-                    choices = text.split(",") if _is_list(formula) else []
-                    found |= {text, *map(str.strip, choices)}
+                    around = formula.getparent()  # which says that this is what may be put into a cell
+                    is_list = "formula1" in (local(formula), "" if around is None else local(around))
+                    found |= {text, *map(str.strip, text.split(",") if is_list else ())}
         return found
 
     def _calculate(self, changed: Element) -> None:
@@ -310,31 +306,14 @@ class Xlsx(Related):
         return super()._saved(parts | {_WORKBOOK} if self._formulas else parts)
 
 
-def _is_list(formula: Element) -> bool:
-    """Whether a formula says what may be put into a cell."""
-    around = formula.getparent()
-    return "formula1" in (local(formula), "" if around is None else local(around))
-
-
-def _first_row(area: str) -> list[str]:
+def _first_row(area: str) -> Iterator[str]:
     """The cells of the first row of an area: `B2:D9` → B2, C2, D2."""
-    match = _REFERENCE.match(area)
-    if match is None:
-        return []
-    first, last = _column(match[1]), _column(match[3] or match[1])
-    return [f"{_letters(column)}{match[2]}" for column in range(first, last + 1)]
-
-
-def _column(letters: str) -> int:
-    number = 0
-    for letter in letters:
-        number = number * 26 + ord(letter) - 64
-    return number
-
-
-def _letters(column: int) -> str:
-    out = ""
-    while column:
-        column, rest = divmod(column - 1, 26)
-        out = chr(65 + rest) + out
-    return out
+    if (match := _REFERENCE.match(area)) is not None:
+        names = (match[1], match[3] or match[1])
+        first, last = (reduce(lambda number, sign: number * 26 + ord(sign) - 64, name, 0) for name in names)
+        for number in range(first, last + 1):
+            letters = ""
+            while number:
+                number, rest = divmod(number - 1, 26)
+                letters = chr(65 + rest) + letters
+            yield letters + match[2]

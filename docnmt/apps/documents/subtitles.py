@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 
 import srt
@@ -58,7 +58,7 @@ class Subtitles(Spliced):
     """
 
     def read_places(self) -> Iterator[SegmentPlace]:
-        spans = list(self._texts())
+        spans, self._has_ampersands = list(self._texts()), "&amp;" in self.source
         expect(texts=sum(not self.source[begin:end].isspace() for begin, end in spans if begin < end))
         for number, (begin, end) in enumerate(spans):
             raw = self._raw(begin, end)
@@ -67,10 +67,6 @@ class Subtitles(Spliced):
                 text = self._raw(begin, end)
                 inline = read(text, _hard, self._unseen(text), decode=_decoded)
                 yield SegmentPlace(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
-
-    @cached_property
-    def _ampersands(self) -> bool:
-        return "&amp;" in self.source
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         """Where the text of each subtitle stands."""
@@ -121,7 +117,7 @@ class Subtitles(Spliced):
 
     def _encode(self, written: str, text: str) -> str:
         """Text as the file writes it: with the entities of this subtitle; `&amp;` also if others have it."""
-        ampersand = "&amp;" in written or ("&" not in written and self._ampersands)
+        ampersand = "&amp;" in written or ("&" not in written and self._has_ampersands)
         used = {sign: entity for sign, entity in _ENTITIES.items() if (ampersand if sign == "&" else entity in written)}
         return text.translate({ord(sign): entity for sign, entity in used.items()})
 

@@ -207,7 +207,7 @@ def read(
     begins = [begin for begin, _ in breaks]
     free = (tag for tag in _TAG.finditer(source) if bisect_left(begins, tag.start()) == bisect_left(begins, tag.end()))
     tags = list(free)
-    ends = matched(map(_step, tags))
+    ends = matched((-1 if tag[1] else int(not tag[3]), tag[2]) for tag in tags)
     closing = set(ends.values())
     stops = [(*match.span(), number) for number, match in enumerate(tags) if number in ends or number in closing]
     for link in _LINK.finditer(source):
@@ -245,8 +245,10 @@ def branches(source: str, *, pipes: bool = False) -> list[tuple[int, int]]:
         return []
     found, place = list[tuple[int, int]](), 0
     for piece, is_text in pieces:
-        begin = place
-        place = _match(re.escape(piece).replace("'", "''?") if is_text else re.escape(piece), source, begin).end()
+        begin, pattern = place, re.escape(piece)
+        match = re.compile(pattern.replace("'", "''?") if is_text else pattern).match(source, begin)
+        assert match is not None  # the pieces are what was read
+        place = match.end()
         if not is_text and piece[0] in "{}|":
             found.append(_with_space(source, begin, place))
     return found
@@ -274,17 +276,6 @@ def _pipes(source: str) -> list[tuple[int, int]]:
     spans = [match.span() for match in free]
     first = _CHOSEN.match(source)
     return [*([first.span()] if first and spans else []), *spans]
-
-
-def _match(pattern: str, text: str, place: int) -> re.Match[str]:
-    match = re.compile(pattern).match(text, place)
-    assert match is not None  # the pieces are what was read
-    return match
-
-
-def _step(tag: re.Match[str]) -> tuple[int, str]:
-    closes, alone = bool(tag[1]), bool(tag[3])
-    return -closes if closes else not alone, tag[2]
 
 
 def display_width(text: str) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from docnmt.apps.documents.packages import MAX_BYTES, Office, picture_texts
-from docnmt.apps.documents.runs import CopyLimit, RunPayload, Runs, Step, weight
+from docnmt.apps.documents.runs import CopyLimit, RunPayload, Runs, Step, namespace, weight
 from docnmt.apps.documents.segments import Sections, is_reference
 from docnmt.apps.documents.xml import SHOWN, Element, Unit, expect_texts, local, parse, shown_in, text_in
 from docnmt.runtime.languages import base, right_to_left, tag
@@ -56,7 +56,7 @@ class Looks(NamedTuple):
         return style is not None and value(style, "val") in styles
 
 
-def flat(parent: Element, looks: Looks) -> list[Step]:
+def _flat(parent: Element, looks: Looks) -> list[Step]:
     """What stands in a paragraph, or in an element around runs, step by step."""
     ops: list[Step] = []
     children = [each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)]
@@ -76,7 +76,7 @@ def flat(parent: Element, looks: Looks) -> list[Step]:
             if inner is None or any(local(each) == "p" for each in inner):
                 ops.append(Step("fixed", elements=[child]))
             else:
-                ops += [Step("open", shell=child, inner=inner), *flat(inner, looks), Step("close")]
+                ops += [Step("open", shell=child, inner=inner), *_flat(inner, looks), Step("close")]
         else:
             shown = shown_in(child, "t") if name == "fldSimple" else ""
             seen = "value" if name in ("fldSimple", "oMath") else ""
@@ -108,7 +108,7 @@ def _ruby(ruby: Element, run: Element, look: Element | None, looks: Looks) -> li
     inner = shell.find("{*}ruby/{*}rubyBase")
     if inner is None:
         return [Step("fixed", elements=[ruby], look=look, run=run)]
-    return [Step("open", shell=shell, inner=inner), *flat(inner, looks), Step("close")]
+    return [Step("open", shell=shell, inner=inner), *_flat(inner, looks), Step("close")]
 
 
 def _run(run: Element, looks: Looks) -> list[Step]:
@@ -123,33 +123,24 @@ def _run(run: Element, looks: Looks) -> list[Step]:
             continue
         if name == "t":
             ops.append(Step("text", child.text or "", key, look, raised=looks.raises(look)))
-            continue
-        if name == "noBreakHyphen":
+        elif name == "noBreakHyphen":
             ops.append(Step("text", "\u2011", key, look))
-            continue
-        if name == "ruby":
+        elif name == "ruby":
             ops += _ruby(child, run, look, looks)
-            continue
-        breaks = name in ("tab", "ptab", "cr", "br")
-        ops.append(Step("break" if breaks else "fixed", elements=[child], look=look, run=run, seen=_seen(child)))
+        else:
+            floats = name == "drawing" and child.find("{*}inline") is None  # it stands nowhere in the text
+            seen = "picture" if name in ("drawing", "pict", "object", "sym") and not floats else ""
+            kind = "break" if name in ("tab", "ptab", "cr", "br") else "fixed"
+            ops.append(Step(kind, elements=[child], look=look, run=run, seen=seen))
     return ops
-
-
-def _seen(element: Element) -> str:
-    """What readers see of something in a run; what floats stands nowhere in the text."""
-    if local(element) == "drawing":
-        return "picture" if element.find("{*}inline") is not None else ""
-    return "picture" if local(element) in ("pict", "object", "sym") else ""
 
 
 def _key(look: Element | None) -> str:
     """A run's look as a string, without what does not show."""
     if look is None:
         return ""
-    seen = [
-        str(etree.tostring(child, encoding="unicode", with_tail=False)) for child in look if local(child) not in _UNSEEN
-    ]
-    return "".join(sorted(seen))
+    seen = (child for child in look if local(child) not in _UNSEEN)
+    return "".join(sorted(str(etree.tostring(child, encoding="unicode", with_tail=False)) for child in seen))
 
 
 def _field_ends(children: Sequence[Element]) -> dict[int, int]:
@@ -170,7 +161,8 @@ def _field_ends(children: Sequence[Element]) -> dict[int, int]:
 def _field(children: Sequence[Element], looks: Looks) -> list[Step]:
     """A field: a link's text is text, anything else is kept and shown."""
     code = "".join(text_in(child, "instrText") for child in children)
-    divided = next((n for n, c in enumerate(children) if _has(c, "separate")), None)
+    kinds = ([value(char, "fldCharType") for char in child.iter("{*}fldChar")] for child in children)
+    divided = next((number for number, inside in enumerate(kinds) if "separate" in inside), None)
     if divided is not None and code.split()[:1] == ["HYPERLINK"]:
         inside: list[Step] = []
         for child in children[divided + 1 : -1]:
@@ -178,10 +170,6 @@ def _field(children: Sequence[Element], looks: Looks) -> list[Step]:
         return [Step("open", elements=children[: divided + 1], behind=children[-1:]), *inside, Step("close")]
     shown = "" if divided is None else "".join(shown_in(c, "t") for c in children[divided:])[:SHOWN]
     return [Step("fixed", shown, elements=children, seen="" if code.split()[:1] in _SILENT else "value")]
-
-
-def _has(run: Element, kind: str) -> bool:
-    return any(value(char, "fldCharType") == kind for char in run.iter("{*}fldChar"))
 
 
 def value(element: Element, name: str) -> str:
@@ -206,7 +194,7 @@ def renamed(root: Element, languages: tuple[str, str]) -> bool:
     """Names the target's language wherever a part names the source's; whether it did."""
     found = False
     for element in root.iter("{*}lang"):
-        name = f"{{{etree.QName(element).namespace}}}" if etree.QName(element).namespace else ""
+        name = namespace(element)
         for kind in ("val", "bidi", "eastAsia"):
             if base(element.get(name + kind, "")) == base(languages[0]):
                 element.set(name + kind, tag(languages[1]))
@@ -227,7 +215,7 @@ def turned(paragraph: Element, languages: tuple[str, str]) -> None:
 
 def _set(element: Element, properties: str, name: str, behind: frozenset[str], wanted: bool) -> None:
     """Gives or takes a property."""
-    prefix = str(element.tag).rpartition("}")[0] + "}" if "}" in str(element.tag) else ""
+    prefix = namespace(element)
     look = element.find(f"{{*}}{properties}")
     if look is None:
         if not wanted:
@@ -371,7 +359,7 @@ class _Paragraph(Runs):
         super().__init__(element, units=units, changed=changed, room=room)
 
     def steps(self) -> list[Step]:
-        return flat(self.element, self._looks)
+        return _flat(self.element, self._looks)
 
     def add(self, text: str) -> None:
         """Text, in which two spaces stay two, and more are a break."""

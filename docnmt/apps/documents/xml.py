@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -58,7 +58,7 @@ def parse(content: bytes, name: str) -> Element:
     except ValueError as error:  # an empty file, or great depth
         raise UserError(f"{name}: is not XML: {error}") from error
     dtd = root.getroottree().docinfo.internalDTD
-    if dtd is not None and _entities(dtd):
+    if dtd is not None and any(True for _ in dtd.iterentities()):  # type: ignore[attr-defined]  # not in lxml's stubs
         raise UserError(f"{name}: declares entities in its DOCTYPE, which could read files or fill memory; remove them")
     return root
 
@@ -96,23 +96,10 @@ def _parsed(content: bytes, *, huge: bool) -> Element:
         if huge or "huge" not in error.msg.lower() or b"<!DOCTYPE" in content.replace(b"\0", b""):
             raise
         return _parsed(content, huge=True)
-    if huge and _deep(root):
+    steps = (1 if event == "start" else -1 for event, _ in etree.iterwalk(root, events=("start", "end")))
+    if huge and any(depth > DEEPEST for depth in accumulate(steps)):
         raise ValueError(f"elements stand more than {DEEPEST} deep in each other")
     return root
-
-
-def _deep(root: Element) -> bool:
-    depth = 0
-    for event, _ in etree.iterwalk(root, events=("start", "end")):
-        depth += 1 if event == "start" else -1
-        if depth > DEEPEST:
-            return True
-    return False
-
-
-def _entities(dtd: etree.DTD) -> bool:
-    """Whether a DOCTYPE declares any."""
-    return any(True for _ in dtd.iterentities())  # type: ignore[attr-defined]  # lxml's stubs do not know of them
 
 
 def written(root: Element, original: bytes) -> bytes:
@@ -233,14 +220,14 @@ class Payload(NamedTuple):
 Hard = Callable[[str], bool]
 
 
+#: Stands for an element, where a text is looked at as a whole.
+_ELEMENT = "\ufffc"
+
+
 def read(parent: Element, role: Callable[[Element], Role], hard: Hard = lambda space: False) -> Inline[Payload]:
     """The text and marks inside of an element; white space that `hard` says so of is a break of lines, and so is what
     stands around the texts of a message of ICU."""
     return _Reader(parent, role, hard).inline
-
-
-#: Stands for an element, where a text is looked at as a whole.
-_ELEMENT = "\ufffc"
 
 
 class _Reader:
@@ -295,8 +282,10 @@ class _Reader:
                     open_ends.add(ends[number])
                 elif number in open_ends:
                     self.inline.close()
+                elif what.kind == "space" and len(what.shown) > 1:  # many: a break, or a mark where a text begins
+                    (self.inline.hard if self.inline.begun else self.inline.fixed)(Payload(child))
                 elif what.kind == "space":
-                    self._space(child, what.shown)
+                    self.inline.text(" ")
                 elif what.kind == "break":
                     self.inline.hard(Payload(child))
                 else:
@@ -310,15 +299,6 @@ class _Reader:
             return False
         link = link or any(each.raises == "link" for each in inside)
         return is_reference(self.inline.touched, shown_in(child), link=link)
-
-    def _space(self, child: Element, shown: str) -> None:
-        """Spaces: many in a row are a break, or a mark where a text begins."""
-        if len(shown) > 1 and self.inline.begun:
-            self.inline.hard(Payload(child))
-        elif len(shown) > 1:
-            self.inline.fixed(Payload(child))
-        else:
-            self.inline.text(" ")
 
 
 def _step(role: Role) -> tuple[int, str]:
