@@ -246,8 +246,7 @@ def test_a_service_translates_into_the_language_of_each_request(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("family", "codes"),
-    [("nllb", ("zho_Hans", "eng_Latn", "fra_Latn")), ("mbart50", ("zh_CN", "en_XX", "fr_XX"))],
+    ("family", "codes"), [("nllb", ("zho_Hans", "eng_Latn", "fra_Latn")), ("mbart50", ("zh_CN", "en_XX", "fr_XX"))]
 )
 def test_data_is_tagged_and_documents_are_learned_from_the_same_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], family: str, codes: tuple[str, str, str]

@@ -361,11 +361,7 @@ def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(run: Run, folder: 
 
 
 def test_given_lines_that_do_not_fit_are_refused(run: Run, folder: Path) -> None:
-    cases = [
-        ("a\n", "text", "bad.de"),
-        ("\nb\n\n\n\n\n", "text", "bad.de:2"),
-        ("\nb\n\n\n\n\n", "corpus", "bad.de:2"),
-    ]
+    cases = [("a\n", "text", "bad.de"), ("\nb\n\n\n\n\n", "text", "bad.de:2"), ("\nb\n\n\n\n\n", "corpus", "bad.de:2")]
     for content, form, message in cases:
         (folder / "bad.de").write_text(content, encoding="utf-8")
         options = ["--path", "run", "--input-format", form, "--given", "bad.de"]

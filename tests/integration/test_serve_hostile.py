@@ -23,15 +23,7 @@ import httpx
 from served import ROOT, Served, serve
 
 from docnmt.apps.serve import file_processes
-from docnmt.apps.serve.file_processes import (
-    Failed,
-    FileProcesses,
-    FileRequest,
-    FileSource,
-    FileTask,
-    Unread,
-    Written,
-)
+from docnmt.apps.serve.file_processes import Failed, FileProcesses, FileRequest, FileSource, FileTask, Unread, Written
 
 Content = bytes
 

@@ -412,9 +412,7 @@ def test_documents_and_text_are_explained(run: Run, path: Path, tmp_path: Path) 
     ],
 )
 def test_the_command_of_a_model_card_asks_for_the_same_model(
-    folder: Path,
-    tmp_path: Path,
-    options: dict[str, Any],
+    folder: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     small = {"ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1, "max_update": 0, "disable_validation": True}
     docnmt.train(folder / "data", save_dir=tmp_path / "model", **small, **options)

@@ -61,4 +61,3 @@ def test_it_is_open_to_this_machine_only() -> None:
     assert "--open" not in words("ENTRYPOINT") + words("CMD")
     assert "--open" in COMPOSE["command"]
     assert all(port.startswith("127.0.0.1:") for port in COMPOSE["ports"])
-

@@ -426,8 +426,7 @@ def test_nothing_stands_between_sentences_of_a_script_without_spaces(
 
 
 @pytest.mark.parametrize(
-    ("source", "formats"),
-    [("**A dog sees.** A cat.", ["strong"]), ("_A dog sees._ **A cat.** Go.", ["em", "strong"])],
+    ("source", "formats"), [("**A dog sees.** A cat.", ["strong"]), ("_A dog sees._ **A cat.** Go.", ["em", "strong"])]
 )
 def test_emphasis_of_a_sentence_is_read_again_without_the_space_behind_it(source: str, formats: list[str]) -> None:
     """CommonMark ends no emphasis at `。**` before a letter."""

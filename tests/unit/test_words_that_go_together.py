@@ -15,11 +15,7 @@ CASES: list[tuple[str, list[str], str]] = [
     ("score", [*GENERATIVE, "--nbest", "2"], "--nbest"),
     ("score", [*GENERATIVE, "--memory", "d"], "--memory"),
     ("score", ["--generative", "q.tsv", "--sys", "a", "--given-context"], "--given-context"),
-    (
-        "score",
-        ["--contrastive", "q.tsv", "--path", "m", "--given-context"],
-        "--given-context",
-    ),
+    ("score", ["--contrastive", "q.tsv", "--path", "m", "--given-context"], "--given-context"),
     ("inspect", ["--card", "--verify", "m"], "--verify"),
     ("embed", ["--path", "m", "--input", "a", "--output", "./a", "--overwrite"], "--output"),
     ("classify", ["--path", "m", "a", "--overwrite"], "--overwrite"),
