@@ -13,6 +13,7 @@ from small_models import JOINED, OWN_TEXT, batch, build
 from torch import Tensor
 
 from docnmt.core.batch import PackedText, TranslationBatch
+from docnmt.core.models.config import TransformerConfig
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.functional import selection
 from docnmt.options import contradictions
@@ -55,6 +56,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("scaleformer", {"relative_horizon": 0, "norm": "post"}),
     ("scaleformer", {"cross_relative": False}),
     ("han_encoder", {}),
+    ("copy_transformer", {}),
     ("han_encoder", {"previous_sentences": 1, "attention": "linear"}),
     *JOINED,
     *OWN_TEXT,
@@ -63,6 +65,11 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 def name_of(case: object) -> str:
     return case if isinstance(case, str) else " ".join(map(str, case.values())) if isinstance(case, dict) else ""
+
+
+def test_no_registered_architecture_is_missing() -> None:
+    registered = {name for name in MODELS.names() if issubclass(MODELS.config(name) or object, TransformerConfig)}
+    assert {name for name, _ in CASES} == registered
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=name_of)
