@@ -378,6 +378,40 @@ def found_sentences() -> Iterator[tuple[str, ...]]:
     yield "look-up of the nearest sentence with the same name", *(f"{share:.1f}" for share in shares), ""
 
 
+def mechanisms() -> Iterator[tuple[str, ...]]:
+    """What changes if one part of conditional attention does: right answers of validation, one seed."""
+    yield "changed", "option", "right, %"
+    for name, changed, option in (
+        ("base", "nothing: equation 7 in the encoder, t = 4", ""),
+        ("t-1", "one sentence a word and head", "`--top-t 1`"),
+        ("t-2", "two", "`--top-t 2`"),
+        ("t-8", "eight", "`--top-t 8`"),
+        ("not-all-first", "never reads all sentences", "`--read-all-updates 0`"),
+        ("merge-mean", "the paper's tree, means", "`--merge mean`"),
+        ("merge-plain", "the paper's tree, source2token", "`--merge plain_source2token`"),
+        ("replace", "context heads in place of heads of self-attention", "`--context-placement replace`"),
+        ("decoder", "context in the decoder", "`--context-sides decoder`"),
+        ("both-sides", "on both sides", "`--context-sides both`"),
+        ("no-positions", "no positions", "`--position none`"),
+        ("fusion-concat", "positions concatenated, the default", "`--position-fusion concat`"),
+        ("source-mask", "masked source words", "`--source-mask 0.1`"),
+        ("summaries-only", "attention to summaries alone", "`hier_transformer`"),
+        ("summaries-random", "the same from a random start", "`--no-equal-start`"),
+        ("whole-document", "attention to all words", "`doc_transformer`"),
+        ("no-context", "no context", "`transformer`"),
+    ):
+        yield changed, option, right(name, study="ablation")
+
+
+def boundaries() -> Iterator[tuple[str, ...]]:
+    """Right answers with wrong sentence boundaries at test, by how the model was trained; one seed."""
+    kinds = ("right-boundaries", "move-0.1", "move-0.3", "merge-0.1", "merge-0.3")
+    yield "trained with", *("right ones" if kind[0] == "r" else f"{kind[-1]}0 % {kind[:-4]}d" for kind in kinds)
+    for name in ("right", *kinds[1:]):
+        cells = (right(name, questions=kind, study="boundaries") for kind in kinds)
+        yield "right boundaries" if name == "right" else f"{name[-1]}0 % {name[:-4]}d", *cells
+
+
 def sizes() -> Iterator[tuple[str, ...]]:
     """How good a sentence model gets, by text, size and time on a core with bfloat16."""
     yield "training text", "lines", "model", "hours of a core", "test text", "s-BLEU"
@@ -430,6 +464,7 @@ def numbers() -> dict[str, str]:
 TABLES = {
     "forms": forms, "memory": memories, "models": models, "gains": gains,
     "sentences": found_sentences, "sizes": sizes, "dialogue": dialogue_scores,
+    "mechanisms": mechanisms, "boundaries": boundaries,
 }  # fmt: skip
 
 
