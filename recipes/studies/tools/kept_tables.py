@@ -92,7 +92,8 @@ def filled(page: str, name: str, run: Callable[[str], str] = printed) -> str:
     """A page with its tables made again.
 
     Raises:
-        UserError: a mark has no command above it or no end, or asks for a table that the command does not print.
+        UserError: a mark has no command above it or no end, wants a table that the command does not print, or begins a
+            line although it is a number's.
     """
     lines, made, command = iter(page.splitlines()), [], ""
     for line in lines:
@@ -116,6 +117,8 @@ def filled(page: str, name: str, run: Callable[[str], str] = printed) -> str:
         made += ["", table, "", _END]
         if _END not in lines:  # what stood between the marks is left out
             raise UserError(f"{name}: {line}: no {_END} follows")
+    if begun := re.search(r"^\s*<!-- = .*", "\n".join(made), re.MULTILINE):  # Markdown takes the whole line for HTML
+        raise UserError(f"{name}: {begun[0].strip()}: a word must stand before the number")
     return _NUMBER.sub(lambda found: f"<!-- = {found[1]} -->{numbers()[found[1]]}<!-- / -->", "\n".join(made)) + "\n"
 
 

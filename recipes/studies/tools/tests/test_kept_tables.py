@@ -69,6 +69,7 @@ def test_marks_take_the_tables_that_they_name() -> None:
         f"{COMMAND}\n<!-- tables -->",
         f"{COMMAND}\n<!-- tables 3 -->\n<!-- end -->",
         "<!-- kept scale.jsonl absent -->\n<!-- end -->",
+        "a\n<!-- = rnn -->33<!-- / -->",
     ],
 )
 def test_marks_that_cannot_be_filled_are_named(page: str) -> None:
