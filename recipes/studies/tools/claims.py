@@ -441,7 +441,7 @@ def numbers() -> dict[str, str]:
     whole = {name: [read(f"manual.jsonl/{corpus}/all lines/{name}.json")["over the sentence model"]["s-BLEU"][0]
                     for corpus in ("manual", "help", "handbooks")] for name in ("fuzzy", "copy-1")}  # fmt: skip
     retrieval = read("retrieval.jsonl/name/contrastive.json")["right"]
-    quick = read("quickstart.jsonl/overview.json")["rows"]
+    quick, steps = read("quickstart.jsonl/overview.json")["rows"], read("processes.jsonl/gpu-step.json")["rows"]
     return {
         "rnn": " and ".join(f"{score:.0f}" for score in rnns),
         "ours": f"{ours:.0f}",
@@ -456,6 +456,7 @@ def numbers() -> dict[str, str]:
         "far": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="2048-sentences"),
         "foreign": right("hier_cond", "hier_cond-2", "hier_cond-3", questions="foreign-context"),
         "chance": right("sentence"),
+        "h200": next(row[2] for row in steps if row[0].startswith("… and tiles")),
         "quick-true": quick[1][2],
         "quick-foreign": quick[2][2],
     }
