@@ -2,8 +2,8 @@
 
     python recipes/studies/attention/searches.py runs/discourse/default/model/checkpoint_last.safetensors \\
         --contrastive runs/discourse/corpus/contrastive.tsv --sentences 512 2048
-    python recipes/studies/attention/searches.py runs/discourse/default/model/checkpoint_last.safetensors --text \\
-        novel.en
+    python recipes/studies/attention/searches.py runs/discourse/default/model/checkpoint_last.safetensors \\
+        --text novel.en
 
 Reads a `cond_transformer`, or a `hier_cond_transformer` without `--merge`: sentences are compared by their own keys.
 Nodes are made of these keys afterwards, so nothing was trained for any of the searches. A tree halves a document down

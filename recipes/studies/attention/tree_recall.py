@@ -1,7 +1,7 @@
 """What a model's choice of sentences finds: against comparing all sentences, and of what decides the translation.
 
-    python recipes/studies/attention/tree_recall.py runs/tree/checkpoint_best.safetensors --contrastive \\
-        corpus/contrastive.tsv
+    python recipes/studies/attention/tree_recall.py runs/tree/checkpoint_best.safetensors \\
+        --contrastive corpus/contrastive.tsv
     python recipes/studies/attention/tree_recall.py runs/tree/checkpoint_best.safetensors --text novel.en \\
         --sentences 64 1024
 

@@ -4,15 +4,15 @@ python recipes/studies/dialogue/dialogues.py text CORPUS/train OUT/train --langu
 python recipes/studies/dialogue/dialogues.py given OUT/test --languages en fr
 python recipes/studies/dialogue/dialogues.py paragraphs OUT/test PARAGRAPHS/test --languages en fr
 python recipes/studies/dialogue/dialogues.py rest TRANSLATION OUT/test.third.fr > REST
-python recipes/studies/dialogue/dialogues.py asked OUT/test TRANSLATION.formal TRANSLATION.informal --languages en \\
-    fr > CHOSEN
+python recipes/studies/dialogue/dialogues.py asked OUT/test TRANSLATION.formal TRANSLATION.informal \\
+    --languages en fr > CHOSEN
 python recipes/studies/dialogue/dialogues.py kept OUT/test --languages en fr
 python recipes/studies/dialogue/dialogues.py questions CTXPRO/formality.en-fr.dev.jsonl ... --train OUT.jsonl \\
     --held OUT.tsv
 python recipes/studies/dialogue/dialogues.py table SCORES.json ... > TABLE.md
 python recipes/studies/dialogue/dialogues.py written DIABLA-DATASET/DiaBLa-corpus/dialogues OUT/shipped
-python recipes/studies/dialogue/dialogues.py written DIABLA-DATASET/DiaBLa-corpus/dialogues --translation OURS.fr > \\
-    WRITTEN.fr
+python recipes/studies/dialogue/dialogues.py written DIABLA-DATASET/DiaBLa-corpus/dialogues --translation OURS.fr \\
+    > WRITTEN.fr
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table of learning.sh: updates that each combination needed, and what each factor is worth.
 
-    python recipes/studies/discourse/learning_time.py runs/learning --most 3000 --keep \\
-        recipes/studies/discourse/learning.json
+    python recipes/studies/discourse/learning_time.py runs/learning --most 3000 \\
+        --keep recipes/studies/discourse/learning.json
     python recipes/studies/discourse/learning_time.py recipes/studies/discourse/learning.json --most 3000
 
 A factor's effect is the ratio of the updates at its second level to those at its first. Effects and what two factors do

@@ -1,8 +1,8 @@
 """A control for the discourse corpus: look up the most similar earlier sentence, count, and train nothing.
 
     python recipes/quickstart/make.py --out runs/quickstart/corpus --groups 24
-    python recipes/studies/discourse/retrieval.py runs/quickstart/corpus --keep \\
-        recipes/studies/discourse/retrieval.jsonl
+    python recipes/studies/discourse/retrieval.py runs/quickstart/corpus \\
+        --keep recipes/studies/discourse/retrieval.jsonl
 
 The most similar sentence shares the words of the largest summed inverse document frequency with the source sentence; of
 equals the nearest is taken. By `name` the nearest earlier sentence with the same name is looked up: a word that the

@@ -1,7 +1,7 @@
 """A text whose sentences begin at the wrong words: how much does a model need their boundaries?
 
-    python recipes/studies/discourse/wrong_boundaries.py corpora/ted/test runs/wrong/test --languages en de --share \\
-        0.3 \
+    python recipes/studies/discourse/wrong_boundaries.py corpora/ted/test runs/wrong/test --languages en de \\
+        --share 0.3 \
         [--how merge]
     python recipes/studies/discourse/wrong_boundaries.py corpus/contrastive.tsv runs/wrong/contrastive.tsv --share 0.3
 

@@ -1,7 +1,7 @@
 """A translation memory without any model: every line takes the translation of the most similar training line.
 
-    python recipes/studies/manual/memory_alone.py --corpus manual --train php_manual_enfr/train --test \\
-        php_manual_enfr/test \\
+    python recipes/studies/manual/memory_alone.py --corpus manual --train php_manual_enfr/train \\
+        --test php_manual_enfr/test \\
         --languages en fr --keep recipes/studies/manual/memory.jsonl
 
 A line without a match of LEAST stays as it is, in the source language. Scores are of the whole text, of its lines that

@@ -1,7 +1,7 @@
 """Ten million sentences, preprocessed piece by piece and by one run: seconds and memory.
 
-    python recipes/studies/scale/preprocessing.py --corpus docmix/train -s en -t de --sentences 10000000 --pieces \\
-        10 --work DIR
+    python recipes/studies/scale/preprocessing.py --corpus docmix/train -s en -t de --sentences 10000000 \\
+        --pieces 10 --work DIR
 
 The documents of the corpus (text with an empty line between documents) are taken again and again until there are so
 many sentences; from the second time on, each sentence begins with the number of the time, so that no sentence is there

@@ -1,7 +1,7 @@
 """The table of recipes/studies/scaleformer/run.sh: what a model does at 1, 2 and 4 times the length of its training.
 
-    python recipes/studies/scaleformer/lengths.py runs/scaleformer --keep \\
-        recipes/studies/scaleformer/scaleformer.json --plot lengths.png
+    python recipes/studies/scaleformer/lengths.py runs/scaleformer \\
+        --keep recipes/studies/scaleformer/scaleformer.json --plot lengths.png
     python recipes/studies/scaleformer/lengths.py recipes/studies/scaleformer/scaleformer.json
 
 Reads SEED/SYSTEM/positions.json, which loss_by_position.py wrote. Of each length the share of subwords that the model

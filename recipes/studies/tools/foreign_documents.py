@@ -1,8 +1,8 @@
 """A test set whose sentences stand in foreign documents: what does a model lose by reading what does not belong there?
 
     python recipes/studies/tools/foreign_documents.py corpora/ted/test runs/foreign --languages en de [--within]
-    python recipes/studies/tools/foreign_documents.py corpora/ted/test back.txt --languages de --restore \\
-        runs/one/foreign/hypotheses.txt
+    python recipes/studies/tools/foreign_documents.py corpora/ted/test back.txt --languages de \\
+        --restore runs/one/foreign/hypotheses.txt
 
 Reads PREFIX.LANGUAGE or PREFIX_LANGUAGE.txt (empty lines or `<d>` between documents), writes OUT.LANGUAGE, documents of
 the same lengths and all sentences in another order, the same one in every language; with --within every sentence stays

@@ -1,8 +1,8 @@
 """Tables and a plot of an experiment, from the files that its commands wrote.
 
     python recipes/studies/tools/results_table.py runs/quickstart --plot runs/quickstart/accuracy.png
-    python recipes/studies/tools/results_table.py runs/quickstart --keep kept.jsonl && python \\
-        recipes/studies/tools/results_table.py kept.jsonl
+    python recipes/studies/tools/results_table.py runs/quickstart --keep kept.jsonl \\
+        && python recipes/studies/tools/results_table.py kept.jsonl
 
 FOLDER holds a folder for each system: `model/` (what docnmt-train wrote), for each test set NAME a folder
 `NAME/scores.json` (docnmt-generate --results-path), in it `against-OTHER.json` where it was compared with another
