@@ -28,6 +28,7 @@ from docnmt.apps.documents.kinds import ENDINGS, read
 from docnmt.apps.documents.segments import DocumentFile, Segment, Translated
 from docnmt.apps.documents.sentences import SegmentSentence, translated
 from docnmt.core.split_sentences import split_sentences
+from docnmt.runtime.languages import CJK, WIDE_SIGNS
 from docnmt.runtime.system import UserError
 
 COLUMNS = ("files", "refused", "segments", "not byte for byte", "damaged by swapped", "by reversed", "by Ja", "damaged")
@@ -44,6 +45,8 @@ PLACEHOLDER = re.compile(r"%\([\w.]+\)[a-z]|%[A-Za-z_]\w+%(?!\w)|%\d*\.?\d*[sdfr
 #: Placeholders of docnmt; tags, of which one without end may pair anew; what begins a line of dialogue if it is there.
 NUMBERS = re.compile(r"(?<=\w)\d+\}")
 OTHERS = re.compile(r"\{\d+\}|\{\\[^{}]*\}|<[^<>]*>|^[-–—]+ ?")
+#: White space beside Chinese and Japanese, where the lines of a text are joined by nothing.
+WIDE = re.compile(rf"(?<=[{CJK}{WIDE_SIGNS}])\s+|\s+(?=[{CJK}{WIDE_SIGNS}])")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -131,8 +134,10 @@ def compared(
     after = SKELETONS[kind](written)
     if worse(before, after):
         yield f"structure: {difference(before, after)}"
-    if kind in TEXTS and name == "swapped" and plain(document.content) != plain(written):
-        yield f"more than case: {difference(plain(document.content).split(), plain(written).split())}"
+    if kind in TEXTS and name == "swapped":
+        shown = [WIDE.sub("", plain(content)) for content in (document.content, written)]
+        if shown[0] != shown[1]:
+            yield f"more than case: {difference(shown[0].split(), shown[1].split())}"
     if office and kind in PACKAGES and pages(document.content, kind) != pages(written, kind):
         yield "LibreOffice shows other pages"
 

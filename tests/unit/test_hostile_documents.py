@@ -212,6 +212,9 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("docx", word(f"<w:p>{'<w:r/>' * 300_000}</w:p>"), "x.docx: word/document.xml: has a paragraph of more than"),
     ("docx", word(f"<w:p><w:r>{'<w:cr/>' * 300_000}</w:r></w:p>"), "x.docx: word/document.xml: has a paragraph of"),
     ("docx", word("<w:p/>" * 1_100_000), "x.docx: has more than"),
+    ("docx", package({f"word/header{n}.xml": "<a/>" for n in range(10_001)}), "x.docx: has more than 10,000 parts"),
+    ("mdx", "{" * 200_000, "x.mdx: has a paragraph of more than 40,000 marks"),
+    ("md", "# a" + " {#a}" * 40_000, "x.md: has a paragraph of more than 40,000 marks"),
     ("xlf", XLF.format("<a/>" * 1_100_000), "x.xlf: has more than"),
     ("xml", f"<resources>{'<a/>' * 1_100_000}</resources>", "x.xml: has more than"),
     (

@@ -334,9 +334,9 @@ class _Written(SegmentPlace):
 class Markdown(Spliced):
     """A text in Markdown, with HTML between and front matter, which is left alone.
 
-    Translated: paragraphs, headings, items, cells, definitions, notes; alerts (`> [!NOTE]`), meanings of abbreviations
-    (`*[HTML]: …`), containers (`:::`), blocks of Python-Markdown (`!!!` `???` `=== "Tab"`) and their titles; line
-    blocks; text of HTML blocks
+    Translated: paragraphs, headings, items, cells, definitions, notes, fields (`:name: text`); alerts (`> [!NOTE]`),
+    meanings of abbreviations (`*[HTML]: …`), containers (`:::`), blocks of Python-Markdown (`!!!` `???` `=== "Tab"`)
+    and their titles; line blocks; text of HTML blocks
     Stays: front matter (YAML, TOML, JSON; named if it has a title or a description), code, formulas, shortcodes,
     attributes (also `{#name .class}` behind a heading), link targets, reference definitions, alternative texts; tables
     drawn with `+--+`

@@ -62,7 +62,7 @@ _OPTION = re.compile(r":[\w-]+:(?:[ \t].*)?")
 _DIRECTIVE = re.compile(r":{3,}\{.*")
 _GRID = re.compile(r"\+(?:[-=:]+\+)+[ \t]*")
 _ABBREVIATION = re.compile(r"\*\[[^\[\]\n]+\]:[ \t]*(?=\S)")
-_LINE_BLOCK = re.compile(r"\|(?:[ \t].*)?")
+_LINE_BLOCK, _FIELD = re.compile(r"\|(?:[ \t]|$)"), re.compile(r":[A-Za-z][\w-]*:[ \t]+(?=\S)")
 _TEX = re.compile(r"\\\[|\\begin\{([A-Za-z]+\*?)\}")
 _FORMULA = re.compile(r"\\\((.{1,1000}?)\\\)", re.DOTALL)
 _NUMBER, _NEAR = re.compile(r"\^(\d{1,3}|\*)\^"), 40
@@ -316,18 +316,19 @@ def _tex(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
 
 def _line_block(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """Lines that each begin with | and stay lines."""
+    """Lines that each begin with | and stay lines; so do two and more that begin with `:name:`, a list of fields."""
+    pattern, least = (_FIELD, 2) if _line(state, first)[:1] == ":" else (_LINE_BLOCK, 1)
     line = first
-    while line < last and state.sCount[line] >= state.blkIndent and _LINE_BLOCK.fullmatch(_line(state, line)):
+    while line < last and state.sCount[line] >= state.blkIndent and pattern.match(_line(state, line)):
         line += 1
-    if line == first:
+    if line - first < least:
         return False
     if not silent:
         state.push("line_block_open", "div", 1).map = [first, line]
         for number in range(first, line):
             token = state.push("inline", "", 0)
             token.map, token.children = [number, number + 1], []
-            token.content = _line(state, number)[1:].strip()
+            token.content = pattern.sub("", _line(state, number), count=1).strip()
         state.push("line_block_close", "div", -1)
         state.line = line
     return True
