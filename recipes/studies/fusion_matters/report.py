@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +72,14 @@ def report(results: Results, latency: dict[str, Any] | None = None, choices: str
         *_titled("Accuracy and latency (Table 2)", latency_table(results, latency) if latency is not None else ""),
         *_titled("Cost", cost_table(results)),
     ]
-    missing = [
-        f"{variant} {sorted(set(range(results.study.seeds)) - set(results.cells.get(variant, {})))}"
-        for variant in results.study.variants
-        if len(results.cells.get(variant, {})) < results.study.seeds
-    ]
-    if missing:
-        parts.append(f"Not run yet (variant, seeds): {'; '.join(missing)}.")
     return "\n\n".join(parts) + "\n"
+
+
+def missing(results: Results) -> Iterator[str]:
+    """Variants with the seeds that have not run."""
+    for variant in results.study.variants:
+        if seeds := sorted(set(range(results.study.seeds)) - set(results.cells.get(variant, {}))):
+            yield f"{variant} {seeds}"
 
 
 def planned(study: Study) -> list[str]:
@@ -143,8 +144,8 @@ def body(argv: list[str]) -> None:
     if options.latency is not None:
         try:
             latency = read_json(options.latency)
-            if missing := {"tokens", "alone", "whole"} - set(latency):
-                raise ValueError(f"lacks {', '.join(sorted(missing))}")
+            if absent := {"tokens", "alone", "whole"} - set(latency):
+                raise ValueError(f"lacks {', '.join(sorted(absent))}")
         except (ValueError, TypeError) as error:
             raise UserError(f"{options.latency}: not what latency.py --output writes: {error}") from error
     print(f"{NOTES}\n")
@@ -152,6 +153,8 @@ def body(argv: list[str]) -> None:
         print(f"## All data sets (Table 1)\n\n{overview_table(several)}\n")
     for study, results in zip(studies, several, strict=True):
         print(report(results, latency, choice_table(study, options.runs)))
+        if left := "; ".join(missing(results)):
+            print(f"{study.name}: not run yet (variant, seeds): {left}", file=sys.stderr)
         if options.figures is not None:
             from figures import draw_figures  # imports matplotlib, which the tables do not need
 
