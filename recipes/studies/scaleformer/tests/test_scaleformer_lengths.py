@@ -10,10 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import lengths as tool
-import pieces
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-import measured
 
 
 def test_means_over_subwords_then_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,17 +45,3 @@ def test_a_folder_without_measurements_is_one_line(tmp_path: Path, capsys: pytes
         with pytest.raises(SystemExit):
             tool.main([str(source)])
         assert message in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_pieces_are_kept_and_averaged(tmp_path: Path) -> None:
-    for seed, score in ((1, 10.0), (2, 12.0)):
-        (tmp_path / f"work/{seed}/linear-relative").mkdir(parents=True)
-        for lines, less in (("8", 0.0), ("whole", 4.0)):
-            scores = json.dumps({"s-BLEU": score - less, "chrF": 40.0})
-            (tmp_path / f"work/{seed}/linear-relative/{lines}.json").write_text(scores)
-    said = list(pieces.table(tmp_path / "work"))
-    eight, whole = "11.00 (10.00 to 12.00)", "7.00 (6.00 to 8.00)"
-    assert said[2].startswith(f"| linear-relative | 2 | {eight} | – | – | {whole} | 40.00 (")
-    kept = tmp_path / "kept.jsonl"
-    assert measured.main([str(tmp_path / "work"), str(kept), "*/*/*.json"]) == 0
-    assert list(pieces.table(kept)) == said
