@@ -11,8 +11,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import lengths as tool
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-
 
 def test_means_over_subwords_then_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def write(seed: int, system: str, nats: float) -> None:
