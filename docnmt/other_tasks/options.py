@@ -307,7 +307,7 @@ class SentEvalConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        found = [] if self.baseline != "sif" or self.frequencies else ["--baseline sif needs --frequencies"]
+        problems = [] if self.baseline != "sif" or self.frequencies else ["--baseline sif needs --frequencies"]
         if (self.path is None) == (self.baseline is None):
-            found.append("give either --path (a trained model) or --baseline")
-        return found
+            problems.append("give either --path (a trained model) or --baseline")
+        return problems

@@ -12,9 +12,7 @@ import torch
 from torch import nn
 
 from docnmt.cli import senteval
-from docnmt.other_tasks.sentence_vectors import senteval_protocol as classification
-from docnmt.other_tasks.sentence_vectors import senteval_protocol as relatedness
-from docnmt.other_tasks.sentence_vectors import senteval_protocol as softmax
+from docnmt.other_tasks.sentence_vectors import senteval_protocol as protocols
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     PROTOCOLS,
     TASKS,
@@ -28,8 +26,8 @@ from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     read_task,
 )
 from docnmt.other_tasks.sentence_vectors.senteval_tasks import (
-    BagOfWordsBaseline,
-    RandomProjections,
+    bag_of_words,
+    random_projections,
     read_frequencies,
     sif_weights,
 )
@@ -95,7 +93,7 @@ def test_all_penalties_at_once_equal_the_toolkit_one_by_one(max_epoch: int) -> N
     penalties = [1e-5, 1e-2, 0.3, 1.0]
     protocol = Protocol(schedule, penalties=penalties)
     random = np.random.RandomState(1111)
-    merits, weights = classification.train(data, dev, data.classes, penalties, protocol, random)
+    merits, weights = protocols.train(data, dev, data.classes, penalties, protocol, random)
     for penalty, merit, weight in zip(penalties, merits, weights, strict=True):
         one = TorchClassifier(7, 3, penalty, schedule)
         assert merit == pytest.approx(one.fit(data.x, data.y, dev))
@@ -127,7 +125,7 @@ def test_nested_folds_equal_the_toolkit() -> None:
         test.append(round(100 * one.score(Examples(data.x[held_out], data.y[held_out])), 2))
     expected = {"dev accuracy": round(float(np.mean(dev)), 2), "accuracy": round(float(np.mean(test)), 2)}
     protocol = Protocol(SHORT, folds=3, penalties=penalties)
-    assert classification.nested_folds(data, protocol) == pytest.approx(expected)
+    assert protocols.nested_folds(data, protocol) == pytest.approx(expected)
 
 
 def test_folds_on_train_equal_the_toolkit() -> None:
@@ -144,7 +142,7 @@ def test_folds_on_train_equal_the_toolkit() -> None:
         scores.append(round(100 * float(np.mean(merits)), 2))
     one = TorchClassifier(7, 3, penalties[int(np.argmax(scores))], SHORT)
     one.fit(data.x, data.y)
-    results, answers = classification.folds_on_train(data, test, Protocol(SHORT, folds=3, penalties=penalties))
+    results, answers = protocols.folds_on_train(data, test, Protocol(SHORT, folds=3, penalties=penalties))
     assert results == pytest.approx({"dev accuracy": max(scores), "accuracy": round(100 * one.score(test), 2)})
     np.testing.assert_array_equal(answers, one.model(torch.tensor(test.x)).argmax(1))
 
@@ -155,8 +153,13 @@ def test_the_protocols_are_the_toolkits() -> None:
     assert PROTOCOLS["default"] == Protocol(Schedule(**classifier), 10, (1e-5, 1e-4, 1e-3, 1e-2), 1111)
     quick = {"epoch_size": 2, "tenacity": 3, "max_epoch": 200, "batch_size": 128}
     assert PROTOCOLS["fast"] == Protocol(Schedule(**quick), 5, (1e-5, 1e-4, 1e-3, 1e-2), 1111)
-    assert Schedule(epoch_size=50, tenacity=3, max_epoch=1000, batch_size=64) == relatedness.SCHEDULE
-    assert (softmax.RATE, softmax.BETA1, softmax.BETA2, softmax.EPSILON) == (1e-3, 0.9, 0.999, 1e-8)  # torch's Adam
+    assert Schedule(epoch_size=50, tenacity=3, max_epoch=1000, batch_size=64) == protocols.SCHEDULE
+    assert (protocols.RATE, protocols.BETA1, protocols.BETA2, protocols.EPSILON) == (
+        1e-3,
+        0.9,
+        0.999,
+        1e-8,
+    )  # torch's Adam
 
 
 def test_features_of_a_sentence_and_of_a_pair() -> None:
@@ -179,16 +182,16 @@ def test_test_labels_choose_nothing() -> None:
     data, test = examples(90, seed=4), examples(30, seed=5)
     wrong = Examples(test.x, (test.y + 1) % 3)
     protocol = Protocol(SHORT, folds=3)
-    (first, answers), (second, same) = (classification.folds_on_train(data, t, protocol) for t in (test, wrong))
+    (first, answers), (second, same) = (protocols.folds_on_train(data, t, protocol) for t in (test, wrong))
     assert first["dev accuracy"] == second["dev accuracy"]
     np.testing.assert_array_equal(answers, same)
-    one = classification.given_splits(data, test, wrong, protocol)
-    assert one["dev accuracy"] == classification.given_splits(data, test, test, protocol)["dev accuracy"]
+    one = protocols.given_splits(data, test, wrong, protocol)
+    assert one["dev accuracy"] == protocols.given_splits(data, test, test, protocol)["dev accuracy"]
 
 
 def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = Schedule(epoch_size=3, tenacity=3, max_epoch=30)
-    monkeypatch.setattr(relatedness, "SCHEDULE", schedule)
+    monkeypatch.setattr(protocols, "SCHEDULE", schedule)
     random = np.random.default_rng(6)
     direction = random.normal(size=5)
 
@@ -201,7 +204,7 @@ def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1111)
     model = nn.Sequential(nn.Linear(5, 5), nn.Softmax(dim=-1))
     optimizer = torch.optim.Adam(model.parameters())
-    targets = torch.tensor(relatedness.degrees(train.y))
+    targets = torch.tensor(protocols.degrees(train.y))
     best, failures, epoch = -1.0, 0, 0
     while epoch <= 30:
         for _ in range(3):
@@ -221,7 +224,7 @@ def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
                 break
             failures += 1
     expected = stored(torch.tensor(test.x)).detach().numpy() @ np.arange(1, 6)
-    results = relatedness.regression(train, dev, test)
+    results = protocols.regression(train, dev, test)
     assert results["dev pearson"] == pytest.approx(best, abs=1e-5)
     assert results["pearson"] == pytest.approx(np.corrcoef(expected, test.y)[0, 1], abs=1e-5)
     assert results["mse"] == pytest.approx(np.mean((expected - test.y) ** 2), abs=1e-4)
@@ -229,7 +232,7 @@ def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_degrees_split_a_score_between_its_neighbours() -> None:
     np.testing.assert_allclose(
-        relatedness.degrees(np.array([1.0, 3.6, 5.0, 0.4])),
+        protocols.degrees(np.array([1.0, 3.6, 5.0, 0.4])),
         [[1, 0, 0, 0, 0], [0, 0, 0.4, 0.6, 0], [0, 0, 0, 0, 1], [0.4, 0, 0, 0, 0]], atol=1e-6,
     )  # fmt: skip
 
@@ -239,9 +242,9 @@ def test_correlations_equal_scipy() -> None:
 
     random = np.random.default_rng(7)
     x, y = random.normal(size=40).round(1), random.normal(size=40).round(1)
-    assert relatedness.pearson(x, y) == pytest.approx(stats.pearsonr(x, y)[0])
-    assert relatedness.spearman(x, y) == pytest.approx(stats.spearmanr(x, y)[0])
-    assert relatedness.pearson(np.ones(4), np.arange(4)) == 0
+    assert protocols.pearson(x, y) == pytest.approx(stats.pearsonr(x, y)[0])
+    assert protocols.spearman(x, y) == pytest.approx(stats.spearmanr(x, y)[0])
+    assert protocols.pearson(np.ones(4), np.arange(4)) == 0
 
 
 def test_similarity_means_by_subset_and_by_size() -> None:
@@ -249,12 +252,12 @@ def test_similarity_means_by_subset_and_by_size() -> None:
     u = np.stack([np.ones(4), np.zeros(4)], 1)
     good = (u, np.stack([score, 3 - score], 1), score)
     bad = (u[:2], np.stack([1 - score[:2], score[:2]], 1), score[:2])
-    results = relatedness.similarity({"good": good, "bad": bad})
+    results = protocols.similarity({"good": good, "bad": bad})
     assert results["spearman good"] == pytest.approx(1)
     assert results["spearman bad"] == pytest.approx(-1)
     assert results["spearman"] == pytest.approx(0)
     assert results["spearman weighted"] == pytest.approx((4 - 2) / 6)
-    assert relatedness.cosine(np.zeros((1, 2)), np.ones((1, 2)))[0] == 0
+    assert protocols.cosine(np.zeros((1, 2)), np.ones((1, 2)))[0] == 0
 
 
 def embeddings() -> Embeddings:
@@ -263,7 +266,7 @@ def embeddings() -> Embeddings:
 
 
 def test_bag_of_words_leaves_unknown_words_out() -> None:
-    vectors = BagOfWordsBaseline(embeddings())([["good", "bad", "xyz"], ["xyz"], ["Film"]])
+    vectors = bag_of_words(embeddings())([["good", "bad", "xyz"], ["xyz"], ["Film"]])
     np.testing.assert_allclose(vectors, [[0.5, 0.5], [0, 0], [0.6, 0.8]], atol=1e-3)
 
 
@@ -272,8 +275,8 @@ def test_sif_weighs_by_frequency_and_removes_the_common_direction(tmp_path: Path
     weights = sif_weights(embeddings(), read_frequencies(tmp_path / "counts.txt"))
     np.testing.assert_allclose(weights[1:], [1e-3 / 1.0, 1e-3 / 2e-3, 1], rtol=1e-3)
     sentences = [["good"], ["good", "bad"], ["film"], ["bad"]]
-    vectors = BagOfWordsBaseline(embeddings(), weight=weights, remove_common=True)(sentences)
-    raw = BagOfWordsBaseline(embeddings(), weight=weights)(sentences)
+    vectors = bag_of_words(embeddings(), weights, remove_common=True)(sentences)
+    raw = bag_of_words(embeddings(), weights)(sentences)
     direction = np.linalg.svd(raw)[2][0]
     np.testing.assert_allclose(vectors @ direction, np.zeros(4), atol=1e-6)
 
@@ -288,12 +291,12 @@ def test_a_count_that_is_none_is_named(tmp_path: Path, line: str) -> None:
         read_frequencies(tmp_path / "none.txt")
 
 
-def test_random_projections_of_a_mean_are_the_mean_of_the_projections() -> None:
-    mean = RandomProjections(embeddings(), width=6, pooling="mean", seed=1)
-    bag = BagOfWordsBaseline(embeddings())
-    sentences = [["good", "film"], ["bad"]]
-    np.testing.assert_allclose(mean(sentences), bag(sentences) @ mean.projection, atol=1e-6)
-    assert RandomProjections(embeddings(), width=6, pooling="max", seed=1)(sentences).shape == (2, 6)
+def test_random_projections_are_pooled_over_words() -> None:
+    mean, most = (random_projections(embeddings(), 6, pooling, seed=1) for pooling in ("mean", "max"))
+    good, film = mean([["good"], ["film"]])  # of one word: its projection
+    np.testing.assert_allclose(mean([["good", "film"]]), [(good + film) / 2], atol=1e-6)
+    np.testing.assert_allclose(most([["good", "film"]]), [np.maximum(good, film)], atol=1e-6)
+    np.testing.assert_allclose(good * 0.6 + mean([["bad"]])[0] * 0.8, film, atol=1e-2)  # linear; float16 vectors
 
 
 def write_task(folder: Path, name: str, header: str, rows: list[str]) -> None:
@@ -306,9 +309,7 @@ def test_a_whole_task_from_its_files(tmp_path: Path) -> None:
     rows += ["0\tbad film"] * 4
     write_task(tmp_path, "MR/all.tsv", "label\ttext", rows)
     long = Schedule(epoch_size=50, max_epoch=400, batch_size=8)
-    results = evaluate(
-        TASKS["MR"], tmp_path, BagOfWordsBaseline(embeddings()), Protocol(long, folds=2, penalties=[1e-5])
-    )
+    results = evaluate(TASKS["MR"], tmp_path, bag_of_words(embeddings()), Protocol(long, folds=2, penalties=[1e-5]))
     assert results["accuracy"] > 95
     assert results["sentences"] == 84
     assert results["majority"] == 52.38  # 44 of them
@@ -320,7 +321,7 @@ def test_pairs_are_taken_apart_in_order(tmp_path: Path) -> None:
     rows = read_task(task, tmp_path)["FNWN"]
     assert rows.sides[0] == [["good"], ["bad"], ["good"]]  # by lengths, then by score
     assert rows.sides[1] == [["bad"], ["bad"], ["good", "film"]]
-    assert evaluate(task, tmp_path, BagOfWordsBaseline(embeddings()), Protocol())["pearson"] > 0.9
+    assert evaluate(task, tmp_path, bag_of_words(embeddings()), Protocol())["pearson"] > 0.9
 
 
 def test_only_an_optional_subset_may_be_missing_and_the_result_names_them(tmp_path: Path) -> None:
@@ -328,10 +329,10 @@ def test_only_an_optional_subset_may_be_missing_and_the_result_names_them(tmp_pa
     always = ["MSRpar", "SMTeuroparl", "OnWN", "SMTnews"]
     for name in always:
         write_task(tmp_path, f"STS12/{name}.tsv", "score\ttext\ttext2", rows)
-    without = evaluate(TASKS["STS12"], tmp_path, BagOfWordsBaseline(embeddings()), Protocol())
+    without = evaluate(TASKS["STS12"], tmp_path, bag_of_words(embeddings()), Protocol())
     assert without["subsets"] == always
     write_task(tmp_path, "STS12/MSRvid.tsv", "score\ttext\ttext2", ["1\tgood\tgood", "2\tbad\tfilm", "0\tbad\tgood"])
-    with_it = evaluate(TASKS["STS12"], tmp_path, BagOfWordsBaseline(embeddings()), Protocol())
+    with_it = evaluate(TASKS["STS12"], tmp_path, bag_of_words(embeddings()), Protocol())
     assert with_it["subsets"] == ["MSRpar", "MSRvid", *always[1:]]
     assert with_it["pearson"] == pytest.approx((4 * without["pearson"] + with_it["pearson MSRvid"]) / 5)
     (tmp_path / "STS12/OnWN.tsv").unlink()

@@ -56,9 +56,6 @@ class LabelledTexts:
     texts: list[str]
     places: list[str]
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
 
 def read_labelled(path: Path) -> LabelledTexts:
     """Read a table of labelled texts in the format of its ending.

@@ -107,12 +107,6 @@ class PairDataset:
     labels: np.ndarray
 
     @classmethod
-    def of(cls, split: str, sentences: Sequence[Sequence[int]], labels: Sequence[int], vocabulary: int) -> PairDataset:
-        """Build a dataset from sentences (premise, hypothesis, premise, …) of a vocabulary and the pairs' labels."""
-        words = TokenArray.from_lists([sentence or [0] for sentence in sentences], vocabulary)
-        return cls(split, words, np.asarray(labels, dtype=np.uint8))
-
-    @classmethod
     def open(cls, folder: Path, split: str, files: dict[str, dict[str, Any]]) -> PairDataset:
         """Map the arrays of a split into memory; `files` is the list in `meta.json`."""
         arrays = SplitFolder(folder, split, files)

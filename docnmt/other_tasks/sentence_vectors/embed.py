@@ -23,14 +23,6 @@ from docnmt.runtime.system import UsageError, UserError, replacing
 CHUNK = 4096
 
 
-def embed(config: EmbedConfig) -> None:
-    """Write the vectors or codes of `--input`; a report goes to stderr."""
-    encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
-    if ranks.world() > 1 and (config.input is None or not Path(config.input).is_file()):
-        raise UsageError(f"--input {config.input or ''}: expected a file, of which every process reads its part")
-    write(encoder, text_lines(None if config.input is None else Path(config.input)), Path(config.output), config.codes)
-
-
 def text_lines(path: Path | None) -> Iterator[str]:
     """Return the lines of a file, or of standard input; errors as in `docnmt.core.lines`."""
     return iter(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
@@ -59,35 +51,40 @@ class NpyWriter:
         self.file.write(np.lib.format.magic(1, 0) + (118).to_bytes(2, "little") + text.ljust(117).encode() + b"\n")
 
 
-def write(encoder: SentenceEncoder, lines: Iterator[str], output: Path, codes: bool) -> None:
+def embed(config: EmbedConfig) -> None:
     """Write vectors, or packed codes, of any number of lines to one `.npy` file, in order; a report goes to stderr.
 
     With several ranks, each encodes its share of the lines, and the first one writes.
     """
-    if codes and not encoder.bits:
+    encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
+    if ranks.world() > 1 and (config.input is None or not Path(config.input).is_file()):
+        raise UsageError(f"--input {config.input or ''}: expected a file, of which every process reads its part")
+    if config.codes and not encoder.bits:
         raise UserError("--codes: this model learned none; train one with --hash-bits 256, 1024 or 4096")
-    blocks = encoded(encoder, lines, codes=codes)
+    lines = text_lines(None if config.input is None else Path(config.input))
+
+    def _blocks() -> Iterator[np.ndarray]:
+        """Yield the rows of `CHUNK` lines at a time, in order: in the first rank all of them, in others nothing."""
+        while chunks := [texts for _ in range(ranks.world()) if (texts := [words(t) for t in islice(lines, CHUNK)])]:
+            part = chunks[ranks.rank()] if ranks.rank() < len(chunks) else []
+            rows = encoder.codes(part) if config.codes else encoder.features(part)
+            yield from ranks.gather_rows(rows, list(map(len, chunks)))
+
     if ranks.rank():
-        for _ in blocks:
+        for _ in _blocks():
             pass
     else:
+        columns, dtype = (encoder.bits // 8, np.uint8) if config.codes else (encoder.width, np.float32)
         with (
-            replacing(output) as temporary,
+            replacing(Path(config.output)) as temporary,
             temporary.open("wb") as file,
             Progress(None, "encoding", unit="sentences") as progress,
         ):
-            writer = NpyWriter(file, encoder.bits // 8 if codes else encoder.width, np.uint8 if codes else np.float32)
-            for rows in blocks:
+            writer = NpyWriter(file, columns, dtype)
+            for rows in _blocks():
                 writer.append(rows)
                 progress.update(len(rows))
             writer.finish()
     unknown, tokens = map(sum, zip(*ranks.exchange([encoder.unknown, encoder.tokens]), strict=True))
     share = 100 * unknown / max(tokens, 1)
     print(f"{unknown:,} of {tokens:,} words ({share:.2f} %) have no vector of any type", file=sys.stderr)
-
-
-def encoded(encoder: SentenceEncoder, lines: Iterator[str], *, codes: bool) -> Iterator[np.ndarray]:
-    """Yield vectors or codes of `CHUNK` lines at a time, in order: in the first rank all of them, in others nothing."""
-    while chunks := [chunk for _ in range(ranks.world()) if (chunk := [words(line) for line in islice(lines, CHUNK)])]:
-        own = chunks[ranks.rank()] if ranks.rank() < len(chunks) else []
-        yield from ranks.gather_rows(encoder.codes(own) if codes else encoder.features(own), list(map(len, chunks)))

@@ -245,7 +245,7 @@ class SentencePairModel(nn.Module):
 
 
 #: The constant a of SIF, as published.
-_SMOOTHING = 1e-3
+SMOOTHING = 1e-3
 
 
 class BagOfWords(WordEncoder[BagOfWordsConfig]):
@@ -267,7 +267,7 @@ class BagOfWords(WordEncoder[BagOfWordsConfig]):
             return span_max(words, spans)
         if self.pooling == "mean":
             return span_mean(words, spans)
-        weight = _SMOOTHING / (_SMOOTHING + self.probability.index_select(0, tokens))
+        weight = SMOOTHING / (SMOOTHING + self.probability.index_select(0, tokens))
         return span_mean(words * weight[:, None], spans)
 
 

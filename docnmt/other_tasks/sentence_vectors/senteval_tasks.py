@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from docnmt.core.lines import TextLines
 from docnmt.core.training.checkpoint import read_header
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import SentEvalConfig
+from docnmt.other_tasks.sentence_vectors.encoders import SMOOTHING
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import (
     PROBING,
     PROTOCOLS,
@@ -29,76 +29,56 @@ from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder, Translation
 from docnmt.other_tasks.sentence_vectors.word_vectors import Embeddings, build_embeddings
 from docnmt.runtime.system import UsageError, UserError, check_new, find_checkpoint, write_json
 
-# Baselines: sentence vectors without training on sentences.
+# Baselines: sentence vectors without training on sentences. Words without a vector are left out; a sentence without
+# other words is 0.
 
 
-#: The constant a of the SIF weights, as published.
-SMOOTHING = 1e-3
+def bag_of_words(embeddings: Embeddings, weight: np.ndarray | None = None, *, remove_common: bool = False) -> Encode:
+    """Return an encoder: the mean of the word vectors, weighted if wished, several types side by side.
 
-
-class WordVectorBaseline(ABC):
-    """Sentence vectors from the vectors of a sentence's words, several types side by side.
-
-    Words without a vector are left out; a sentence without other words is 0.
+    `remove_common` also removes the projection on the first principal direction of the task's sentences (SIF).
     """
+    table = _side_by_side(embeddings)
+    weight = np.ones(len(table), np.float32) if weight is None else weight
 
-    def __init__(self, embeddings: Embeddings, width: int | None = None) -> None:
-        self.embeddings = embeddings
-        self.table = np.hstack([table.astype(np.float32) for table in embeddings.vectors])
-        self.width = width or self.table.shape[1]
-
-    def __call__(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """Return sentence vectors (N, width)."""
-        vectors = np.zeros((len(sentences), self.width), np.float32)
-        for row, sentence in enumerate(sentences):
-            if known := [place for place in self.embeddings.indices(sentence) if place]:
-                vectors[row] = self.pool(known)
-        return vectors
-
-    @abstractmethod
-    def pool(self, known: list[int]) -> np.ndarray:
-        """Return the vector (width,) of these rows of the vocabulary."""
-
-
-class BagOfWordsBaseline(WordVectorBaseline):
-    """The mean of the word vectors, weighted if wished; `remove_common` also removes the projection on the first
-    principal direction of the task's sentences (SIF)."""
-
-    def __init__(
-        self, embeddings: Embeddings, *, weight: np.ndarray | None = None, remove_common: bool = False
-    ) -> None:
-        super().__init__(embeddings)
-        self.weight = np.ones(len(self.table), np.float32) if weight is None else weight
-        self.remove_common = remove_common
-
-    def __call__(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """Return sentence vectors (N, sum of d_k)."""
-        vectors = super().__call__(sentences)
-        if self.remove_common:
+    def encode(sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        vectors = np.zeros((len(sentences), table.shape[1]), np.float32)
+        for row, known in _known(embeddings, sentences):
+            vectors[row] = weight[known] @ table[known] / len(known)
+        if remove_common:
             # The first right singular vector of all sentences, without centring (Arora et al. 2017).
             direction = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)[1][:, -1].astype(np.float32)
             vectors -= np.outer(vectors @ direction, direction)
         return vectors
 
-    def pool(self, known: list[int]) -> np.ndarray:
-        """Return the weighted mean."""
-        return np.asarray(self.weight[known] @ self.table[known] / len(known))
+    return encode
 
 
-class RandomProjections(WordVectorBaseline):
-    """BOREP (Wieting and Kiela 2019): word vectors through a random matrix, then the mean or maximum over words."""
+def random_projections(embeddings: Embeddings, width: int, pooling: str, seed: int) -> Encode:
+    """Return BOREP (Wieting and Kiela 2019): word vectors through a random matrix, then the mean or maximum of them."""
+    table = _side_by_side(embeddings)
+    bound = 1 / np.sqrt(table.shape[1])
+    projection = np.random.default_rng(seed).uniform(-bound, bound, (table.shape[1], width)).astype(np.float32)
 
-    def __init__(self, embeddings: Embeddings, *, width: int, pooling: str, seed: int) -> None:
-        super().__init__(embeddings, width)
-        features = self.table.shape[1]
-        bound = 1 / np.sqrt(features)
-        self.projection = np.random.default_rng(seed).uniform(-bound, bound, (features, width)).astype(np.float32)
-        self.pooling = pooling
+    def encode(sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        vectors = np.zeros((len(sentences), width), np.float32)
+        for row, known in _known(embeddings, sentences):
+            words = table[known] @ projection
+            vectors[row] = words.max(0) if pooling == "max" else words.mean(0)
+        return vectors
 
-    def pool(self, known: list[int]) -> np.ndarray:
-        """Return the mean or maximum of the projected vectors."""
-        rows = self.table[known] @ self.projection
-        return np.asarray(rows.max(0) if self.pooling == "max" else rows.mean(0))
+    return encode
+
+
+def _side_by_side(embeddings: Embeddings) -> np.ndarray:
+    return np.hstack([table.astype(np.float32) for table in embeddings.vectors])
+
+
+def _known(embeddings: Embeddings, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, list[int]]]:
+    """Yield each sentence that has words with a vector: its number and their rows."""
+    for number, sentence in enumerate(sentences):
+        if known := [index for index in embeddings.indices(sentence) if index]:
+            yield number, known
 
 
 def sif_weights(embeddings: Embeddings, frequencies: Mapping[str, float]) -> np.ndarray:
@@ -162,12 +142,11 @@ def _encoder(config: SentEvalConfig, counts: Mapping[str, int]) -> Encode:
         embeddings, report = build_embeddings(paths, counts, keep_words=0, unit=config.unit_vectors)
         print("\n".join(report), file=sys.stderr)
         if config.baseline == "bow":
-            return BagOfWordsBaseline(embeddings)
+            return bag_of_words(embeddings)
         if config.baseline == "sif":
             weight = sif_weights(embeddings, read_frequencies(Path(str(config.frequencies))))
-            return BagOfWordsBaseline(embeddings, weight=weight, remove_common=True)
-        pooling = str(config.baseline).removeprefix("borep-")
-        return RandomProjections(embeddings, width=config.width, pooling=pooling, seed=config.seed)
+            return bag_of_words(embeddings, weight, remove_common=True)
+        return random_projections(embeddings, config.width, str(config.baseline).removeprefix("borep-"), config.seed)
     if read_header(find_checkpoint(config.path))[0]["task"] == "document_translation":
         if config.representation != "vectors":
             raise UsageError("--representation: a translation model has vectors only")

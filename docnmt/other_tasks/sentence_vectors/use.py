@@ -15,7 +15,16 @@ import torch
 from torch import nn
 
 from docnmt.core.batch import collate_source, plan_batches, planned_units, sentence_costs
-from docnmt.core.corpus import META, ParallelCorpus, check_files, read_meta, stored_array, write_array, write_meta
+from docnmt.core.corpus import (
+    META,
+    ParallelCorpus,
+    TokenArray,
+    check_files,
+    read_meta,
+    stored_array,
+    write_array,
+    write_meta,
+)
 from docnmt.core.models.encoder_decoder import EncoderDecoder, TranslationTask
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.core.training.checkpoint import load_model
@@ -204,8 +213,9 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
             frequency[embeddings.index(word)] += count
         files |= write_array(folder / "probability.bin", frequency / max(frequency.sum(), 1), "<f4")
         for name, pairs in splits.items():
-            words_of = [embeddings.indices(text) for text in texts[name]]
-            files |= PairDataset.of(name, words_of, pairs.labels, len(embeddings.words)).save(folder)
+            sentences = [embeddings.indices(text) or [0] for text in texts[name]]
+            tokens = TokenArray.from_lists(sentences, len(embeddings.words))
+            files |= PairDataset(name, tokens, np.asarray(pairs.labels, dtype=np.uint8)).save(folder)
         write_meta(
             folder,
             task=TASK,
