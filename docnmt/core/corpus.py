@@ -76,10 +76,10 @@ class Document:
         _walk(parts, ())
         return cls(tuple(text for text, _ in sentences), tuple(labels for _, labels in sentences))
 
-    def take(self, places: Sequence[int]) -> Document:
+    def take(self, numbers: Sequence[int]) -> Document:
         """Return a document of these sentences only."""
-        units = tuple(self.units[n] for n in places) if self.units else ()
-        return Document(tuple(self.sentences[n] for n in places), units)
+        units = tuple(self.units[n] for n in numbers) if self.units else ()
+        return Document(tuple(self.sentences[n] for n in numbers), units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -596,13 +596,13 @@ class UnknownText:
 
     def count(self, corpus: ParallelCorpus) -> None:
         """Count the next part without a warning."""
-        places = np.flatnonzero(corpus.source.tokens == UNK)
-        sentences = np.unique(np.searchsorted(corpus.source.offsets, places, side="right") - 1)
-        self.unknown += len(places)
+        unknown = np.flatnonzero(corpus.source.tokens == UNK)
+        sentences = np.unique(np.searchsorted(corpus.source.offsets, unknown, side="right") - 1)
+        self.unknown += len(unknown)
         self.subwords += len(corpus.source.tokens)
         self.in_sentences += len(sentences)
         self.sentences += len(corpus.source)
-        if len(places) and not self._examples:
+        if len(unknown) and not self._examples:
             texts = [corpus.source_text[int(n)] for n in sentences[:_LOOKED_AT]]
             self._examples = unknown_characters(texts, self._tokenizer)[:10]
 

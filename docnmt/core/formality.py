@@ -110,13 +110,13 @@ class AddressRule:
         return informal, any(not _begins_sentence(text, match.start()) for match in capitals)
 
 
-def _begins_sentence(text: str, place: int) -> bool:
-    """Return True if the word at a place begins its text, a sentence, or direct speech or a thought."""
-    while place:
-        place -= 1
-        if text[place] in _BEFORE_BEGINNINGS:
+def _begins_sentence(text: str, index: int) -> bool:
+    """Return True if the word at this index begins its text, a sentence, or direct speech or a thought."""
+    while index:
+        index -= 1
+        if text[index] in _BEFORE_BEGINNINGS:
             return True
-        if text[place].isalnum() or text[place] == "_":  # \w
+        if text[index].isalnum() or text[index] == "_":  # \w
             return False
     return True
 

@@ -362,10 +362,10 @@ def cut_long(sentence: str, longest: int) -> list[str]:
     pieces, begin = [], 0
     while len(sentence) - begin > longest:
         head = sentence[begin : begin + longest + 1]
-        places = (max(head.rfind(mark) for mark in ("; ", ": ", ", ")) + 1, head.rfind(" "), longest)
-        place = next(place for place in places if place > longest // 2 or place == longest)
-        pieces.append(head[:place])
-        begin += place
+        cuts = (max(head.rfind(mark) for mark in ("; ", ": ", ", ")) + 1, head.rfind(" "), longest)
+        cut = next(cut for cut in cuts if cut > longest // 2 or cut == longest)
+        pieces.append(head[:cut])
+        begin += cut
         begin = len(sentence) if (text := _TEXT.search(sentence, begin)) is None else text.start()
     return [*pieces, sentence[begin:]] if begin < len(sentence) else pieces
 

@@ -405,8 +405,8 @@ def _trained(sender: Connection, lines: Iterable[str], options: dict[str, Any]) 
 def pieces(line: str) -> Iterator[str]:
     """Divide a line into pieces of at most `LONGEST_LINE` characters, between words if possible."""
     while len(line) > LONGEST_LINE:
-        place = line.rfind(" ", LONGEST_LINE // 2, LONGEST_LINE)
-        place = LONGEST_LINE if place < 0 else place
-        yield line[:place]
-        line = line[place:]
+        cut = line.rfind(" ", LONGEST_LINE // 2, LONGEST_LINE)
+        cut = LONGEST_LINE if cut < 0 else cut
+        yield line[:cut]
+        line = line[cut:]
     yield line

@@ -56,10 +56,12 @@ def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
     first sentences stay first, the others move by a factor below 2, drawn from `seed` alone.
     """
     offsets = np.asarray(document_offsets, dtype=np.int64)
-    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1  # each one's in its document, from 1
-    noisy = place * (1 + np.random.default_rng(seed).random(len(place)))
-    order = np.empty_like(place)
-    order[np.argsort(place, kind="stable")] = np.argsort(noisy)
+    number = (
+        np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1
+    )  # each one's in its document, from 1
+    noisy = number * (1 + np.random.default_rng(seed).random(len(number)))
+    order = np.empty_like(number)
+    order[np.argsort(number, kind="stable")] = np.argsort(noisy)
     return order
 
 

@@ -187,10 +187,12 @@ def test_memory_does_not_grow_with_the_number_of_lines(
 ) -> None:
     monkeypatch.setattr(embed_command, "CHUNK", 270)
     encoder = SentenceEncoder.load(plain)
+    monkeypatch.setattr(SentenceEncoder, "load", lambda *arguments, **options: encoder)
 
     def peak(chunks: int) -> int:
+        monkeypatch.setattr(embed_command, "text_lines", lambda _: (line for _ in range(10 * chunks) for line in LINES))
         tracemalloc.start()
-        embed_command.write(encoder, (line for _ in range(10 * chunks) for line in LINES), tmp_path / "v.npy", False)
+        embed_command.embed(EmbedConfig(path="", output=str(tmp_path / "v.npy"), overwrite=True))
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert len(np.load(tmp_path / "v.npy", mmap_mode="r")) == 270 * chunks

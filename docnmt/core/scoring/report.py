@@ -316,9 +316,9 @@ def report_on(
     documents: list[dict[str, float]] = []
     if wanted.per_document:  # those without a scored sentence are empty
         documents = [{} for _ in layout.document_offsets[1:]]
-        places = layout.documents_with(numbers) if scored is not layout else range(first.documents)
-        for place, scores in zip(places, first.of_documents(), strict=True):
-            documents[place] = scores
+        numbered = layout.documents_with(numbers) if scored is not layout else range(first.documents)
+        for document, scores in zip(numbered, first.of_documents(), strict=True):
+            documents[document] = scores
     of_sentences: list[dict[str, float]] = []
     if wanted.per_sentence:  # by metrics suited to sentences, which BLEU is not
         of_sentences = [{} for _ in seeds[0]]

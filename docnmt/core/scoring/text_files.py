@@ -349,8 +349,8 @@ def divide(text: str, reference: Sequence[str], align: _Align) -> list[str]:
     if len(lines) != len(known):
         raise RuntimeError(f"mweralign gave {len(lines)} lines for {len(known)} sentences")
     ends = [_clean_cut(end - 1, tokens) for end in accumulate(len(line.split()) for line in lines)]
-    places = [0, *(tokens[end].start() if end < len(tokens) else len(text) for end in ends)]
-    pieces = iter([text[begin:end].strip() for begin, end in pairwise(places)])
+    bounds = [0, *(tokens[end].start() if end < len(tokens) else len(text) for end in ends)]
+    pieces = iter([text[begin:end].strip() for begin, end in pairwise(bounds)])
     return [next(pieces) if sentence else "" for sentence in reference]
 
 

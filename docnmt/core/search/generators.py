@@ -119,9 +119,9 @@ def divided(tokens: Sequence[int], totals: Sequence[float], count: int) -> tuple
     if EOS not in tokens:
         return [], list(range(count))
     ends, others = list[int](), list[int]()
-    for place, (token, total) in enumerate(zip(tokens, totals, strict=True)):
-        (ends if token == EOS and total > -torch.inf else others).append(place)
-    return [place for place in ends if place < count], others[:count]
+    for number, (token, total) in enumerate(zip(tokens, totals, strict=True)):
+        (ends if token == EOS and total > -torch.inf else others).append(number)
+    return [number for number in ends if number < count], others[:count]
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -147,9 +147,9 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
     total, which = (sums.gather(1, chosen // vocabulary) + scores.gather(1, chosen)).topk(most, dim=1)
     if math.isnan(float(total.sum())):  # no sum is +inf
         raise ValueError("the model's scores are NaN; its weights or its input are not finite")
-    place = chosen.gather(1, which)
-    rows = place // vocabulary + width * torch.arange(groups, device=log_probs.device)[:, None]
-    return rows, place % vocabulary, scores.gather(1, place), total
+    index = chosen.gather(1, which)
+    rows = index // vocabulary + width * torch.arange(groups, device=log_probs.device)[:, None]
+    return rows, index % vocabulary, scores.gather(1, index), total
 
 
 @lru_cache(maxsize=4)  # of beam × vocabulary numbers each

@@ -149,12 +149,12 @@ class TermProgress:
     """A row's progress through the terms of the sentence that it writes.
 
     Attributes:
-        place: the sentence's place in the text. left: the terms that it does not contain yet.
+        sentence: its number in the text. left: the terms that it does not contain yet.
         begun: the last tokens, as far as they are the beginning of one of these terms.
         ended: True if the last token completed a term.
     """
 
-    place: int
+    sentence: int
     left: tuple[_Term, ...]
     begun: _Term = ()
     ended: bool = False
@@ -183,14 +183,14 @@ class TermProgress:
     def after(self, token: int, terms: Terms) -> TermProgress:
         """Return the progress after one more token."""
         if token in (BRK, EOS):
-            return TermProgress(self.place + 1, terms.wanted.get(self.place + 1, ()))
+            return TermProgress(self.sentence + 1, terms.wanted.get(self.sentence + 1, ()))
         begun = (*self.begun, token)
         while begun and not any(term[: len(begun)] == begun for term in self.left):
             begun = begun[1:]
         left = tuple(term for term in self.left if term != begun)
         ended = len(left) < len(self.left)
         going = any(term[: len(begun)] == begun for term in left)
-        return TermProgress(self.place, left, begun if going else (), ended)
+        return TermProgress(self.sentence, left, begun if going else (), ended)
 
 
 class _Candidate(NamedTuple):

@@ -44,18 +44,18 @@ class Hypothesis:
 
         `tag` and `prefixes` are as in `Slot`: certain, and no tokens of the mean that a sentence's score is.
         """
-        ends = [place + 1 for place, token in enumerate(self.tokens) if token == BRK]
+        ends = [index + 1 for index, token in enumerate(self.tokens) if token == BRK]
         if not ends and (tag < 0 or self.tokens[0] != tag):
             return [self]
-        certain = {place: len(prefix.tokens) for place, prefix in (prefixes or {}).items()}
+        certain = {number: len(prefix.tokens) for number, prefix in (prefixes or {}).items()}
         cuts = zip([0, *ends], [*ends, len(self.tokens)], strict=True)
         return [
             Hypothesis(
                 self.tokens[a:b],
-                sum(self.token_scores[a:b]) / (b - a - (self.tokens[a] == tag) - certain.get(place, 0)) ** lenpen,
+                sum(self.token_scores[a:b]) / (b - a - (self.tokens[a] == tag) - certain.get(number, 0)) ** lenpen,
                 self.token_scores[a:b],
             )
-            for place, (a, b) in enumerate(cuts)
+            for number, (a, b) in enumerate(cuts)
         ]
 
     def text(self, tokenizer: Tokenizer) -> str:
@@ -110,9 +110,9 @@ class Slot:
         searched = sum(self.limits) - sum(map(self.limits.__getitem__, self.given))
         return searched - sum(len(tokens) for tokens, _ in self.prefixes.values())
 
-    def begin(self, place: int) -> tuple[int, ...]:
+    def begin(self, sentence: int) -> tuple[int, ...]:
         """Return the tokens that a sentence begins with."""
-        prefix = self.prefixes[place].tokens if place in self.prefixes else ()
+        prefix = self.prefixes[sentence].tokens if sentence in self.prefixes else ()
         return prefix if self.tag < 0 else (self.tag, *prefix)
 
 
@@ -125,7 +125,7 @@ class Row(NamedTuple):
         before: None: nothing is written yet, and `token` is what the model reads first.
         log_prob: of `token`.
         length: number of tokens written.
-        place: the place in its unit of the sentence being written. begin: the length at which that one began.
+        sentence: the number in its unit of the one being written. begin: the length at which that one began.
     """
 
     total: float
@@ -133,15 +133,15 @@ class Row(NamedTuple):
     token: int = BOS
     log_prob: float = 0.0
     length: int = 0
-    place: int = 0
+    sentence: int = 0
     begin: int = 0
 
     def after(self, token: int, log_prob: float, total: float) -> Row:
         """Return the row with one more token."""
         length = self.length + 1
         if token == BRK:
-            return Row(total, self, token, log_prob, length, self.place + 1, length)
-        return Row(total, self, token, log_prob, length, self.place, self.begin)
+            return Row(total, self, token, log_prob, length, self.sentence + 1, length)
+        return Row(total, self, token, log_prob, length, self.sentence, self.begin)
 
     def written(self, begin: int = 0) -> tuple[list[int], list[float]]:
         """Return the tokens and their log-probabilities, from that at length `begin` on."""
@@ -227,15 +227,15 @@ class Generator(ABC):
             self.rows += map(Row, totals)
             self._finished.append([])
 
-    def _place(self, number: int) -> tuple[Slot, int, int]:
-        """Return a row's slot, the place in its unit of the sentence that it writes, and how long that is."""
+    def _sentence(self, number: int) -> tuple[Slot, int, int]:
+        """Return a row's slot, the number in its unit of the sentence that it writes, and how long that is."""
         slot, row = self.slots[number // self.width], self.rows[number]
-        return slot, min(row.place, len(slot.limits) - 1), row.length - row.begin  # a dead row may hold anything
+        return slot, min(row.sentence, len(slot.limits) - 1), row.length - row.begin  # a dead row may hold anything
 
     def room(self, number: int) -> int:
         """Return the number of tokens that a row's sentence may still have before its end."""
-        slot, place, written = self._place(number)
-        return slot.limits[place] - 1 - written
+        slot, sentence, written = self._sentence(number)
+        return slot.limits[sentence] - 1 - written
 
     def allowed(self, logits: Tensor) -> Tensor:
         """Return log-probabilities (R, V), -inf for tokens that may not follow: each sentence must end exactly once.
@@ -269,13 +269,13 @@ class Generator(ABC):
         penalised: list[int] = []  # places in rows × vocabulary
         refused: list[int] = []
         for number, row in enumerate(self.rows):
-            slot, place, _ = self._place(number)
-            if row.total > -torch.inf and place not in slot.given:
-                sentence, _ = row.written(row.begin)
-                penalised += [number * size + token for token in set(sentence)]
+            slot, sentence, _ = self._sentence(number)
+            if row.total > -torch.inf and sentence not in slot.given:
+                tokens, _ = row.written(row.begin)
+                penalised += [number * size + token for token in set(tokens)]
                 if most:
-                    last, windows = sentence[len(sentence) - most + 1 :], range(len(sentence) - most + 1)
-                    repeating = {sentence[n + most - 1] for n in windows if sentence[n : n + most - 1] == last}
+                    last, windows = tokens[len(tokens) - most + 1 :], range(len(tokens) - most + 1)
+                    repeating = {tokens[n + most - 1] for n in windows if tokens[n : n + most - 1] == last}
                     refused += [number * size + token for token in repeating - set(self._demanded(number))]
         scores = log_probs.view(-1)
         again, never = self._there(penalised), self._there(refused)
@@ -296,7 +296,7 @@ class Generator(ABC):
         ends: list[int] = []
         certain: list[int] = []
         for row in rows:
-            slot, sentence, written = self._place(row)
+            slot, sentence, written = self._sentence(row)
             end, other_end = (EOS, BRK) if sentence == len(slot.limits) - 1 else (BRK, EOS)
             given, begin = slot.given.get(sentence), slot.begin(sentence)
             if given is not None:  # the next given token is certain

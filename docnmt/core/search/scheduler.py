@@ -218,12 +218,11 @@ class Job:
         """Deliver the kept, searched sentences of an ended text; the text that waited for it is ready next."""
         of_sentences = [hypothesis.sentences(self.search.lenpen, slot.tag, slot.prefixes) for hypothesis in hypotheses]
         done: dict[int, list[Hypothesis]] = {}
-        for number, place in enumerate(range(slot.before, len(slot.limits)), slot.number):
+        for number, n in enumerate(range(slot.before, len(slot.limits)), slot.number):
             if number not in self.given:
-                limit = slot.limits[place]
+                limit = slot.limits[n]
                 marked = (
-                    replace(sentences[place], limited=1 < limit == len(sentences[place].tokens))
-                    for sentences in of_sentences
+                    replace(sentences[n], limited=1 < limit == len(sentences[n].tokens)) for sentences in of_sentences
                 )
                 done[number] = self._ranked(list(marked))
         self.left -= len(done)
@@ -326,15 +325,15 @@ class Encoding:
                 continue
             terms = None if job.terms is None else job.terms.of(sentences, job.given)
             limits, given, prefixes = list[int](), dict[int, tuple[int, ...]](), dict[int, Prefix]()
-            for place, sentence in enumerate(sentences):
+            for n, sentence in enumerate(sentences):
                 limits.append(job.search.limit(int(job.lengths[sentence])))
                 if terms is not None:
-                    limits[-1] += sum(map(len, terms.wanted.get(place, ())))
+                    limits[-1] += sum(map(len, terms.wanted.get(n, ())))
                 if sentence in job.prefixes:
-                    prefixes[place] = job.prefixes[sentence]
-                    limits[-1] += len(prefixes[place].tokens)
+                    prefixes[n] = job.prefixes[sentence]
+                    limits[-1] += len(prefixes[n].tokens)
                 if sentence in job.given:
-                    given[place] = (*job.given[sentence], EOS if sentence == sentences[-1] else BRK)
+                    given[n] = (*job.given[sentence], EOS if sentence == sentences[-1] else BRK)
             slots.append(
                 Slot(
                     number,
@@ -537,9 +536,9 @@ class Scheduler:
         if not gone:
             return
         self._encodings -= gone
-        places = [place for place, slot in enumerate(self._generator.slots) if slot.encoding in gone]
-        if places:
-            rows = self._generator.leave(places)
+        leaving = [number for number, slot in enumerate(self._generator.slots) if slot.encoding in gone]
+        if leaving:
+            rows = self._generator.leave(leaving)
             for state in self._states:
                 state.reorder(rows)
         if not self._generator.slots:

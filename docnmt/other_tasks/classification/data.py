@@ -117,7 +117,7 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
-            places: tuple[int, int] | None = None
+            columns: tuple[int, int] | None = None
             first = True
             for cells in reader:
                 names = [cell.strip().lower() for cell in cells] if first else []
@@ -125,13 +125,13 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
                 if not cells:  # an empty line is no row
                     pass
                 elif {"label", "text"} <= set(names):
-                    places = names.index("label"), names.index("text")
+                    columns = names.index("label"), names.index("text")
                 elif "label" in names or "text" in names[1:]:
                     raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")
-                elif len(cells) <= max(places or (0, 1)):
+                elif len(cells) <= max(columns or (0, 1)):
                     raise UserError(f"{path}:{begin}: expected a label and a text, got {len(cells)} column(s)")
-                elif places:
-                    yield f"{path}:{begin}", cells[places[0]], cells[places[1]]
+                elif columns:
+                    yield f"{path}:{begin}", cells[columns[0]], cells[columns[1]]
                 else:
                     yield f"{path}:{begin}", cells[0], " ".join(cells[1:])
                 begin = reader.line_num + 1
@@ -239,15 +239,15 @@ class TextDataset:
         lengths = self.lengths[units]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         starts = self.arrays.token_offsets[units]
-        places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-        positions = np.full((len(places), 4), -1, dtype=np.int64)
+        indices = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+        positions = np.full((len(indices), 4), -1, dtype=np.int64)
         sentence_offsets = self.arrays.sentences.offsets
-        sentences = np.searchsorted(sentence_offsets, places, side="right") - 1
+        sentences = np.searchsorted(sentence_offsets, indices, side="right") - 1
         positions[:, 1] = sentences - np.repeat(self.arrays.text_offsets[units], lengths)
         unit = self.position_count == "unit"
-        positions[:, 0] = places - (sentence_offsets[sentences] if unit else np.repeat(starts, lengths))
+        positions[:, 0] = indices - (sentence_offsets[sentences] if unit else np.repeat(starts, lengths))
         layout = DocumentLayout(torch.from_numpy(offsets), torch.arange(len(units) + 1))
-        tokens = torch.from_numpy(self.arrays.sentences.tokens[places].astype(np.int64))
+        tokens = torch.from_numpy(self.arrays.sentences.tokens[indices].astype(np.int64))
         return TextBatch(
             PackedText(tokens, layout, torch.from_numpy(positions)), torch.from_numpy(self.arrays.labels[units])
         )
@@ -359,13 +359,13 @@ def ordered_labels(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def label_numbers(table: LabelledTexts, labels: Sequence[str], train: str) -> list[int]:
-    """Return each row's label as its place in `labels`."""
-    places = {label: number for number, label in enumerate(labels)}
+    """Return each row's label as its number in `labels`."""
+    numbers = {label: number for number, label in enumerate(labels)}
     for row, label in enumerate(table.labels):
-        if label not in places:
+        if label not in numbers:
             known = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
             raise UserError(f"{table.places[row]}: the label '{label}' does not occur in {train}; it has {known}")
-    return [places[label] for label in table.labels]
+    return [numbers[label] for label in table.labels]
 
 
 def _report(split: str, arrays: LabelledArrays) -> str:

@@ -138,8 +138,8 @@ class PairDataset:
 def by_length(lengths: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
     """Yield batches of sentences of similar length, as their numbers, given the lengths (S,)."""
     order = np.argsort(lengths, kind="stable")
-    for places in plan_batches(lengths[order], max_tokens, seed=0, epoch=0, shuffle=False):
-        yield order[places]
+    for batch in plan_batches(lengths[order], max_tokens, seed=0, epoch=0, shuffle=False):
+        yield order[batch]
 
 
 # Words as in published word vectors: Penn Treebank style, case kept. Tokenised text is unchanged

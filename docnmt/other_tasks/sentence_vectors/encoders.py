@@ -301,9 +301,9 @@ def _time_major(spans: Spans) -> tuple[Tensor, Tensor]:
     rank = torch.empty_like(lengths)
     rank[lengths.argsort(descending=True, stable=True)] = torch.arange(len(lengths), device=lengths.device)
     sentence = spans.span_of_token
-    place = torch.arange(len(sentence), device=lengths.device) - spans.offsets[:-1][sentence]
-    sizes = place.bincount().cpu()
-    return (place * len(lengths) + rank[sentence]).argsort(), sizes
+    position = torch.arange(len(sentence), device=lengths.device) - spans.offsets[:-1][sentence]
+    sizes = position.bincount().cpu()
+    return (position * len(lengths) + rank[sentence]).argsort(), sizes
 
 
 class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):
@@ -337,9 +337,9 @@ class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """Encode tokens (T,) as (S, d_model). Every sentence needs a word."""
         layout = DocumentLayout(spans.offsets, torch.arange(len(spans) + 1, device=tokens.device))
-        place = torch.arange(len(tokens), device=tokens.device) - spans.offsets[:-1][spans.span_of_token]
+        position = torch.arange(len(tokens), device=tokens.device) - spans.offsets[:-1][spans.span_of_token]
         x = self.input(torch.cat(look_up(tables, tokens, self.input.weight.dtype), dim=1))
-        x = x + self.position(place[:, None])
+        x = x + self.position(position[:, None])
         for layer in self.layers:
             x = layer(x, Reads(layout))
         return self.summarise(self.norm(x), spans)  # type: ignore[no-any-return]
@@ -364,11 +364,11 @@ class PackedConvolution(nn.Module):
         """Map x (T, d_in) to (T, d_out)."""
         if self.reach == 0:
             return self.linear(x)  # type: ignore[no-any-return]
-        place = torch.arange(len(x), device=x.device)
+        position = torch.arange(len(x), device=x.device)
         begin, end = (bound[spans.span_of_token] for bound in (spans.offsets[:-1], spans.offsets[1:]))
         columns = []
         for shift in range(-self.reach, self.reach + 1):
-            inside = (place + shift >= begin) & (place + shift < end)  # (T,)
+            inside = (position + shift >= begin) & (position + shift < end)  # (T,)
             columns.append(x.roll(-shift, 0) * inside[:, None] if shift else x)
         return self.linear(torch.cat(columns, dim=1))  # type: ignore[no-any-return]
 
@@ -453,6 +453,6 @@ class InferLiteEncoder(WordEncoder[InferLiteConfig]):
         if self.width > 1:
             return self.pool(self.words(look_up(tables, tokens, dtype), spans), spans)
         # Without context a word's row is the same everywhere: compute each once.
-        kinds, place = torch.unique(tokens, return_inverse=True)
+        kinds, rows = torch.unique(tokens, return_inverse=True)
         alone = Spans(torch.arange(len(kinds) + 1, device=tokens.device))
-        return self.pool(self.words(look_up(tables, kinds, dtype), alone), spans, place)
+        return self.pool(self.words(look_up(tables, kinds, dtype), alone), spans, rows)

@@ -246,11 +246,11 @@ class Softmaxes:
         full *= np.float32(RATE / (1 - BETA1**self.steps))
         self.weight -= full
 
-    def keep(self, places: Sequence[int]) -> None:
-        """Keep training these models only (places in `live`)."""
-        self.live, self.l2 = [self.live[place] for place in places], self.l2[places]
+    def keep(self, columns: Sequence[int]) -> None:
+        """Keep training these models only (columns in `live`)."""
+        self.live, self.l2 = [self.live[column] for column in columns], self.l2[columns]
         self.weight, self.first, self.second = (
-            np.ascontiguousarray(array[:, places]) for array in (self.weight, self.first, self.second)
+            np.ascontiguousarray(array[:, columns]) for array in (self.weight, self.first, self.second)
         )
 
 
@@ -274,7 +274,7 @@ def fit(
         The best score of each model, and its weights (d + 1, C) at that time.
     """
     best, failures = np.full(len(models.live), -1.0), np.zeros(len(models.live), int)
-    stored = [models.weight[:, place].copy() for place in models.live]
+    stored = [models.weight[:, column].copy() for column in models.live]
     epoch = 0
     while models.live and epoch <= schedule.max_epoch:
         for _ in range(schedule.epoch_size):
@@ -285,13 +285,13 @@ def fit(
                 models.step(rows, gradient(models.scores(rows), batch))
         epoch += schedule.epoch_size
         going = []
-        for place, (number, merit) in enumerate(zip(models.live, judge(models), strict=True)):
+        for column, (number, merit) in enumerate(zip(models.live, judge(models), strict=True)):
             if merit > best[number]:
-                best[number], stored[number] = merit, models.weight[:, place].copy()
+                best[number], stored[number] = merit, models.weight[:, column].copy()
             else:
                 failures[number] += 1
             if failures[number] <= schedule.tenacity:
-                going.append(place)
+                going.append(column)
         if len(going) < len(models.live):
             models.keep(going)
     return best, stored

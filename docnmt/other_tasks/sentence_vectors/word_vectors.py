@@ -164,17 +164,17 @@ def _binary(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str,
         count, size = header[0], 4 * header[1]
         if path.suffix != ".gz" and path.stat().st_size < len(first) + count * (size + 2):
             raise UserError(f"{path}: too short for {count} words of {header[1]} dimensions; is the file complete?")
-        for place in range(count):
+        for number in range(count):
             letters = bytearray()
             while (byte := file.read(1)) != b" ":
                 if not byte or len(letters) > _LONGEST_WORD:
-                    raise UserError(f"{path}: word {place + 1} has no end; is this word2vec's binary form, complete?")
+                    raise UserError(f"{path}: word {number + 1} has no end; is this word2vec's binary form, complete?")
                 letters += byte
             word = letters.lstrip(b"\n").decode("utf-8", "replace")
             data = file.read(size)
             if len(data) < size:
-                raise UserError(f"{path}: ends within word {place + 1} of {count}; is the file complete?")
-            yield word, np.frombuffer(data, "<f4") if wanted(word, place) else None
+                raise UserError(f"{path}: ends within word {number + 1} of {count}; is the file complete?")
+            yield word, np.frombuffer(data, "<f4") if wanted(word, number) else None
 
 
 # One vocabulary for several types (Kiros and Chan 2018, section 3): the words of the data and the first words of each
@@ -252,7 +252,9 @@ def build_embeddings(
     coverage of `counts`, and the commonest words it lacks.
     """
     needed = {spelling for word in counts for spelling in (word, word.lower())}
-    types = [read_vectors(path, lambda word, place: place < keep_words or word in needed, unit=unit) for path in paths]
+    types = [
+        read_vectors(path, lambda word, number: number < keep_words or word in needed, unit=unit) for path in paths
+    ]
     words = [UNKNOWN, *dict.fromkeys(word for vectors in types for word in vectors.rows if word != UNKNOWN)]
     for vectors in types:
         if not vectors.rows or (counts and all(_row(vectors, word) is None for word in counts)):
