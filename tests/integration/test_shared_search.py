@@ -113,34 +113,36 @@ def test_two_texts_at_once_take_fewer_steps_than_one() -> None:
     assert steps[2] < 0.5 * steps[0]
 
 
+def check_alone(models: list[Any], texts: Any = REQUESTS[:6], *, cancel: int = -1, **kinds: Any) -> list[Asked]:
+    """Check that each request, but one that leaves, gets what it gets alone."""
+    options = kinds.get("options", GenerationConfig(max_tokens=60, batch_size=8))
+    search = kinds.get("search", BeamSearchConfig(beam=2, **SHORT))
+    asked = [Asked(models, options, search, text) for text in texts]
+    served(models, asked, options, search, cancel=cancel)
+    for each in asked[cancel + 1 :]:
+        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
+    return asked
+
+
 def test_models_that_read_their_own_text_wait_for_it() -> None:
     models = [small_system.model("cond_transformer_tiny", target_context="conditional")]
     assert models[0].reading.own_text
-    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2, **SHORT)
-    asked = [Asked(models, options, search, texts) for texts in REQUESTS[:6]]
-    served(models, asked, options, search)
-    for each in asked:
-        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
+    check_alone(models)
 
 
 def test_ensembles_share_a_search_too() -> None:
-    models = [small_system.model("hier_cond_transformer_tiny", seed=seed) for seed in (0, 1)]
-    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2, **SHORT)
-    asked = [Asked(models, options, search, texts) for texts in REQUESTS[:6]]
-    served(models, asked, options, search)
-    for each in asked:
-        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
+    check_alone([small_system.model("hier_cond_transformer_tiny", seed=seed) for seed in (0, 1)])
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_request_that_leaves_changes_nothing_for_others(name: str) -> None:
-    models, search = [small_system.model("hier_cond_transformer_tiny")], SEARCHES[name]
     options = GenerationConfig(generator=GENERATOR.get(name, name), max_tokens=60, batch_size=4)
-    asked = [Asked(models, options, search, texts) for texts in [small_system.text(6, 6, seed=77), *REQUESTS[:6]]]
-    served(models, asked, options, search, cancel=0)
-    assert len(asked[0].found) < asked[0].job.corpus.num_sentences - 1
-    for each in asked[1:]:
-        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
+    texts, models = (
+        [small_system.text(6, 6, seed=77), *REQUESTS[:6]],
+        [small_system.model("hier_cond_transformer_tiny")],
+    )
+    left = check_alone(models, texts, cancel=0, options=options, search=SEARCHES[name])[0]
+    assert len(left.found) < left.job.corpus.num_sentences - 1
 
 
 def test_a_sentence_need_not_wait_for_a_book() -> None:
@@ -165,7 +167,7 @@ def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
     models, options = [small_system.model("transformer_tiny")], GenerationConfig(generator="greedy", batch_size=2)
     shared = Scheduler(Ensemble(models), options, GreedyConfig())
     long, short = (lambda n=n: Asked(models, options, GreedyConfig(), small_system.text(1, n, seed=n)) for n in (9, 1))
-    waiting = [short() for _ in range(12)]
+    waiting = [short() for _ in range(6)]
     late = long()
     for each in (*waiting, late):
         shared.submit(each.job)
@@ -185,12 +187,7 @@ def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest
     from docnmt.functional.decoding import Shelf
 
     monkeypatch.delattr(Shelf, "any_memory")
-    models = [small_system.model("cond_transformer_tiny")]
-    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2, **SHORT)
-    asked = [Asked(models, options, search, texts) for texts in REQUESTS[:6]]
-    served(models, asked, options, search)
-    for each in asked:
-        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
+    check_alone([small_system.model("cond_transformer_tiny")])
 
 
 def test_the_model_never_sees_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,6 @@ def translated(arch: str, text: list[list[str]], **options: object) -> list[Sent
 )
 def test_what_cannot_fit_is_refused_by_name(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = [["the dog.", "a cat sees."], ["he walks in the old house.", *["the tree."] * 30]]
-    assert len(translated(arch, text)) == 33
     monkeypatch.setattr(room, "obtainable_memory", lambda: 1000)
     advice = "divide it" if arch == "transformer_tiny" else "--context-window N takes it in parts"
     with pytest.raises(
