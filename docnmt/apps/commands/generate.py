@@ -213,17 +213,9 @@ def _scoring(
                 f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "
                 "--results-path"
             )
-        options = {
-            "--paired": wanted.paired,
-            "--foreign": wanted.foreign,
-            "--by": wanted.by,
-            "--per-document": wanted.per_document,
-            "--per-sentence": wanted.per_sentence,
-            "--comet": wanted.comet,
-            "--metrics": wanted.metrics,
-            "--address": wanted.address,
-            "--lexical-consistency": config.lexical_consistency,
-        }
+        names = ("paired", "foreign", "by", "per_document", "per_sentence", "comet", "metrics", "address")
+        options = {f"--{name.replace('_', '-')}": getattr(wanted, name) for name in names}
+        options["--lexical-consistency"] = config.lexical_consistency
         split = f"split {config.gen_subset}, which has no reference"
         if rest.corpus.references:
             split = f"--prefix-references {config.prefix_references:g}, which leaves nothing to score"
@@ -241,17 +233,9 @@ def _scoring(
         raise UsageError(problems)
     others, foreign = ([layout.align(Path(path)) for path in paths] for paths in (wanted.paired, wanted.foreign))
     doubt = training_doubt(loaded.records, records_beside(wanted.paired))
-    return lambda texts: report_on(
-        layout,
-        [texts],
-        references,
-        others,
-        foreign,
-        tokenize=tokenize,
-        wanted=wanted,
-        consistency=config.lexical_consistency,
-        doubt=doubt,
-    )
+    more: dict[str, Any] = {"tokenize": tokenize, "wanted": wanted, "doubt": doubt}
+    more["consistency"] = config.lexical_consistency
+    return lambda texts: report_on(layout, [texts], references, others, foreign, **more)
 
 
 def _translate(

@@ -53,8 +53,7 @@ _NAMED = 5
 def lines(result: SentenceResult, source: str, reference: str | None, alignments: Sequence[str] = ()) -> Iterator[str]:
     """Yield a sentence's lines: raw source and reference; for each hypothesis its pieces, its text, the piece scores.
 
-    Scores are natural logs; `H-` and `D-` have the length-normalised one. `alignments`: of the hypotheses, if
-    requested. for.
+    Scores are natural logs; `H-` and `D-` have the length-normalised one. `alignments`: of the hypotheses, if requested.
     """
     number = result.number
     yield f"S-{number}\t{source}"

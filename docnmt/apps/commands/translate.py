@@ -257,13 +257,9 @@ def read_corpus(
 
 
 def translate_files(
-    out: TextIO,
-    config: TranslateConfig,
-    models: ModelsConfig,
-    memory: MemoryConfig,
-    options: GenerationConfig,
+    out: TextIO, config: TranslateConfig, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig,
     search: SearchConfig,
-) -> None:
+) -> None:  # fmt: skip
     """Translate every file; each translation is written completely or not at all, to `out` if no name is given."""
     jobs = _jobs(config)
     check_explain(config.explain, overwrite=config.overwrite)
@@ -423,14 +419,9 @@ def translate_document(
 
 
 def translate_stream(
-    source: BinaryIO,
-    out: TextIO,
-    config: TranslateConfig,
-    models: ModelsConfig,
-    memory: MemoryConfig,
-    options: GenerationConfig,
-    search: SearchConfig,
-) -> None:
+    source: BinaryIO, out: TextIO, config: TranslateConfig, models: ModelsConfig, memory: MemoryConfig,
+    options: GenerationConfig, search: SearchConfig,
+) -> None:  # fmt: skip
     """Translate a whole stream; every line of it becomes one line of `out`, written as soon as it is ready.
 
     A document is translated when it has ended and the input pauses, or when much has arrived; `--given`, and a memory

@@ -68,45 +68,24 @@ class Translating:
         return self.loaded.told(corpus, self.options.formality, given)
 
     def results(
-        self,
-        corpus: ParallelCorpus,
-        given: Given = None,
-        *,
-        prefixes: Given = None,
-        fixed: Fixed = None,
-        before: int = 0,
-        progress: Callable[[int], object] | None = None,
-    ) -> Iterator[SentenceResult]:
+        self, corpus: ParallelCorpus, given: Given = None, *, prefixes: Given = None, fixed: Fixed = None,
+        before: int = 0, progress: Callable[[int], object] | None = None,
+    ) -> Iterator[SentenceResult]:  # fmt: skip
         """Yield the translations of what `told` gives, of each sentence that is not given, in order.
 
         Arguments and errors are those of `translate_corpus`.
         """
+        loaded = self.loaded
         return translate_corpus(
-            self.loaded.models,
-            self.loaded.task,
-            corpus,
-            self.options,
-            self.search,
-            given=given,
-            prefixes=prefixes,
-            memory=self.memory,
-            context_window=self.window,
-            glossary=self.glossary,
-            fixed=fixed,
-            before=before,
+            loaded.models, loaded.task, corpus, self.options, self.search, given=given, prefixes=prefixes,
+            memory=self.memory, context_window=self.window, glossary=self.glossary, fixed=fixed, before=before,
             progress=progress,
-        )
+        )  # fmt: skip
 
     def job(
-        self,
-        corpus: ParallelCorpus,
-        given: Given,
-        deliver: Callable[[int, Translation], object],
-        *,
-        fixed: Fixed = None,
-        task: TranslationTask | None = None,
-        terms: TermFinder | None = None,
-    ) -> Job:
+        self, corpus: ParallelCorpus, given: Given, deliver: Callable[[int, Translation], object], *,
+        fixed: Fixed = None, task: TranslationTask | None = None, terms: TermFinder | None = None,
+    ) -> Job:  # fmt: skip
         """Return the job of what `told` gives, for a search that several requests share.
 
         Args:
@@ -119,29 +98,15 @@ class Translating:
             deliver(int(numbers[number]), translation(hypotheses[0], task.target_tokenizer))
 
         job, numbers = job_of(
-            self.loaded.models,
-            task,
-            corpus,
-            self.options,
-            self.search,
-            finder=terms,
-            given=given,
-            fixed=fixed,
-            memory=self.memory,
-            window=self.window,
-            deliver=best,
-        )
+            self.loaded.models, task, corpus, self.options, self.search, finder=terms, given=given, fixed=fixed,
+            memory=self.memory, window=self.window, deliver=best,
+        )  # fmt: skip
         return job
 
     def explanations(
-        self,
-        corpus: ParallelCorpus,
-        pieces: Sequence[Sequence[str]],
-        given: Given = None,
-        *,
-        numbers: Sequence[int] | np.ndarray | None = None,
-        task: TranslationTask | None = None,
-    ) -> list[Explanation | None]:
+        self, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], given: Given = None, *,
+        numbers: Sequence[int] | np.ndarray | None = None, task: TranslationTask | None = None,
+    ) -> list[Explanation | None]:  # fmt: skip
         """Return what was read for each translation, given by its pieces; None for given ones.
 
         Args:
@@ -152,15 +117,9 @@ class Translating:
         if numbers is None:
             numbers = np.arange(corpus.num_sentences) - np.repeat(offsets[:-1], np.diff(offsets))
         return explain_translations(
-            self.loaded.models,
-            task or self.loaded.task,
-            corpus,
-            pieces,
-            numbers=np.asarray(numbers),
-            given=given,
-            memory=self.memory,
-            context_window=self.window,
-        )
+            self.loaded.models, task or self.loaded.task, corpus, pieces, numbers=np.asarray(numbers), given=given,
+            memory=self.memory, context_window=self.window,
+        )  # fmt: skip
 
     def explained(
         self, corpus: ParallelCorpus, results: Sequence[SentenceResult], given: Given = None

@@ -63,11 +63,8 @@ def write_explanation(
     }
     sentences = sum(map(len, documents))
     summary = f"{how_many(sentences, 'sentence')} in {how_many(len(documents), 'document')}, {' to '.join(languages)}"
-    content: dict[str, Any] = {
-        "title": "What the translation read",
-        "summary": f"{summary}, by {', '.join(models)}",
-        "least": LEAST,
-    }
+    summary += f", by {', '.join(models)}"
+    content: dict[str, Any] = {"title": "What the translation read", "summary": summary, "least": LEAST}
     package = "docnmt.apps.explain"
     style, script = template(SHARED, "page.css") + template(package, "explain.css"), template(package, "explain.js")
     write_text(path, self_contained(package, "docnmt explanation", style, script, content, data))
@@ -100,26 +97,15 @@ def explanation_dict(explanation: Explanation) -> dict[str, Any]:
 def _attention(attention: Attention, least: float) -> dict[str, Any]:
     """Return, for each piece and head, the entries [sentence, weight(, piece)] whose weight is above `least`."""
     fields: dict[str, Any] = {name: getattr(attention, name) for name in ("block", "layer", "model", "tree")}
-    fields["rows"] = _rows(attention, least)
+    columns = [attention.sentences, np.round(attention.weights, 5), attention.places]
+    lists = [column.tolist() for column in columns if column is not None]  # (n, h, k) each
+    fields["rows"] = [
+        [[list(entry) for entry in zip(*head, strict=True) if entry[1] > least] for head in zip(*piece, strict=True)]
+        for piece in zip(*lists, strict=True)
+    ]
     if attention.share is not None:
         fields["share"] = _rounded(attention.share)
     return fields
-
-
-def _rows(attention: Attention, least: float) -> list[list[list[list[float]]]]:
-    places = attention.places
-    columns = [attention.sentences, np.round(attention.weights, 5), *([] if places is None else [places])]
-    return [
-        [
-            [
-                list(entry)
-                for entry in zip(*(column[piece, head].tolist() for column in columns), strict=True)
-                if entry[1] > least
-            ]
-            for head in range(attention.weights.shape[1])
-        ]
-        for piece in range(attention.weights.shape[0])
-    ]
 
 
 def _rounded(values: np.ndarray) -> list[float]:

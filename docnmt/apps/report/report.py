@@ -65,11 +65,9 @@ def columns(texts: ReportTexts, config: PageConfig) -> Iterator[tuple[str, str |
 def page_data(texts: ReportTexts, systems: Mapping[str, Evaluation], config: PageConfig) -> dict[str, Any]:
     """Return the data as plain JSON types."""
     of_documents = [system.of_documents() for system in systems.values()]
+    shown = columns(texts, config)
     return {
-        "columns": [
-            {"name": name, "lang": language, "text": list(sentences)}
-            for name, language, sentences in columns(texts, config)
-        ],
+        "columns": [{"name": name, "lang": language, "text": list(sentences)} for name, language, sentences in shown],
         "systems": list(texts.systems),
         "offsets": list(texts.document_offsets),
         "lower_is_better": list(filter(lower_is_better, METRICS.names())),
@@ -127,7 +125,10 @@ def write_report(config: PageConfig) -> None:
     check_replaceable(out)
     texts, test_sets = read_texts(config), read_test_sets(config.discourse)
     check_writable(out)
-    systems = _evaluated(texts, config)
+    metrics, translations = (*DEFAULT, "TER") if config.ter else DEFAULT, list(texts.systems.values())
+    tokenize, offsets = config.sacrebleu_tokenize, texts.document_offsets
+    evaluations = evaluate_systems(translations, texts.references, offsets, tokenize=tokenize, metrics=metrics)
+    systems = dict(zip(texts.systems, evaluations, strict=True))
     bootstrap = Bootstrap(config.samples, config.seed)
     content = {
         "title": config.title,
@@ -155,25 +156,11 @@ def _summary(texts: ReportTexts) -> str:
     return f"{systems}, {sentences} in {documents}, {references}{left}"
 
 
-def _evaluated(texts: ReportTexts, config: PageConfig) -> dict[str, Evaluation]:
-    """Evaluate every system, with TER only if requested."""
-    evaluations = evaluate_systems(
-        list(texts.systems.values()),
-        texts.references,
-        texts.document_offsets,
-        tokenize=config.sacrebleu_tokenize,
-        metrics=(*DEFAULT, "TER") if config.ter else DEFAULT,
-    )
-    return dict(zip(texts.systems, evaluations, strict=True))
-
-
 def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str, Any]:
     """Return the systems' scores on the whole text, and their comparison."""
     every = list(systems.values())
-    scores = {
-        metric: [bootstrap.interval(system, metric, system.counts[metric]) for system in every]
-        for metric in every[0].metrics
-    }
+    metrics = every[0].metrics
+    scores = {m: [bootstrap.interval(system, m, system.counts[m]) for system in every] for m in metrics}
     best = {}
     for metric, row in scores.items():
         shown = [round(each.score, 1) for each in row]
@@ -196,19 +183,11 @@ def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str
 def _parts(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str, Any]:
     """Return the scores by position and length, as tables and charts."""
     divided = list(divisions(systems, bootstrap))
-    drawn = [
-        [
-            charts.chart(
-                metric,
-                division.unit,
-                [part.label for part in division.parts],
-                list(systems),
-                [part.scores[metric] for part in division.parts],
-            )
-            for metric in division.parts[0].scores
-        ]
-        for division in divided
-    ]
+    drawn: list[list[charts.Chart]] = []
+    for division in divided:
+        labels = [part.label for part in division.parts]
+        scores = {metric: [part.scores[metric] for part in division.parts] for metric in division.parts[0].scores}
+        drawn.append([charts.chart(m, division.unit, labels, list(systems), rows) for m, rows in scores.items()])
     smallest = min(part.documents for division in divided for part in division.parts)
     several = next(iter(systems.values())).documents > 1  # else there are no intervals
     few = FEW_DOCUMENTS if several and smallest < FEW_DOCUMENTS else None
@@ -220,18 +199,15 @@ def _consistency(texts: ReportTexts) -> list[str]:
     if texts.source is None:
         return []
     lexicon = learn_lexicon(texts.source, texts.references[0])
-    measured = [
-        lexical_consistency(texts.source, sentences, texts.document_offsets, lexicon)
-        for sentences in (*texts.systems.values(), texts.references[0])
-    ]
+    every, offsets = (*texts.systems.values(), texts.references[0]), texts.document_offsets
+    measured = [lexical_consistency(texts.source, sentences, offsets, lexicon) for sentences in every]
     return [f"{each.ratio:.1f}" if each.pairs else "–" for each in measured]
 
 
 def _method(config: PageConfig, texts: ReportTexts) -> dict[str, Any]:
     """Describe how the numbers were computed."""
-    documents = len(texts.document_offsets) - 1
     method = {}
-    if documents > 1:
+    if len(texts.document_offsets) > 2:
         method["Intervals, tests"] = (
             f"paired bootstrap over documents, {config.samples:,} samples, seed {config.seed}; parts of the text draw "
             "from the documents that have sentences in them"

@@ -28,6 +28,16 @@ class Interval:
     high: float | None = None
 
     @property
+    def least(self) -> float:
+        """The lower end of interval and score."""
+        return self.score if self.low is None else min(self.low, self.score)
+
+    @property
+    def most(self) -> float:
+        """The upper end of interval and score."""
+        return self.score if self.high is None else max(self.high, self.score)
+
+    @property
     def ends(self) -> str:
         """The interval alone, or an empty text."""
         return "" if self.low is None or self.high is None else f"{self.low:.1f}–{self.high:.1f}"
@@ -65,10 +75,8 @@ class Bootstrap:
 @lru_cache(maxsize=1)  # systems and metrics of one part of the text follow one another
 def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
     """Draw samples (B, D): how often each has each document, as in `paired_bootstrap`."""
-    drawn: np.ndarray = np.random.default_rng(seed).multinomial(
-        documents, np.full(documents, 1 / documents), size=samples
-    )
-    return drawn.astype(np.float64)
+    draw = np.random.default_rng(seed)
+    return draw.multinomial(documents, np.full(documents, 1 / documents), size=samples).astype(np.float64)
 
 
 # Charts of scores with intervals: the positions of points, which `charts.html` draws as SVG.
@@ -103,12 +111,7 @@ class Chart:
 def chart(
     name: str, axis: str, labels: Sequence[str], systems: Sequence[str], scores: Sequence[Sequence[Interval]]
 ) -> Chart:
-    """Lay out a chart.
-
-    Args:
-        axis: the meaning of the labels below it.
-        scores: for each label, an interval of each system.
-    """
+    """Lay out a chart: `axis` is the meaning of the labels below it; for each, `scores` has an interval a system."""
     every = [interval for row in scores for interval in row]
     low, high = _range(every)
     low, high = low - (high - low) / 20, high + (high - low) / 20
@@ -126,43 +129,24 @@ def chart(
         label = f"{systems[number]}, {labels[place]}: {interval}"
         return Point(round(x, 1), height(interval.score), low_y, high_y, label)
 
-    return Chart(
-        name,
-        axis,
-        [
-            (round(_LEFT + step * (place + 0.5), 1), "".join(label.partition("–")[:2]))
-            for place, label in enumerate(labels)
-        ],  # `17–`: the next label shows where it ends
-        [(height(tick), f"{tick:g}") for tick in ticks],
-        [(system, [point(place, n) for place in range(len(labels))]) for n, system in enumerate(systems)],
-    )
+    begins = ["".join(label.partition("–")[:2]) for label in labels]  # `17–`: the next label shows where it ends
+    places = [(round(_LEFT + step * (n + 0.5), 1), label) for n, label in enumerate(begins)]
+    lines = [(system, [point(place, n) for place in range(len(labels))]) for n, system in enumerate(systems)]
+    return Chart(name, axis, places, [(height(tick), f"{tick:g}") for tick in ticks], lines)
 
 
 def bars(intervals: Sequence[Interval]) -> list[tuple[float, float, float]]:
     """Return intervals on one scale from 0 to 100: begin, score and end of each."""
     low, high = _range(intervals)
-    return [
-        (
-            round(100 * (a - low) / (high - low), 1),
-            round(100 * (s - low) / (high - low), 1),
-            round(100 * (b - low) / (high - low), 1),
-        )
-        for a, s, b in map(_ends, intervals)
-    ]
 
+    def scaled(score: float) -> float:
+        return round(100 * (score - low) / (high - low), 1)
 
-def _ends(interval: Interval) -> tuple[float, float, float]:
-    score = interval.score
-    return (
-        score if interval.low is None else min(interval.low, score),
-        score,
-        score if interval.high is None else max(interval.high, score),
-    )
+    return [(scaled(each.least), scaled(each.score), scaled(each.most)) for each in intervals]
 
 
 def _range(intervals: Sequence[Interval]) -> tuple[float, float]:
-    low = min(_ends(interval)[0] for interval in intervals)
-    high = max(_ends(interval)[2] for interval in intervals)
+    low, high = min(interval.least for interval in intervals), max(interval.most for interval in intervals)
     return (low, high) if high - low > 1e-6 else (low - 1, high + 1)
 
 
