@@ -29,11 +29,9 @@ class AlignConfig:
     )
     target: str = option(dataclasses.MISSING, "its translation", positional=True, metavar="TARGET")
     output: str = option(
-        dataclasses.MISSING,
-        "OUT.tmx, a translation memory; any other name: a corpus, OUT.SRC and OUT.TGT",
-        metavar="OUT",
-        aliases=("-o",),
-    )
+        dataclasses.MISSING, "OUT.tmx, a translation memory; any other name: a corpus, OUT.SRC and OUT.TGT",
+        metavar="OUT", aliases=("-o",),
+    )  # fmt: skip
     source_lang: str | None = option(
         None,
         "language of SOURCE [as its name says, in letter.en.docx or corpus.en; else that of the model, or what "
@@ -86,11 +84,9 @@ class ModelsConfig:
     )
     bf16: bool = option(False, "compute in bfloat16, on a GPU or a CPU that has it: faster, scores differ a little")
     source_lang: str | None = option(
-        None,
-        "of a model of several languages: the one of the text [as converted or trained]",
-        metavar="SRC",
+        None, "of a model of several languages: the one of the text [as converted or trained]", metavar="SRC",
         aliases=("-s",),
-    )
+    )  # fmt: skip
     target_lang: str | None = option(
         None, "of a model of several languages: the one to translate into, likewise", metavar="TGT", aliases=("-t",)
     )
@@ -160,11 +156,9 @@ class GenerateConfig:
         between=(0, 1),
     )
     prefix: str | None = option(
-        None,
-        "words with which translations begin: a line for each sentence of the split, empty where there are none",
-        metavar="FILE",
-        basic=True,
-    )
+        None, "words with which translations begin: a line for each sentence of the split, empty where there are none",
+        metavar="FILE", basic=True,
+    )  # fmt: skip
     explain: str | None = option(
         None,
         "also write what the models read for each translation, and what would change without the sentences that "
@@ -176,11 +170,9 @@ class GenerateConfig:
         False, "also print which word of its source each word of a translation stands for: A-i, pairs S-T of words"
     )
     results_path: str | None = option(
-        None,
-        "also write hypotheses.txt and scores.json into this folder; with --print-alignment also alignment.txt",
-        metavar="DIR",
-        basic=True,
-    )
+        None, "also write hypotheses.txt and scores.json into this folder; with --print-alignment also alignment.txt",
+        metavar="DIR", basic=True,
+    )  # fmt: skip
     overwrite: bool = option(
         False, "replace the results that --results-path holds, and what stands at --plot and --explain"
     )
@@ -193,11 +185,9 @@ class GenerateConfig:
     )
     sacrebleu: bool = option(False, "the same as --scoring sacrebleu", needs=_SCORED)
     sacrebleu_tokenize: str | None = option(
-        None,
-        "sacreBLEU's tokenizer: 13a, zh, ja-mecab, flores200, char, none … [the target language's]",
-        metavar="NAME",
-        needs=_SCORED,
-    )
+        None, "sacreBLEU's tokenizer: 13a, zh, ja-mecab, flores200, char, none … [the target language's]",
+        metavar="NAME", needs=_SCORED,
+    )  # fmt: skip
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
@@ -219,19 +209,13 @@ class TranslateConfig:
 
     files: tuple[str, ...] = option((), "documents, by their endings; none: stdin", positional=True, metavar="FILE")
     output: str | None = option(
-        None,
-        "where the translated document goes, of the same kind; a folder for several [stdout, for one]",
-        metavar="OUT",
-        aliases=["-o"],
-        basic=True,
-        needs=Needs("files", says="FILE; stdin goes to stdout"),
-    )
+        None, "where the translated document goes, of the same kind; a folder for several [stdout, for one]",
+        metavar="OUT", aliases=["-o"], basic=True, needs=Needs("files", says="FILE; stdin goes to stdout"),
+    )  # fmt: skip
     overwrite: bool = option(
-        False,
-        "replace what stands at --output and --explain",
-        basic=True,
+        False, "replace what stands at --output and --explain", basic=True,
         needs=Needs(("files", "explain"), says="FILE or --explain"),
-    )
+    )  # fmt: skip
     input_format: Literal["text", "corpus", "lines", "jsonl", "tsv"] = option(
         "text",
         "text: one document, lines are split into sentences; corpus: a sentence a line, empty lines between documents; "
@@ -264,17 +248,13 @@ class TranslateConfig:
         basic=True,
     )
     print_alignment: bool = option(
-        False,
-        "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words",
-        needs=[_STDIN, _LINES],
-        excludes=("given",),
-    )
+        False, "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words",
+        needs=[_STDIN, _LINES], excludes=("given",),
+    )  # fmt: skip
     columns: tuple[str, ...] = option(
-        (),
-        "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
-        metavar="ROLE=NAME",
-        needs=Needs("input_format", ("jsonl", "tsv")),
-    )
+        (), "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
+        metavar="ROLE=NAME", needs=Needs("input_format", ("jsonl", "tsv")),
+    )  # fmt: skip
     splitter: Literal["auto", "rules", "sentencex"] = option(
         "auto",
         "what splits lines into sentences: docnmt's rules, made for English and German; the package sentencex "
@@ -352,11 +332,9 @@ class PageConfig:
         (), "names of the systems, in the order of --sys [their paths]", metavar="NAME", basic=True
     )
     discourse: tuple[str, ...] = option(
-        (),
-        "what docnmt-score --contrastive (or --generative) … --json printed, a file a system and test",
-        metavar="FILE",
-        basic=True,
-    )
+        (), "what docnmt-score --contrastive (or --generative) … --json printed, a file a system and test",
+        metavar="FILE", basic=True,
+    )  # fmt: skip
     title: str = option("Translation report", "heading of the page", basic=True)
     ter: bool = option(False, "also TER", basic=True)
     source_lang: str | None = option(
@@ -391,11 +369,9 @@ class ServeConfig:
     )
     port: int = option(8000, "port to listen on; 0: a free one, which is printed", basic=True, between=(0, 65535))
     token_file: str | None = option(
-        None,
-        "file with a secret, which requests must bring: Authorization: Bearer SECRET; only its owner may read it",
-        metavar="FILE",
-        basic=True,
-    )
+        None, "file with a secret, which requests must bring: Authorization: Bearer SECRET; only its owner may read it",
+        metavar="FILE", basic=True,
+    )  # fmt: skip
     open: bool = option(
         False,
         "whoever reaches --host may use the service, without a secret; else another --host is refused",
@@ -408,11 +384,9 @@ class ServeConfig:
         basic=True,
     )
     allowed_hosts: tuple[str, ...] = option(
-        (),
-        "without a token: names beside localhost and IP addresses by which the service is called",
-        metavar="NAME",
+        (), "without a token: names beside localhost and IP addresses by which the service is called", metavar="NAME",
         basic=True,
-    )
+    )  # fmt: skip
     splitter: Literal["auto", "rules", "sentencex"] = option(
         "auto", "what splits running text into sentences, as in docnmt-translate"
     )
@@ -421,11 +395,9 @@ class ServeConfig:
     )
     max_body: int = option(8_000_000, "bytes of a request's body, at most", metavar="BYTES", between=(1, None))
     max_request_tokens: int = option(
-        100_000,
-        "source subwords of a request, at most; others wait while a document is encoded",
-        metavar="N",
+        100_000, "source subwords of a request, at most; others wait while a document is encoded", metavar="N",
         between=(1, None),
-    )
+    )  # fmt: skip
     max_sentence_tokens: int = option(
         2000,
         "source subwords of one sentence, at most: its time is quadratic; running text is cut into sentences first",
@@ -433,11 +405,9 @@ class ServeConfig:
         between=(1, None),
     )
     max_explain_tokens: int = option(
-        4000,
-        "the same of a request that wants to know what was read, for which all others wait",
-        metavar="N",
+        4000, "the same of a request that wants to know what was read, for which all others wait", metavar="N",
         between=(0, None),
-    )
+    )  # fmt: skip
     queue_length: int = option(
         256, "requests that are read, wait or are translated; further ones get a 503", between=(1, None)
     )
@@ -448,11 +418,9 @@ class ServeConfig:
         30.0, "seconds in which a request must have arrived", metavar="SECONDS", between=(Open(0), None)
     )
     file_timeout: float = option(
-        60.0,
-        "seconds in which a document must be read, and its translation written",
-        metavar="SECONDS",
+        60.0, "seconds in which a document must be read, and its translation written", metavar="SECONDS",
         between=(Open(0), None),
-    )
+    )  # fmt: skip
     file_memory: int = option(
         1000, "megabytes that a process may use that reads documents", metavar="MB", between=(100, None)
     )
@@ -461,11 +429,9 @@ class ServeConfig:
         100, "documents that translators may have open at once (POST /sessions)", metavar="N", between=(0, None)
     )
     session_idle: float = option(
-        3600.0,
-        "seconds after which an open document that nobody uses is forgotten",
-        metavar="SECONDS",
+        3600.0, "seconds after which an open document that nobody uses is forgotten", metavar="SECONDS",
         between=(Open(0), None),
-    )
+    )  # fmt: skip
     grace: float = option(
         30.0, "seconds to finish what is at work after SIGTERM or Ctrl-C", metavar="SECONDS", between=(0, None)
     )

@@ -415,12 +415,9 @@ def _one_line(error: Exception) -> str:
 
 
 def run(
-    prog: str,
-    work: Callable[[list[str]], int | None],
-    argv: Sequence[str] | None = None,
-    *,
+    prog: str, work: Callable[[list[str]], int | None], argv: Sequence[str] | None = None, *,
     debug: Callable[[], bool] = lambda: False,
-) -> int:
+) -> int:  # fmt: skip
     """Do the work on the words of the command line and return the exit status for every way it can end.
 
     0 success (or what the work returns), 2 usage error, 1 any other error, 143 after SIGTERM, 130 after Ctrl-C. A

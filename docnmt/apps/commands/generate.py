@@ -107,15 +107,9 @@ class Generated:
 
 
 def generate(
-    config: GenerateConfig,
-    models: ModelsConfig,
-    memory: MemoryConfig,
-    options: GenerationConfig,
-    search: SearchConfig,
-    wanted: ReportConfig,
-    *,
-    out: TextIO | None = None,
-) -> Generated:
+    config: GenerateConfig, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig, search: SearchConfig,
+    wanted: ReportConfig, *, out: TextIO | None = None,
+) -> Generated:  # fmt: skip
     """Translate a split and print the lines of `docnmt.apps.commands.output`, then the scores."""
     out = sys.stdout if out is None else out
     _check_places(config, wanted.plot)
@@ -239,13 +233,9 @@ def _scoring(
 
 
 def _translate(
-    translating: Translating,
-    corpus: ParallelCorpus,
-    given: Given,
-    prefixes: Given,
-    config: GenerateConfig,
+    translating: Translating, corpus: ParallelCorpus, given: Given, prefixes: Given, config: GenerateConfig,
     out: TextIO | None,
-) -> tuple[list[Aligned], Speed]:
+) -> tuple[list[Aligned], Speed]:  # fmt: skip
     """Translate and print; return all translations, and the speed."""
     aligned: list[Aligned] = []
     limited = Limited()

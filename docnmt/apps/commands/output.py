@@ -53,7 +53,7 @@ _NAMED = 5
 def lines(result: SentenceResult, source: str, reference: str | None, alignments: Sequence[str] = ()) -> Iterator[str]:
     """Yield a sentence's lines: raw source and reference; for each hypothesis its pieces, its text, the piece scores.
 
-    Scores are natural logs; `H-` and `D-` have the length-normalised one. `alignments`: of the hypotheses, if requested.
+    Scores are natural logs; `H-` and `D-` have the length-normalised one. `alignments`: of the hypotheses, if wanted.
     """
     number = result.number
     yield f"S-{number}\t{source}"
@@ -140,12 +140,9 @@ Aligned = tuple[SentenceResult, list[list["Span"]]]
 
 
 def with_alignments(
-    align: Callable[[Sequence[tuple[str, str]]], Sequence[Sequence[AlignedPiece]]],
-    corpus: ParallelCorpus,
-    results: Iterator[SentenceResult],
-    *,
-    wanted: bool = True,
-) -> Iterator[Aligned]:
+    align: Callable[[Sequence[tuple[str, str]]], Sequence[Sequence[AlignedPiece]]], corpus: ParallelCorpus,
+    results: Iterator[SentenceResult], *, wanted: bool = True,
+) -> Iterator[Aligned]:  # fmt: skip
     """Yield results in the order of the corpus, each document when complete; if not `wanted`, at once and without.
 
     `align` is `Translating.aligned`; a document's alignments depend on this document alone.

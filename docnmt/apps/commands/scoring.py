@@ -30,13 +30,9 @@ def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]
 
 
 def answers(
-    questions: Sequence[Question],
-    models: ModelsConfig,
-    options: GenerationConfig,
-    search: SearchConfig,
-    *,
+    questions: Sequence[Question], models: ModelsConfig, options: GenerationConfig, search: SearchConfig, *,
     given: bool = False,
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """Translate each question as a document of its own, context first; return the translations of last sentences.
 
     Args:

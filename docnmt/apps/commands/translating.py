@@ -240,13 +240,9 @@ class ProtectedText:
         return replace(limited, text=text, pieces=tokens, score=score, piece_scores=(0.0,) * len(tokens))
 
     def results(
-        self,
-        translating: Translating,
-        corpus: ParallelCorpus,
-        *,
-        before: int = 0,
+        self, translating: Translating, corpus: ParallelCorpus, *, before: int = 0,
         progress: Callable[[int], object] | None = None,
-    ) -> Iterator[SentenceResult]:
+    ) -> Iterator[SentenceResult]:  # fmt: skip
         """Yield the translations of all sentences that were not given, in order; `corpus` is what `told` gives of them.
 
         From the first that lost something on they wait for the end, when this is searched again in pieces.

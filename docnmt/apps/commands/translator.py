@@ -341,43 +341,21 @@ class Translator:
     ) -> list[Translation]: ...
     @overload
     def translate(
-        self,
-        documents: Documents,
-        *,
-        beam: int = 5,
-        explain: bool = False,
-        given: Sequence[Sequence[str | None]] | None = None,
-        prefix: Sequence[Sequence[str | None]] | None = None,
+        self, documents: Documents, *, beam: int = 5, explain: bool = False,
+        given: Sequence[Sequence[str | None]] | None = None, prefix: Sequence[Sequence[str | None]] | None = None,
         memory: TranslationMemory | str | Path | None = None,
-        glossary: Glossary | Mapping[str, str] | str | Path | None = None,
-        formality: Formality | None = None,
-        context: object = None,
-        context_window: int | None = None,
-        splitter: str = "auto",
-        protect: bool = True,
-        source_lang: str | None = None,
-        target_lang: str | None = None,
-        **options: object,
-    ) -> list[list[Translation]]: ...
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None, formality: Formality | None = None,
+        context: object = None, context_window: int | None = None, splitter: str = "auto", protect: bool = True,
+        source_lang: str | None = None, target_lang: str | None = None, **options: object,
+    ) -> list[list[Translation]]: ...  # fmt: skip
     def translate(
-        self,
-        documents: OneDocument | Documents,
-        *,
-        beam: int = 5,
-        explain: bool = False,
-        given: Sequence[Any] | None = None,
-        prefix: Sequence[Any] | None = None,
+        self, documents: OneDocument | Documents, *, beam: int = 5, explain: bool = False,
+        given: Sequence[Any] | None = None, prefix: Sequence[Any] | None = None,
         memory: TranslationMemory | str | Path | None = None,
-        glossary: Glossary | Mapping[str, str] | str | Path | None = None,
-        formality: Formality | None = None,
-        context: object = None,
-        context_window: int | None = None,
-        splitter: str = "auto",
-        protect: bool = True,
-        source_lang: str | None = None,
-        target_lang: str | None = None,
-        **options: object,
-    ) -> list[Translation] | list[list[Translation]]:
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None, formality: Formality | None = None,
+        context: object = None, context_window: int | None = None, splitter: str = "auto", protect: bool = True,
+        source_lang: str | None = None, target_lang: str | None = None, **options: object,
+    ) -> list[Translation] | list[list[Translation]]:  # fmt: skip
         """Translate one document, or several; return a translation in place of every sentence.
 
         A sentence without text has an empty translation, which no other sentence reads.
@@ -435,28 +413,15 @@ class Translator:
     ) -> list[float]: ...
     @overload
     def score(
-        self,
-        sources: Documents,
-        targets: Documents,
-        *,
-        lenpen: float = 1.0,
-        context_window: int | None = None,
-        max_tokens: int = 8000,
-        source_lang: str | None = None,
-        target_lang: str | None = None,
-    ) -> list[list[float]]: ...
+        self, sources: Documents, targets: Documents, *, lenpen: float = 1.0, context_window: int | None = None,
+        max_tokens: int = 8000, source_lang: str | None = None, target_lang: str | None = None,
+    ) -> list[list[float]]: ...  # fmt: skip
     @named_options
     def score(
-        self,
-        sources: Document | Sequence[str] | Documents,
-        targets: Document | Sequence[str] | Documents,
-        *,
-        lenpen: float = 1.0,
-        context_window: int | None = None,
-        max_tokens: int = 8000,
-        source_lang: str | None = None,
+        self, sources: Document | Sequence[str] | Documents, targets: Document | Sequence[str] | Documents, *,
+        lenpen: float = 1.0, context_window: int | None = None, max_tokens: int = 8000, source_lang: str | None = None,
         target_lang: str | None = None,
-    ) -> list[float] | list[list[float]]:
+    ) -> list[float] | list[list[float]]:  # fmt: skip
         """Score given translations: natural log-probability / (subwords + 1) ** lenpen, as `Translation.score`.
         The tag of the target language with which a converted model's translations begin is not counted.
 

@@ -67,13 +67,9 @@ def _reordered(module: str, weight: Tensor, bias: Tensor, order: Tensor) -> tupl
 
 
 def from_transformers(
-    config: TransformerConfig,
-    tensors: Mapping[str, Tensor],
-    *,
-    rows: tuple[Sequence[int], Sequence[int]],
-    shared: bool,
-    tied: bool,
-) -> dict[str, Tensor]:
+    config: TransformerConfig, tensors: Mapping[str, Tensor], *, rows: tuple[Sequence[int], Sequence[int]],
+    shared: bool, tied: bool,
+) -> dict[str, Tensor]:  # fmt: skip
     """Return docnmt's parameters, in single precision; equal source, target and output matrices are stored once.
 
     If a decoder begins with `</s>`, one row is docnmt's `<s>` and `</s>`. Then the output bias makes the special entry

@@ -83,16 +83,10 @@ _MAX_TOKENS = 8000
 
 
 def explain_translations(
-    models: Sequence[AnyTranslationModel],
-    task: TranslationTask,
-    corpus: ParallelCorpus,
-    pieces: Sequence[Sequence[str]],
-    *,
-    numbers: np.ndarray,
-    given: Sequence[str | None] | None = None,
-    memory: TranslationMemory | None = None,
-    context_window: int | None = None,
-) -> list[Explanation | None]:
+    models: Sequence[AnyTranslationModel], task: TranslationTask, corpus: ParallelCorpus,
+    pieces: Sequence[Sequence[str]], *, numbers: np.ndarray, given: Sequence[str | None] | None = None,
+    memory: TranslationMemory | None = None, context_window: int | None = None,
+) -> list[Explanation | None]:  # fmt: skip
     """Return, for each sentence of a corpus, the explanation of its translation, or None if that was given.
 
     Args:
@@ -137,15 +131,9 @@ def _numbers(corpus: ParallelCorpus, rows: np.ndarray, numbers: np.ndarray) -> n
 
 @torch.inference_mode()
 def explain(
-    models: Sequence[AnyTranslationModel],
-    task: TranslationTask,
-    corpus: ParallelCorpus,
-    wanted: Collection[int],
-    *,
-    given: Collection[int],
-    numbers: np.ndarray,
-    context_window: int | None,
-) -> dict[int, Explanation]:
+    models: Sequence[AnyTranslationModel], task: TranslationTask, corpus: ParallelCorpus, wanted: Collection[int], *,
+    given: Collection[int], numbers: np.ndarray, context_window: int | None,
+) -> dict[int, Explanation]:  # fmt: skip
     """Return explanations of the translations of sentences `wanted` of a corpus.
 
     A document without a sentence is scored as a text of its own; positions are counted anew.
