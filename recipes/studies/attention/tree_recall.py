@@ -118,11 +118,7 @@ def measured(seen: Seen, deciding: int | None) -> dict[str, Tensor]:
 
 
 def open_model(path: str, top_t: int | None = None) -> LoadedModels:
-    """One checkpoint; its context attentions keep `top_t` sentences.
-
-    Raises:
-        UserError: there is none, there are several, or a word always keeps its own sentence, which is no choice.
-    """
+    """One checkpoint; its context attentions keep `top_t` sentences."""
     loaded = load_models(ModelsConfig(path=path))
     if len(loaded.models) > 1:
         raise UserError(f"{path}: expected one checkpoint, got {len(loaded.models)}")
@@ -137,11 +133,7 @@ def open_model(path: str, top_t: int | None = None) -> LoadedModels:
 
 @torch.inference_mode()
 def choices(loaded: LoadedModels, example: ForcedExample) -> list[Seen]:
-    """What every context attention chose for a document whose last sentence is the example's.
-
-    Raises:
-        UserError: the model reads a part of the document only.
-    """
+    """What every context attention chose for a document whose last sentence is the example's."""
     model, task = loaded.models[0], loaded.task
     corpus = examples_as_documents([example], task)
     units = last_sentence_units(model.reading, corpus, limit=task.max_doc_tokens, window=None)

@@ -45,11 +45,7 @@ def side(prefix: str, language: str) -> Path:
 
 
 def pair(prefix: str, languages: Sequence[str]) -> tuple[Documents, Documents]:
-    """Both sides of a text.
-
-    Raises:
-        UserError: they have other documents.
-    """
+    """Both sides of a text."""
     source, target = (documents(side(prefix, language)) for language in languages)
     if [len(each) for each in source] != [len(each) for each in target]:
         raise UserError(f"{prefix}: its sides have other documents; expected one line for each line")
@@ -132,11 +128,7 @@ def lines(path: str) -> list[str]:
 
 
 def beside(path: str, other: str) -> list[tuple[str, str]]:
-    """The lines of two texts, side by side.
-
-    Raises:
-        UserError: they have different numbers of lines.
-    """
+    """The lines of two texts, side by side."""
     found, there = lines(path), lines(other)
     if len(found) != len(there):
         raise UserError(f"{path}: {len(found):,} lines, and {other} has {len(there):,}; expected one for each line")

@@ -77,11 +77,7 @@ def in_documents(documents: Sequence[Sequence[str]]) -> str:
 
 
 def disturb_text(options: argparse.Namespace, random_numbers: random.Random) -> None:
-    """Write every side, and the levels.
-
-    Raises:
-        UserError: a file cannot be read, or two do not have the same documents.
-    """
+    """Write every side, and the levels."""
     if not options.languages:
         raise UserError(f"{options.source}: give the suffixes of the sides, --languages en de")
     layouts = [read_layout(side(options.source, language)) for language in options.languages]
@@ -109,11 +105,7 @@ def disturb_text(options: argparse.Namespace, random_numbers: random.Random) -> 
 
 
 def disturb_questions(options: argparse.Namespace, random_numbers: random.Random) -> None:
-    """Write a contrastive test set: all answers of a group have the same contexts.
-
-    Raises:
-        UserError: the file cannot be read, lacks a column, or a group's contexts differ in their sentences.
-    """
+    """Write a contrastive test set: all answers of a group have the same contexts."""
     reader = csv.DictReader(TextLines(Path(options.source)), delimiter="\t", quoting=csv.QUOTE_NONE)
     columns = list(reader.fieldnames or [])
     if missing := [column for column in ("group", *CONTEXTS) if column not in columns]:

@@ -30,11 +30,7 @@ class Tried:
 
 
 def tried(study: Study, runs: Path) -> dict[str, dict[str, Tried]]:
-    """By variant and setting, in the study's order, those whose cells are all finished.
-
-    Raises:
-        UserError: a cell's file is damaged, or of other options.
-    """
+    """By variant and setting, in the study's order, those whose cells are all finished."""
     found: dict[str, dict[str, list[Mapping[str, float]]]] = {}
     for cell in study.choice_cells():
         if (result := cell.result(runs)) is not None:

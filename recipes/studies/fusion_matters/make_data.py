@@ -104,11 +104,7 @@ def parts_of(dataset: str, folder: Path, texts: int | None = None) -> dict[str, 
 
 
 def reviews(folder: Path, negative: str, positive: str) -> Iterator[tuple[str, str]]:
-    """The texts of `neg` and `pos`, a file each, in the order of their names.
-
-    Raises:
-        UserError: one of the two has none.
-    """
+    """The texts of `neg` and `pos`, a file each, in the order of their names."""
     for name, label in (("neg", negative), ("pos", positive)):
         paths = sorted((folder / name).glob("*.txt"))
         if not paths:
@@ -142,11 +138,7 @@ def table(path: Path) -> Rows:
 
 
 def named(rows: Rows, names: Sequence[str], path: Path, first: int = 0) -> Rows:
-    """The rows of `path` with names in place of the labels' numbers, which begin at `first`.
-
-    Raises:
-        UserError: a label is not the number of a name.
-    """
+    """The rows of `path` with names in place of the labels' numbers, which begin at `first`."""
     numbers = {str(first + place): name for place, name in enumerate(names)}
     for row, (label, _) in enumerate(rows, 1):
         if label not in numbers:
@@ -156,11 +148,7 @@ def named(rows: Rows, names: Sequence[str], path: Path, first: int = 0) -> Rows:
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Labels and texts of JSON lines, whatever the file is called.
-
-    Raises:
-        UserError: a line is not an object with `label` and `text`.
-    """
+    """Labels and texts of JSON lines, whatever the file is called."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:

@@ -39,12 +39,7 @@ class Results:
 
     @classmethod
     def read(cls, study: Study, runs: Path) -> Results:
-        """Every finished cell of the study; variants without any are left out.
-
-        Raises:
-            UserError: nothing is finished, a cell's file is damaged or of other options than the study's now, or cells
-                are of different data.
-        """
+        """Every finished cell of the study; variants without any are left out."""
         cells: dict[str, dict[int, dict[str, Any]]] = {}
         made: dict[str, Path] = {}
         for cell in study.cells():
@@ -166,11 +161,7 @@ READERS: dict[str, tuple[str, Callable[[Any], tuple[np.ndarray, np.ndarray]]]] =
 
 
 def _svm(path: Path) -> dict[str, Any] | None:
-    """What baseline.py wrote, if it did.
-
-    Raises:
-        UserError: the file is damaged.
-    """
+    """What baseline.py wrote, if it did."""
     try:
         known: dict[str, Any] = read_json(path)
     except FileNotFoundError:

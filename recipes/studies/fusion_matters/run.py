@@ -55,11 +55,7 @@ class Runner:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_done(self, cell: Cell) -> bool:
-        """Whether the cell has its result.
-
-        Raises:
-            UserError: it has one that is damaged, or of other options or other data.
-        """
+        """Whether the cell has its result."""
         known, data = cell.result(self.runs), self.data / cell.data
         if known is not None and known["fingerprint"] != read_meta(data)["fingerprint"]:
             raise UserError(
@@ -69,11 +65,7 @@ class Runner:
         return known is not None
 
     def run(self, cell: Cell) -> None:
-        """Train, test, write the result.
-
-        Raises:
-            UserError: a command failed; its log is named.
-        """
+        """Train, test, write the result."""
         folder, data = cell.folder(self.runs), self.data / cell.data
         folder.mkdir(parents=True, exist_ok=True)
         how = [flag for flag, on in (("--retest", self.retest), ("--valid-only", bool(cell.setting))) if on]
@@ -146,11 +138,7 @@ def run_all(runner: Runner, cells: Sequence[Cell], jobs: int) -> int:
 
 
 def chosen(studies: Sequence[Study], variants: Sequence[str] | None, seeds: Sequence[int] | None) -> list[Cell]:
-    """The cells of these variants and seeds, each once; None: all. Those come first that choose a variant's options.
-
-    Raises:
-        UsageError: no study has such a variant or seed.
-    """
+    """The cells of these variants and seeds, each once; None: all. Those come first that choose a variant's options."""
     names = list(dict.fromkeys(variant for study in studies for variant in study.variants))
     most = max(study.seeds for study in studies)
     if unknown := sorted(set(variants or ()) - set(names)):

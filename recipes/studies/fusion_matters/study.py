@@ -76,11 +76,7 @@ class Cell:
         return (variant / "choice" / self.setting if self.setting else variant) / f"seed-{self.seed}"
 
     def result(self, runs: Path) -> dict[str, Any] | None:
-        """What was measured, or None before the cell is done.
-
-        Raises:
-            UserError: the file is damaged, or was made with other options than the study has now.
-        """
+        """What was measured, or None before the cell is done."""
         path = self.folder(runs) / RESULT
         try:
             known = read_json(path)
@@ -150,11 +146,7 @@ class Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read a study file.
-
-    Raises:
-        UserError: it cannot be read, or a key is unknown, missing or of the wrong kind.
-    """
+    """Read a study file."""
     content = _content(path)
     if unknown := sorted(set(content) - KEYS):
         raise UserError(f"{path}: there is no key {', '.join(unknown)}; there are {', '.join(sorted(KEYS))}")

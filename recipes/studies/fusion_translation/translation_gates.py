@@ -27,11 +27,7 @@ from docnmt.runtime.system import UserError
 
 
 def parts(fusion: Fusion, e: Tensor, p: Tensor, offsets: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The part of the words and that of the positions, (T, d) each, and the gate (T, 1 or d) where there is one.
-
-    Raises:
-        UserError: the operator's output is no sum of two such parts.
-    """
+    """The part of the words and that of the positions, (T, d) each, and the gate (T, 1 or d) where there is one."""
     if isinstance(fusion, Gate):
         gate = fusion.gate(e, p, offsets)
         return gate * e, torch.zeros_like(p) if isinstance(fusion, ContentGate) else (1 - gate) * p, gate

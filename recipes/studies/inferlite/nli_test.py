@@ -36,11 +36,7 @@ def accuracies(model: SentencePairModel, task: Nli, split: str, max_tokens: int 
 
 
 def row(run: Path, split: str) -> str:
-    """A line of the table.
-
-    Raises:
-        UserError: not a run of task nli, or its data are others now.
-    """
+    """A line of the table."""
     loaded = load_model(run)
     if not isinstance(loaded.model, SentencePairModel):
         raise UserError(f"{run}: is a {loaded.arch}; expected a model of the task nli")

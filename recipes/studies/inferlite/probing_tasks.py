@@ -37,11 +37,7 @@ def length(sentences: Sequence[Sentence]) -> Rows:
 
 
 def word_content(sentences: Sequence[Sentence]) -> Rows:
-    """Which of the words is in the sentence: the commonest after `COMMONEST`, sentences with just one of them.
-
-    Raises:
-        UserError: there are not so many words.
-    """
+    """Which of the words is in the sentence: the commonest after `COMMONEST`, sentences with just one of them."""
     counts = Counter(word for s in sentences for word in set(s) if word.isalpha() and word.islower())
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     chosen = {word: str(i) for i, word in enumerate(ranked[COMMONEST : COMMONEST + PROBING_WORDS])}

@@ -71,11 +71,7 @@ def over_seeds(rows: Mapping[str, Tasks]) -> dict[str, Tasks]:
 
 
 def read_results(folder: Path) -> tuple[dict[str, Tasks], str]:
-    """The tasks of every results file, and the protocol that they share.
-
-    Raises:
-        SystemExit: there are none, or they were measured by several protocols and cannot stand in one table.
-    """
+    """The tasks of every results file, and the protocol that they share."""
     paths = sorted(find(folder, "*.json"), key=lambda path: order(path.stem))
     stored = {path.stem: read_json(path) for path in paths}
     protocols = {content["settings"]["protocol"] for content in stored.values()}

@@ -32,11 +32,7 @@ QUESTIONS = {"DESC": "0", "ENTY": "1", "ABBR": "2", "HUM": "3", "LOC": "4", "NUM
 
 
 def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    """The lines of a file, which end at `\\n` only.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """The lines of a file, which end at `\\n` only."""
     try:
         text = path.read_bytes().decode(encoding)
     except (OSError, UnicodeDecodeError) as error:
@@ -48,11 +44,7 @@ def read_fields(
     path: Path, places: Sequence[int], *, skip: int = 0, encoding: str = "utf-8-sig",
     split: Callable[[str], list[str]] = lambda line: line.split("\t"),
 ) -> list[list[str]]:  # fmt: skip
-    """The fields at `places` of every line after the first `skip`; white space within becomes single spaces.
-
-    Raises:
-        UserError: unreadable, or a line has too few fields; names it.
-    """
+    """The fields at `places` of every line after the first `skip`; white space within becomes single spaces."""
     rows = []
     for number, line in enumerate(read_lines(path, encoding)[skip:], skip + 1):
         fields = split(line)
@@ -139,11 +131,7 @@ def similarity(name: str, source: Path) -> Tables:
 
 
 def convert(source: Path) -> tuple[Tables, list[str]]:
-    """The tables of all tasks whose folder is there, and the folders that are not.
-
-    Raises:
-        UserError: a folder lacks a file, or a file is not as SentEval has it.
-    """
+    """The tables of all tasks whose folder is there, and the folders that are not."""
     readers: dict[str, Callable[[Path], Tables]] = {
         **{name: partial(binary, name) for name in BINARY},
         "SST": sst, "TREC": trec, "MRPC": mrpc, "SICK": sick, "STS/STSBenchmark": benchmark,

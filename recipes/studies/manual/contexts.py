@@ -129,11 +129,7 @@ def shuffled(corpus: ParallelCorpus, seed: int) -> Documents:
 
 
 def foreign(corpus: ParallelCorpus, seed: int) -> Documents:
-    """Sentences of other documents, the same for all places of a document, around the one at the place.
-
-    Raises:
-        UserError: there is one document only.
-    """
+    """Sentences of other documents, the same for all places of a document, around the one at the place."""
     if corpus.num_documents < 2:
         raise UserError("foreign sentences: expected two documents at least, found one")
 

@@ -93,11 +93,7 @@ class Desk:
 
     @classmethod
     def read(cls, prefix: str, results: Path, languages: Sequence[str]) -> Desk:
-        """From the text and a folder of docnmt-generate.
-
-        Raises:
-            UserError: a file is missing, or the folder is not of this text.
-        """
+        """From the text and a folder of docnmt-generate."""
         source = read_layout(side(prefix, languages[0]))
         target = source.align(side(prefix, languages[1]))
         try:

@@ -45,11 +45,7 @@ def predict(words: list[str], answer: Path) -> None:
 
 
 def forked(work: Callable[[], None]) -> int:
-    """Do it in a child that says nothing; returns the child's peak in bytes.
-
-    Raises:
-        RuntimeError: it failed; what it had to say is on stderr.
-    """
+    """Do it in a child that says nothing; returns the child's peak in bytes."""
     child = os.fork()
     if child == 0:
         error = os.dup(2)

@@ -40,11 +40,7 @@ class Apart:
         self._ready = self._pool.submit(_open, make, arguments)
 
     def __call__(self, name: str, *arguments: object) -> tuple[float, Any]:
-        """Processor seconds of all of its threads, and what it gave.
-
-        Raises:
-            BrokenProcessPool: the process was ended, by a lack of memory for instance.
-        """
+        """Processor seconds of all of its threads, and what it gave."""
         self._ready.result()
         return self._pool.submit(_call, name, arguments).result()
 

@@ -44,11 +44,7 @@ def foreign(layout: LineLayout, numbers: Sequence[int]) -> str:
 
 
 def restored(layout: LineLayout, numbers: Sequence[int], path: Path) -> str:
-    """The text of `path`, a translation of what `foreign` gives, with its sentences where they are in `layout`.
-
-    Raises:
-        UserError: it is no such translation, line by line.
-    """
+    """The text of `path`, a translation of what `foreign` gives, with its sentences where they are in `layout`."""
     rows = tuple(foreign(layout, numbers).splitlines())
     translated = LineLayout(layout.path, rows, layout.document_offsets, tuple(map(bool, rows))).align(path)
     return in_documents([sentence for _, sentence in sorted(zip(numbers, translated, strict=True))], layout)

@@ -59,11 +59,7 @@ def _runs(lines: list[str]) -> Iterator[list[str]]:
 
 @cache
 def printed(command: str) -> str:
-    """What a command prints.
-
-    Raises:
-        UserError: it failed.
-    """
+    """What a command prints."""
     words = shlex.split(command, comments=True)
     done = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
@@ -72,11 +68,7 @@ def printed(command: str) -> str:
 
 
 def copied(file: str, name: str) -> str:
-    """A table of which columns and rows are kept as NAME.json, or the text of NAME.md.
-
-    Raises:
-        UserError: there is none of this name.
-    """
+    """A table of which columns and rows are kept as NAME.json, or the text of NAME.md."""
     try:
         if name.endswith(".md"):
             return read_text(kept(file) / name).strip()
@@ -89,12 +81,7 @@ def copied(file: str, name: str) -> str:
 
 
 def filled(page: str, name: str, run: Callable[[str], str] = printed) -> str:
-    """A page with its tables made again.
-
-    Raises:
-        UserError: a mark has no command above it or no end, wants a table that the command does not print, or begins a
-            line although it is a number's.
-    """
+    """A page with its tables made again."""
     lines, made, command = iter(page.splitlines()), [], ""
     for line in lines:
         made.append(line)

@@ -82,11 +82,7 @@ def keep(path: Path, files: Mapping[str, Any]) -> None:
 
 @lru_cache(maxsize=4)
 def rows(path: Path) -> dict[str, dict[str, Any]]:
-    """The lines of a kept file by the names of what they hold.
-
-    Raises:
-        UserError: it is damaged.
-    """
+    """The lines of a kept file by the names of what they hold."""
     try:
         content = path.read_bytes()
         text = (lzma.decompress(content) if path.suffix == ".xz" else content).decode()
