@@ -199,14 +199,12 @@ class Shelf:
         self._choices: list[_Choice] | None = None
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """As `Cache.keep`."""
         if slots is not None:
             stay = slots.tolist()
             self.slots, self._numbers = [self.slots[n] for n in stay], [self._numbers[n] for n in stay]
             self._change()
 
     def append(self, other: Shelf) -> None:
-        """As `Cache.append`."""
         self.slots, self._numbers = [*self.slots, *other.slots], [*self._numbers, *[None] * len(other.slots)]
         self._change()
 

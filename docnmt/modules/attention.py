@@ -125,7 +125,6 @@ class KeyValueCache:
         """The rows' tokens stay where they are."""
 
     def append(self, other: KeyValueCache) -> None:
-        """As `Cache.append`."""
         if len(other.keys):
             self.keys, self.values = torch.cat([self.keys, other.keys]), torch.cat([self.values, other.values])
 
@@ -242,11 +241,9 @@ class _LinearCache:
     state: LinearState
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """As `Cache.keep`."""
         self.state = self.state.select(rows)
 
     def append(self, other: _LinearCache) -> None:
-        """As `Cache.append`."""
         self.state = self.state.append(other.state)
 
 

@@ -55,7 +55,6 @@ class Add(Fusion):
     """H = E + P (eq. 1)."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """E + P."""
         return e + p
 
 
@@ -63,7 +62,6 @@ class Multiply(Fusion):
     """H = E ∘ P, from the authors' notebooks."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """E ∘ P."""
         return e * p
 
 
@@ -71,7 +69,6 @@ class Ignore(Fusion):
     """H = E: the control without any position."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """E."""
         return e
 
 
@@ -83,7 +80,6 @@ class Scale(Fusion):
         self.scales = nn.Parameter(torch.ones(2))
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """aE + bP."""
         return self.scales[0] * e + self.scales[1] * p
 
 
@@ -117,7 +113,6 @@ class Concat(_Projected):
     """H = W[E; P] + b (eq. 2; the bias is the notebooks')."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """W[E; P] + b."""
         return self.read(e, p)
 
     @property
@@ -137,7 +132,6 @@ class Mlp(_Layered):
     """H = W2 ReLU(W1[E; P] + b1) + b2, from the authors' notebooks: a network in place of a gate."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """W2 ReLU(W1[E; P] + b1) + b2."""
         return self.read(e, p)
 
 
@@ -145,7 +139,6 @@ class Gate(Fusion):
     """H = g E + (1 − g) P with g = σ(score) in (0, 1) (eq. 4); subclasses say where the score comes from."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """g E + (1 − g) P."""
         g = self.gate(e, p, offsets)
         return g * e + (1 - g) * p
 
@@ -162,7 +155,6 @@ class VectorGate(Gate, _Projected):
     """score = W[E; P] + b: one gate a feature, from the authors' notebooks."""
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """W[E; P] + b."""
         return self.read(e, p)
 
 
@@ -176,7 +168,6 @@ class MlpGate(Gate, _Layered):
     """score = W2 ReLU(W1[E; P] + b1) + b2: one gate a feature (section 11.1)."""
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """W2 ReLU(W1[E; P] + b1) + b2."""
         return self.read(e, p)
 
 
@@ -188,7 +179,6 @@ class ConstantGate(Gate):
         self.logit = nn.Parameter(torch.zeros(1))
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """The learned scalar, (…, 1)."""
         return self.logit.expand(*e.shape[:-1], 1)
 
 
@@ -200,11 +190,9 @@ class ContentGate(Gate):
         self.projection = nn.Linear(d_model, 1)
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """g E."""
         return self.gate(e, p, offsets) * e
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """w·E + b, (…, 1)."""
         return self.projection(e)  # type: ignore[no-any-return]
 
 
@@ -225,7 +213,6 @@ class ConvolutionGate(Gate):
         self.weight = nn.Parameter(torch.empty(2 * radius + 1, d_model).uniform_(-bound, bound))
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """Equation 5: (…, d), or (…, 1) with `scalar`."""
         radius, length = len(self.weight) // 2, p.shape[-2]
         score = self.weight[radius] * p
         position = torch.arange(length, device=p.device)  # rows of its sequence before a row; `room`: and after it
@@ -249,7 +236,6 @@ class Normed(Fusion):
         self.fusion, self.norm = fusion, nn.LayerNorm(d_model)
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """LN of the other operator's output."""
         h: Tensor = self.norm(self.fusion(e, p, offsets))
         return h
 

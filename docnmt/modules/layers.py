@@ -205,7 +205,6 @@ class OfMemories(Generic[ReadT]):
                 self.parts = [self.parts[number] for number in still_read.tolist()]
 
     def append(self, other: OfMemories[ReadT]) -> None:
-        """As `Cache.append`."""
         self.parts += [part for part in other.parts if all(part is not mine for mine in self.parts)]
         number = {id(part): n for n, part in enumerate(self.parts)}
         renamed = torch.tensor([number[id(part)] for part in other.parts], device=self.of.device)
@@ -342,13 +341,9 @@ class Layer(nn.Module):
     """
 
     def __init__(
-        self,
-        sublayers: Mapping[str, Sublayer],
-        blocks: Sequence[tuple[str, ...]],
-        *,
-        residual: Callable[[], Residual],
-        document_residual: Callable[[], Residual] | None = None,
-    ) -> None:
+        self, sublayers: Mapping[str, Sublayer], blocks: Sequence[tuple[str, ...]], *,
+        residual: Callable[[], Residual], document_residual: Callable[[], Residual] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         if not all(isinstance(block, tuple) and block for block in blocks):
             raise ValueError(f"blocks: expected tuples of names of sublayers, none of them empty, got {list(blocks)}")

@@ -160,17 +160,9 @@ class MultiLevel(_Indexed, DocumentPart):
     """
 
     def __init__(
-        self,
-        d_model: int,
-        *,
-        levels: int = 2,
-        learned: bool = False,
-        learned_words: bool = False,
-        length: int = 1024,
-        level_dropout: float = 0.1,
-        scale: float = 0.7,
-        fairseq: bool = False,
-    ) -> None:
+        self, d_model: int, *, levels: int = 2, learned: bool = False, learned_words: bool = False,
+        length: int = 1024, level_dropout: float = 0.1, scale: float = 0.7, fairseq: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         if not 1 <= levels <= 4:
             raise ValueError(f"levels: expected 1 (word) to 4 (word, sentence, paragraph, section), got {levels}")
@@ -225,15 +217,9 @@ class Embedding(nn.Module):
     """
 
     def __init__(
-        self,
-        *,
-        tokens: nn.Embedding,
-        position: nn.Module | None,
-        fusion: nn.Module | None,
-        dropout: float,
-        scale: float | None = None,
-        norm: nn.Module | None = None,
-    ) -> None:
+        self, *, tokens: nn.Embedding, position: nn.Module | None, fusion: nn.Module | None, dropout: float,
+        scale: float | None = None, norm: nn.Module | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         if (position is None) != (fusion is None):
             raise ValueError("an embedding has both a position and its fusion, or neither")

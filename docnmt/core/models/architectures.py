@@ -159,13 +159,9 @@ def embeddings(
 
 
 def encoder_decoder(
-    config: TransformerConfig,
-    task: Vocabularies,
-    *,
-    reading: ReadingPlan | None = None,
-    context: _DocumentContext | None = None,
-    **position_settings: int | float | bool,
-) -> dict[str, Any]:
+    config: TransformerConfig, task: Vocabularies, *, reading: ReadingPlan | None = None,
+    context: _DocumentContext | None = None, **position_settings: int | float | bool,
+) -> dict[str, Any]:  # fmt: skip
     """Build the parts of an `EncoderDecoder`. Models with a context read whole documents, sentence by sentence."""
     if context is not None:
         reading, position_settings = context.config.reading, context.config.position_settings

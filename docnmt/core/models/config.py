@@ -256,11 +256,7 @@ class ConcatConfig(JoinedConfig):
 
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
     source_context: int = option(
-        1,
-        "source sentences that are read before the last one translated",
-        metavar="K",
-        basic=True,
-        between=(0, None),
+        1, "source sentences that are read before the last one translated", metavar="K", basic=True, between=(0, None)
     )
     target_window: int = option(
         1,
@@ -277,13 +273,10 @@ class ConcatConfig(JoinedConfig):
         between=(1, None),
     )
     context_word_dropout: float = option(
-        0.0,
-        "in training, how often a word of a sentence that is only read is replaced by <mask>",
-        between=(0, Open(1)),
+        0.0, "in training, how often a word of a sentence that is only read is replaced by <mask>", between=(0, Open(1))
     )
 
     def problems(self) -> list[str]:
-        """As `TransformerConfig.problems`."""
         problems, read = super().problems(), self.source_context + 1
         if self.context_word_dropout and self.target_window == read:
             problems.append("--context-word-dropout has no effect where all sentences that are read are translated")
@@ -390,7 +383,6 @@ class ContextOptions(TransformerConfig):
         return self.context_placement == "block" or not self.heads_beside_context or self.target_context != "none"
 
     def problems(self) -> list[str]:
-        """As `TransformerConfig.problems`."""
         problems = super().problems()
         if self.context_placement == "replace" and (self.context_heads or 1) > self.heads:
             problems.append(

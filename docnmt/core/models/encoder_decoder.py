@@ -174,15 +174,9 @@ class Stack(nn.Module):
     summarise: nn.Module | None
 
     def __init__(
-        self,
-        *,
-        embedding: Embedding,
-        layers: Sequence[Layer],
-        norm: nn.Module,
-        summarise: nn.Module | None = None,
-        hide: nn.Module | None = None,
-        checkpoint_activations: bool = False,
-    ) -> None:
+        self, *, embedding: Embedding, layers: Sequence[Layer], norm: nn.Module, summarise: nn.Module | None = None,
+        hide: nn.Module | None = None, checkpoint_activations: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.embedding, self.layers, self.norm = embedding, nn.ModuleList(layers), norm
         self.summarise, self.hide = summarise, hide or nn.Identity()
@@ -297,11 +291,7 @@ class EncoderDecoder(nn.Module):
         return Memory.of(source, self.decoder.remember(source, self.encoder(source)))
 
     def begin(
-        self,
-        memory: Memory,
-        sentences: Tensor,
-        beam: int,
-        earlier: Sequence[Sequence[WrittenSentence]] = (),
+        self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenSentence]] = ()
     ) -> DecoderState:
         """Return a state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory.
 

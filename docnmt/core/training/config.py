@@ -98,9 +98,7 @@ class RunConfig:
     log_interval: int = option(100, "updates between two lines of train.jsonl", between=(1, None))
     tensorboard_logdir: str | None = option(None, "also write the log for TensorBoard there", metavar="DIR")
     save_interval_updates: int | None = option(
-        None,
-        "save every N updates, besides at every validation, at the end and every 15 minutes",
-        between=(1, None),
+        None, "save every N updates, besides at every validation, at the end and every 15 minutes", between=(1, None)
     )
     keep_last: int = option(
         0,

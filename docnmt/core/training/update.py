@@ -147,12 +147,9 @@ def _forward_backward(run: Run, data: Dataset, units: np.ndarray) -> _Sums:
 
 
 def _read_sums(
-    run: Run,
-    data: Dataset,
-    batches: Sequence[np.ndarray],
-    logs: Sequence[tuple[int, _Sums]],
+    run: Run, data: Dataset, batches: Sequence[np.ndarray], logs: Sequence[tuple[int, _Sums]],
     norm: float | Tensor = 0.0,
-) -> tuple[list[dict[str, float]], float]:
+) -> tuple[list[dict[str, float]], float]:  # fmt: skip
     """Read the sums of each batch and the gradient's norm as numbers, all at once."""
     values: list[float | Tensor] = [norm]
     for _, sums in logs:
