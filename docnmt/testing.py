@@ -44,22 +44,8 @@ from docnmt.registry import ARCHITECTURES, METRICS, MODELS
 #: What a model is built with, as far as it has these options: small, and nothing random but its weights.
 SMALL = {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2, "ffn_dim": 48, "dropout": 0.0}
 WORDS = [
-    "the",
-    "a",
-    "dog",
-    "cat",
-    "house",
-    "tree",
-    "sees",
-    "finds",
-    "old",
-    "new",
-    "in",
-    "under",
-    "and",
-    "then",
-    "sleeps",
-]
+    "the", "a", "dog", "cat", "house", "tree", "sees", "finds", "old", "new", "in", "under", "and", "then", "sleeps",
+]  # fmt: skip
 
 
 def documents(count: int = 4, sentences: int = 4, seed: int = 0) -> list[list[str]]:
