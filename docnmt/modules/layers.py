@@ -27,13 +27,6 @@ def check_at_least(least: int, **values: int) -> None:
             raise ValueError(f"{name}: expected at least {least}, got {value}")
 
 
-def check_one_of(known: tuple[str, ...], **values: str) -> None:
-    """Raise ValueError where a value is none of the `known` ones, as `check_at_least` does."""
-    for name, value in values.items():
-        if value not in known:
-            raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
-
-
 #: A draw has 16 bits.
 _DRAWS = 1 << 16
 

@@ -390,7 +390,6 @@ T = TypeVar("T")
 #: Types used in several schemas.
 Count = Annotated[int, Meta(ge=0, le=1 << 62)]
 Name = Annotated[str, Meta(pattern=r"^[^/\\\0]+$", max_length=255)]
-Hex = Annotated[str, Meta(pattern="^[0-9a-f]*$")]
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
 
