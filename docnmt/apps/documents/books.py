@@ -245,8 +245,8 @@ class Odt(Office):
     def _styles(self) -> _Styles:
         """The styles of all parts."""
         styles = _Styles()
-        for part, content in self._originals.items():
-            styles.add(parse(content, f"{self.name}: {part}"))
+        for part in self._parts(list(self._contents)):
+            styles.add(self._root(part))
         return styles
 
     def _saved(self, parts: set[str]) -> bytes:

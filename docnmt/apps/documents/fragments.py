@@ -137,20 +137,13 @@ class XmlFragment(Spliced):
                 number = piece.partner
             elif piece.kind in ("open", "empty"):
                 around += [number] if piece.kind == "open" else []
-                if piece.tag in self._parting:
-                    found.add(number)
-                    found |= self._around(pieces, around, found)
+                found |= {number} if piece.tag in self._parting else set()
+                for outer in reversed(around if piece.tag in self._parting else ()):  # and those around it
+                    if pieces[outer].partner in found:
+                        break
+                    found |= {outer, pieces[outer].partner}
             number += 1
         return found
-
-    def _around(self, pieces: Sequence[_Piece], around: Sequence[int], found: Collection[int]) -> set[int]:
-        """The tags of the elements that are open, the inner ones first, up to one that is known already."""
-        tags: set[int] = set()
-        for outer in reversed(around):
-            if pieces[outer].partner in found:
-                break
-            tags |= {outer, pieces[outer].partner}
-        return tags
 
     def _segment(self, pieces: Sequence[_Piece], first: int, last: int, paragraph: int) -> Iterator[SegmentPlace]:
         """What stands between two tags that part the text."""

@@ -11,11 +11,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from docnmt.apps.documents.segments import DocumentFile, Inline, reading
+from docnmt.apps.documents.segments import Inline, reading
 from docnmt.apps.documents.xml import Element, Tree, Unit, count_elements, local, parse, written
 from docnmt.runtime.system import UserError
-
-# ZIP packages: what is not translated is copied as it is.
 
 #: A package that unpacks to more than this, pictures included, or has more parts is not read.
 MAX_BYTES, _MOST_PARTS = 256 << 20, 10_000
@@ -23,8 +21,8 @@ MAX_BYTES, _MOST_PARTS = 256 << 20, 10_000
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-class Package(DocumentFile):
-    """A document that is a ZIP file."""
+class Package(Tree):
+    """A document that is a ZIP file whose parts with text are trees; what is not translated is copied as it is."""
 
     def _opened(self) -> zipfile.ZipFile:
         try:
@@ -39,29 +37,38 @@ class Package(DocumentFile):
         return package
 
     def _unpacked(self, package: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
-        """Every part and what it holds, in the order of the package."""
+        """Every part and what it holds, in the order of the package; a UserError says that one cannot be read."""
         left = MAX_BYTES
         for info in package.infolist():
-            content = self._content(package, info.filename, left)
+            try:
+                with package.open(info.filename) as file:
+                    content = file.read(left + 1)
+            except (
+                zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError, OSError,
+            ) as error:  # fmt: skip
+                raise UserError(f"{self.name}: {info.filename} cannot be unpacked: {error}") from error
+            if len(content) > left:
+                where = f"at {info.filename}; it is not read"
+                raise UserError(f"{self.name}: unpacks to more than {MAX_BYTES >> 20} MiB, {where}")
             left -= len(content)
             yield info, content
 
-    def _content(self, package: zipfile.ZipFile, part: str, left: int) -> bytes:
-        """A part, unpacked no further than is allowed.
+    def _load(self) -> None:
+        """Unpacks every part, for `_root`, so that what cannot be copied is refused before anything is translated."""
+        with self._opened() as package:
+            self._contents = {info.filename: content for info, content in self._unpacked(package)}
+        self._roots: dict[str, Element] = {}
 
-        Raises:
-            UserError: it is larger, damaged or encrypted.
-        """
-        try:
-            with package.open(part) as file:
-                content = file.read(left + 1)
-        except (
-            zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError, OSError,
-        ) as error:  # fmt: skip
-            raise UserError(f"{self.name}: {part} cannot be unpacked: {error}") from error
-        if len(content) > left:
-            raise UserError(f"{self.name}: unpacks to more than {MAX_BYTES >> 20} MiB, at {part}; it is not read")
-        return content
+    def _whole(self, part: str) -> bytes:
+        if part not in self._contents:
+            raise UserError(f"{self.name}: its part {part} is missing; was it cut off, or is it of another kind?")
+        return self._contents[part]
+
+    def _root(self, part: str) -> Element:
+        """The tree of a part; the same one each time."""
+        if part not in self._roots:
+            self._roots[part] = parse(self._whole(part), f"{self.name}: {part}")
+        return self._roots[part]
 
     def _copied(self, changed: Mapping[str, bytes]) -> bytes:
         """The package, in which these parts have another content.
@@ -76,29 +83,25 @@ class Package(DocumentFile):
                 copy.writestr(info, changed.get(info.filename, content), way)
         return out.getvalue()
 
+    def _saved(self, parts: set[str]) -> bytes:
+        return self._copied({part: written(self._roots[part], self._contents[part]) for part in parts})
 
-# Packages whose parts with text are XML, each read by itself: DOCX and ODT.
 
-class Office(Package, Tree):
-    """A package whose parts with text are trees."""
+class Office(Package):
+    """A package whose parts with text are read one by one: DOCX and ODT."""
 
     def _units(self) -> Iterator[Unit]:
-        self._roots: dict[str, Element] = {}
-        with self._opened() as package:
-            parts = list(self._parts(package.namelist()))
-            # all are unpacked, so that what cannot be copied is refused before anything is translated
-            contents = {info.filename: text for info, text in self._unpacked(package)}
-        self._originals = {part: contents[part] for part in parts}
-        count_elements(self._originals.values(), self.name)
-        for part in parts:
-            self._roots[part] = parse(self._originals[part], f"{self.name}: {part}")
-            with reading(f"{self.name}: {part}"):
-                yield from self._part(self._roots[part], part)
-        if not self._roots:
-            raise UserError(f"{self.name}: holds no text that a document of this kind has; is it one?")
+        self._load()
+        yield from self._read_parts()
 
-    def _saved(self, parts: set[str]) -> bytes:
-        return self._copied({part: written(self._roots[part], self._originals[part]) for part in parts})
+    def _read_parts(self) -> Iterator[Unit]:
+        parts = list(self._parts(list(self._contents)))
+        count_elements((self._contents[part] for part in parts), self.name)
+        for part in parts:
+            with reading(f"{self.name}: {part}"):
+                yield from self._part(self._root(part), part)
+        if not parts:
+            raise UserError(f"{self.name}: holds no text that a document of this kind has; is it one?")
 
     @abstractmethod
     def _parts(self, names: Iterable[str]) -> Iterable[str]:
@@ -138,31 +141,13 @@ class Relation(NamedTuple):
     target: str
 
 
-class Related(Package, Tree):
+class Related(Package):
     """A package whose parts are found from its main part."""
 
     def _load(self) -> None:
-        """Unpacks every part, for `_root` and `_relations`."""
-        with self._opened() as package:
-            self._contents = {info.filename: content for info, content in self._unpacked(package)}
+        super()._load()
         texts = (content for name, content in self._contents.items() if name.endswith((".xml", ".rels")))
         count_elements(texts, self.name)
-        self._roots: dict[str, Element] = {}
-
-    def _root(self, part: str) -> Element:
-        """The tree of a part; the same one each time.
-
-        Raises:
-            UserError: it is missing or damaged.
-        """
-        if part not in self._roots:
-            self._roots[part] = parse(self._whole(part), f"{self.name}: {part}")
-        return self._roots[part]
-
-    def _whole(self, part: str) -> bytes:
-        if part not in self._contents:
-            raise UserError(f"{self.name}: its part {part} is missing; was it cut off, or is it of another kind?")
-        return self._contents[part]
 
     def _relations(self, part: str) -> Iterator[Relation]:
         """What a part refers to inside of the package."""
@@ -183,9 +168,6 @@ class Related(Package, Tree):
             if key not in targets:
                 raise UserError(f"{self.name}: {part} names '{key}', and no part belongs to it; was it damaged?")
             yield entry, targets[key]
-
-    def _saved(self, parts: set[str]) -> bytes:
-        return self._copied({part: written(self._roots[part], self._contents[part]) for part in parts})
 
 
 def within(folder: str, target: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import takewhile
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from docnmt.apps.documents.packages import MAX_BYTES, Office, picture_texts
+from docnmt.apps.documents.packages import Office, picture_texts
 from docnmt.apps.documents.runs import CopyLimit, RunPayload, Runs, Step, namespace, weight
 from docnmt.apps.documents.segments import Sections, is_reference
-from docnmt.apps.documents.xml import SHOWN, Element, Unit, expect_texts, local, parse, shown_in, text_in
+from docnmt.apps.documents.xml import SHOWN, Element, Unit, expect_texts, local, shown_in, text_in
 from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
 
@@ -33,7 +33,7 @@ _PROPERTIES = frozenset({"pPr", "rPr", "sdtPr", "sdtEndPr"})
 _UNSEEN = frozenset({"lang", "noProof", "szCs", "bCs", "iCs"})
 
 
-class Looks(NamedTuple):
+class _Looks(NamedTuple):
     """The styles that hide text, and those that raise it."""
 
     hidden: Collection[str] = ()
@@ -56,7 +56,7 @@ class Looks(NamedTuple):
         return style is not None and value(style, "val") in styles
 
 
-def _flat(parent: Element, looks: Looks) -> list[Step]:
+def _flat(parent: Element, looks: _Looks) -> list[Step]:
     """What stands in a paragraph, or in an element around runs, step by step."""
     ops: list[Step] = []
     children = [each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)]
@@ -101,7 +101,7 @@ def _divided(child: Element) -> list[Element]:
     return runs
 
 
-def _ruby(ruby: Element, run: Element, look: Element | None, looks: Looks) -> list[Step]:
+def _ruby(ruby: Element, run: Element, look: Element | None, looks: _Looks) -> list[Step]:
     """A text with its reading: the text is translated, the reading stays."""
     shell = etree.Element(run.tag)
     shell.extend(deepcopy(part) for part in (look, ruby) if part is not None)
@@ -111,7 +111,7 @@ def _ruby(ruby: Element, run: Element, look: Element | None, looks: Looks) -> li
     return [Step("open", shell=shell, inner=inner), *_flat(inner, looks), Step("close")]
 
 
-def _run(run: Element, looks: Looks) -> list[Step]:
+def _run(run: Element, looks: _Looks) -> list[Step]:
     """The text of a run, and what else is in it, each in a run of its own; a run that is not shown is one thing."""
     look = run.find("{*}rPr")
     if looks.hides(look):
@@ -158,7 +158,7 @@ def _field_ends(children: Sequence[Element]) -> dict[int, int]:
     return ends
 
 
-def _field(children: Sequence[Element], looks: Looks) -> list[Step]:
+def _field(children: Sequence[Element], looks: _Looks) -> list[Step]:
     """A field: a link's text is text, anything else is kept and shown."""
     code = "".join(text_in(child, "instrText") for child in children)
     kinds = ([value(char, "fldCharType") for char in child.iter("{*}fldChar")] for child in children)
@@ -190,7 +190,7 @@ _BEHIND_BIDI = frozenset(
 _BEHIND_RTL = frozenset({"cs", "em", "lang", "eastAsianLayout", "specVanish", "oMath", "rPrChange"})
 
 
-def renamed(root: Element, languages: tuple[str, str]) -> bool:
+def _renamed(root: Element, languages: tuple[str, str]) -> bool:
     """Names the target's language wherever a part names the source's; whether it did."""
     found = False
     for element in root.iter("{*}lang"):
@@ -202,7 +202,7 @@ def renamed(root: Element, languages: tuple[str, str]) -> bool:
     return found
 
 
-def turned(paragraph: Element, languages: tuple[str, str]) -> None:
+def _turned(paragraph: Element, languages: tuple[str, str]) -> None:
     """Writes a paragraph and its runs in the target's direction, if it is another one."""
     to_left = right_to_left(languages[1])
     if right_to_left(languages[0]) == to_left:
@@ -244,11 +244,11 @@ _LEFT = (
 )
 
 
-def left_in(names: Iterable[str], content: Callable[[str], bytes]) -> Iterator[str]:
+def _left_in(contents: Mapping[str, bytes]) -> Iterator[str]:
     """The parts of these with text that is not read, and what they are."""
-    for name in names:
+    for name, content in contents.items():
         for pattern, text, what in _LEFT:
-            if pattern.fullmatch(name.replace("\\", "/")) and text.search(content(name)):
+            if pattern.fullmatch(name.replace("\\", "/")) and text.search(content):
                 yield f"{name}: {what}"
 
 
@@ -279,29 +279,23 @@ class Docx(Office):
         return found
 
     def _units(self) -> Iterator[Unit]:
-        self._room = CopyLimit(self.name)
-        with self._opened() as package:
-            self._headings, self._lists = set[str](), set[str]()
-            self._character_looks = Looks()
-            self._left = list[int | str](left_in(package.namelist(), partial(self._content, package, left=MAX_BYTES)))
-            self._styles = next((name for name in package.namelist() if _STYLES.fullmatch(name)), "")
-            if self._styles:
-                self._style_bytes = self._content(package, self._styles, MAX_BYTES)
-                styles = parse(self._style_bytes, f"{self.name}: {self._styles}")
-                self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
-                self._lists = set(_styles(styles, r"(?i)list\b"))
-                self._character_looks = _looks(styles)
-        yield from super()._units()
+        self._load()
+        self._room, self._left = CopyLimit(self.name), list[int | str](_left_in(self._contents))
+        self._headings, self._lists, self._character_looks = set[str](), set[str](), _Looks()
+        self._styles = next((name for name in self._contents if _STYLES.fullmatch(name)), "")
+        if self._styles:
+            styles = self._root(self._styles)
+            self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
+            self._lists = set(_styles(styles, r"(?i)list\b"))
+            self._character_looks = _looks(styles)
+        yield from self._read_parts()
         self.left = self._left
 
     def _saved(self, parts: set[str]) -> bytes:
         for part in parts:
-            renamed(self._roots[part], self.languages)
-        if self._styles:
-            styles = parse(self._style_bytes, self.name)
-            if renamed(styles, self.languages):
-                self._roots[self._styles], self._originals[self._styles] = styles, self._style_bytes
-                parts = {*parts, self._styles}
+            _renamed(self._roots[part], self.languages)
+        if self._styles and _renamed(self._root(self._styles), self.languages):
+            parts = {*parts, self._styles}
         return super()._saved(parts)
 
     def _part(self, root: Element, part: str) -> Iterator[Unit]:
@@ -341,7 +335,7 @@ class Docx(Office):
             self._left.append(f"{part}: hidden text")
 
     def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
-        changed = partial(turned, languages=self.languages)
+        changed = partial(_turned, languages=self.languages)
         runs = _Paragraph(paragraph, self._character_looks, units=units, changed=changed, room=self._room)
         return Unit(runs.segment, runs.fill, part)
 
@@ -352,7 +346,7 @@ class _Paragraph(Runs):
     joins = False
 
     def __init__(
-        self, element: Element, looks: Looks, *, units: tuple[str, str], changed: Callable[[Element], None],
+        self, element: Element, looks: _Looks, *, units: tuple[str, str], changed: Callable[[Element], None],
         room: CopyLimit,
     ) -> None:  # fmt: skip
         self._looks = looks
@@ -402,7 +396,7 @@ def _styles(root: Element, pattern: str) -> Iterator[str]:
             yield value(style, "styleId")
 
 
-def _looks(root: Element) -> Looks:
+def _looks(root: Element) -> _Looks:
     """The styles that hide text, and those that raise it; what a style does not say that says which it is based on."""
     own = {value(style, "styleId"): style for style in root.iter("{*}style")}
     hidden, raised = set[str](), set[str]()
@@ -414,6 +408,6 @@ def _looks(root: Element) -> Looks:
             after = "" if based is None else value(based, "val")
         looks = [look for style in chain if (look := own[style].find("{*}rPr")) is not None]
         first = {what: next((look for look in looks if look.find(f"{{*}}{what}") is not None), None) for what in _SAID}
-        hidden |= {name} if Looks().hides(first["vanish"]) else set()
-        raised |= {name} if Looks().raises(first["vertAlign"]) else set()
-    return Looks(hidden, raised)
+        hidden |= {name} if _Looks().hides(first["vanish"]) else set()
+        raised |= {name} if _Looks().raises(first["vertAlign"]) else set()
+    return _Looks(hidden, raised)
