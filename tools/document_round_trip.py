@@ -121,13 +121,14 @@ def compared(
 
     texts = translated(document, model, split=split, split_target=split)
     written = document.write(texts)
-    again = opened(written, kind, path)
+    again = opened(written, kind, path, source_lang="en" if document.bilingual else document.languages[1])
     if len(again.segments) != len(document.segments):
         yield f"{len(document.segments)} segments became {len(again.segments)}"
     pairs = list(zip(texts, document.segments, strict=True))
-    if kind in MESSAGES:  # choices inside of a message of ICU may change places
+    moving = kind in (*MESSAGES, "html")  # choices in a message of ICU, attributes of elements in a text
+    if moving:
         pairs.sort(key=lambda pair: _place(pair[1], pair[0].text))
-    found = sorted(again.segments, key=lambda new: _place(new, new.text)) if kind in MESSAGES else again.segments
+    found = sorted(again.segments, key=lambda new: _place(new, new.text)) if moving else again.segments
     for (wanted, old), new in zip(pairs, found, strict=False):
         if old.translation is None:
             yield from different(document, wanted, old, new.translation or "" if document.bilingual else new.text)
@@ -184,11 +185,11 @@ def difference(before: object, after: object) -> str:
     return f"{str(before)[:200]} became {str(after)[:200]}"
 
 
-def opened(content: bytes, kind: str, path: Path) -> DocumentFile:
-    """A document, in whatever language it is."""
+def opened(content: bytes, kind: str, path: Path, source_lang: str = "en") -> DocumentFile:
+    """A document, in whatever language it is, or in this one."""
     said = re.search(rb"Language: *(\w+)|target-language=\"(\w+)|trgLang=\"(\w+)", content)
     source = re.search(rb"source-language=\"(\w+)|srcLang=\"(\w+)|srclang=\"(\w+)", content)
-    languages = [next(filter(None, m.groups())).decode() if m else name for m, name in ((source, "en"), (said, "de"))]
+    languages = [next(filter(None, m.groups())).decode() if m else name for m, name in ((source, source_lang), (said, "de"))]
     return read(content, kind, name=path.name, source_lang=languages[0], target_lang=languages[1])
 
 

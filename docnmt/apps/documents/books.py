@@ -281,19 +281,19 @@ class Fodt(Odt):
     """
 
     def _units(self) -> Iterator[Unit]:
-        self._root = parse(self.content, self.name)
-        if local(self._root) != "document":
-            first = f"whose first element is <office:document>, got <{local(self._root)}>"
+        self._tree = parse(self.content, self.name)
+        if local(self._tree) != "document":
+            first = f"whose first element is <office:document>, got <{local(self._tree)}>"
             raise UserError(f"{self.name}: expected FODT, {first}")
         self._left = []
-        yield from self._part(self._root, "")
+        yield from self._part(self._tree, "")
         self.left = self._left
 
     @cached_property
     def _styles(self) -> _Styles:
         styles = _Styles()
-        styles.add(self._root)
+        styles.add(self._tree)
         return styles
 
     def _saved(self, parts: set[str]) -> bytes:
-        return written(self._root, self.content)
+        return written(self._tree, self.content)

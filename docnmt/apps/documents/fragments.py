@@ -19,10 +19,10 @@ _PROLOG = re.compile(
     rf"(?:\s*(?><\?.*?\?>|<!--.*?-->|<!DOCTYPE(?=\s)(?>{_INSIDE}|[^\[>\"'<]|\[(?>{_INSIDE}|[^\]\"'<])*+\])*+>))*+",
     re.DOTALL,
 )
-#: A piece of well-formed XML.
+#: A piece of well-formed XML; what does not end goes to the end.
 _PIECE = re.compile(
-    r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<data>.*?)\]\]>|[^<]+"
-    r"|<(?P<close>/?)(?P<tag>[^\s/>]+)(?>[^>\"'/]|\"[^\"]*\"|'[^']*'|/(?!>))*+(?P<alone>/?)>",
+    r"<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<!\[CDATA\[(?P<data>.*?)(?:\]\]>|\Z)|[^<]+"
+    r"|<(?P<close>/?)(?P<tag>[^\s/<>]++)(?>[^<>\"'/]|\"[^\"<]*\"|'[^'<]*'|/(?!>))*+(?P<alone>/?)>",
     re.DOTALL,
 )
 _REFERENCE = re.compile(r"&(?:#x([0-9A-Fa-f]+)|#(\d+)|(\w+));")
@@ -197,11 +197,7 @@ class XmlFragment(Spliced):
 
 
 def _pieces(source: str, name: str) -> list[_Piece]:
-    """XML that expat takes inside of an element, where nothing can be declared, without what stands before it.
-
-    Raises:
-        UserError: it is not well-formed.
-    """
+    """XML that expat takes inside of an element, where nothing can be declared, without what stands before it."""
     if source.count("<") + source.count("&") > _MOST:
         raise UserError(f"{name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
     prolog = _PROLOG.match(source)

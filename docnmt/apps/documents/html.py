@@ -45,11 +45,11 @@ _SKIPPED = "script style pre textarea iframe listing xmp plaintext"
 SKIPPED = frozenset(_SKIPPED.split())
 BLOCKS = frozenset(_BLOCKS.split()) | SKIPPED
 #: Elements in lines that are lines of their own if there is no text between them.
-CONTROLS = frozenset({"button", "label"})
+_CONTROLS = frozenset({"button", "label"})
 #: What readers see where no text is: of these, and of elements that have a class and no content, as icons have.
 _PICTURES = frozenset({"img", "input", "embed"})
 #: Elements whose end tag may be left out, and those that end them; a paragraph is ended by any block.
-OPEN = {
+_OPEN = {
     "p": frozenset({"p"}), "li": frozenset({"li"}), "option": frozenset({"option", "optgroup"}),
     "dt": frozenset({"dt", "dd"}), "dd": frozenset({"dt", "dd"}), "tr": frozenset({"tr"}),
     "td": frozenset({"td", "th", "tr"}), "th": frozenset({"td", "th", "tr"}),
@@ -179,21 +179,21 @@ _META = frozenset({"description", "og:title", "og:description", "twitter:title",
 
 
 @dataclass(frozen=True)
-class AttributePlace(SegmentPlace):
+class _AttributePlace(SegmentPlace):
     """An attribute's value. Those that are equal have one translation, the last one, as marks are written without
     knowing where they stood."""
 
     value: str = ""
 
 
-def has_attributes(token: Token) -> bool:
+def _has_attributes(token: Token) -> bool:
     """Whether a token, of which elements that are kept are one each, is a tag whose attributes are translated."""
     if token.kept or token.kind not in ("start", "void", "fixed"):
         return False
     return token.tag == "textarea" or (token.kind != "fixed" and token.tag not in FIXED and token.tag not in SKIPPED)
 
 
-def values(raw: str, tag: str) -> Iterator[tuple[int, int, str]]:
+def _values(raw: str, tag: str) -> Iterator[tuple[int, int, str]]:
     """What readers see of the attributes of a tag that a text begins with: where each value stands, with its quotes,
     and the value."""
     found = list(attributes(raw, 0))
@@ -207,18 +207,18 @@ def values(raw: str, tag: str) -> Iterator[tuple[int, int, str]]:
             yield begin, end, value
 
 
-def attribute_places(source: str, found: Iterable[Token]) -> Iterator[AttributePlace]:
+def _attribute_places(source: str, found: Iterable[Token]) -> Iterator[_AttributePlace]:
     """The texts of attributes."""
-    for token in filter(has_attributes, found):
-        for begin, end, value in values(source[token.begin : token.end], token.tag):
+    for token in filter(_has_attributes, found):
+        for begin, end, value in _values(source[token.begin : token.end], token.tag):
             inline: Inline[Raw] = Inline()
             inline.text(value)
-            yield AttributePlace(inline.segment(), token.begin + begin, token.begin + end, value=value)
+            yield _AttributePlace(inline.segment(), token.begin + begin, token.begin + end, value=value)
 
 
-def translated(raw: str, tag: str, texts: Mapping[str, str]) -> str:
+def _translated(raw: str, tag: str, texts: Mapping[str, str]) -> str:
     """A tag whose attributes have the translations of their values, if there are some."""
-    found = values(raw, tag) if texts else ()
+    found = _values(raw, tag) if texts else ()
     changes = ((begin, end, _quoted(texts[value], raw[begin])) for begin, end, value in found if value in texts)
     return replaced(raw, changes)
 
@@ -238,7 +238,7 @@ _CONTENT = re.compile(r"""(?i)(\bcontent\s*=\s*["']?)([\w-]+)""")
 _DIR = re.compile(r"""(?i)(\sdir\s*=\s*["']?)(?:ltr|rtl)""")
 
 
-def renamed(
+def _renamed(
     source: str, found: Iterable[Token], languages: tuple[str, str], texts: Mapping[str, str]
 ) -> Iterator[tuple[int, int, str]]:
     """Tags that say the source's language, with the target's, and attributes with their translations; `dir` of <html>,
@@ -250,10 +250,10 @@ def renamed(
         return match[1] + (tag(languages[1]) if same else match[2])
 
     for token in found:
-        if not has_attributes(token):
+        if not _has_attributes(token):
             continue
         raw = source[token.begin : token.end]
-        new = translated(raw, token.tag, texts)
+        new = _translated(raw, token.tag, texts)
         if token.kind != "fixed":
             new = _LANG.sub(new_name, new)
         if token.tag == "meta" and _LANGUAGE_META.search(raw):
@@ -304,7 +304,6 @@ class Html(Spliced):
         return self._read(tokens(self.source))
 
     def _count(self, most: int) -> None:
-        """Refuse a page of too many tags before it is read."""
         if self.source.count("<") + self.source.count("&") > most:
             raise UserError(f"{self.name}: has more than {most:,} tags and entities, too many for memory; divide it")
 
@@ -322,10 +321,10 @@ class Html(Spliced):
         units = ("0", "0")
         places = [
             *counted(segments(self.source, self._tokens, Sections()), lambda place: place.segment.text),
-            *attribute_places(self.source, self._tokens),
+            *_attribute_places(self.source, self._tokens),
         ]
         for place in sorted(places, key=lambda place: place.begin):
-            if isinstance(place, AttributePlace):
+            if isinstance(place, _AttributePlace):
                 place = replace(place, segment=replace(place.segment, units=units))
             units = place.segment.units
             yield place
@@ -343,12 +342,12 @@ class Html(Spliced):
             yield token
 
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
-        values = {n: each.value for n, each in enumerate(self.places) if isinstance(each, AttributePlace)}
+        values = {n: each.value for n, each in enumerate(self.places) if isinstance(each, _AttributePlace)}
         self._attributes = {values[number]: text.text for number, text in changed.items() if number in values}
         return super()._write({number: text for number, text in changed.items() if number not in values})
 
     def _settings(self) -> Iterator[tuple[int, int, str]]:
-        return renamed(self.source, self._tokens, self.languages, self._attributes)
+        return _renamed(self.source, self._tokens, self.languages, self._attributes)
 
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         raws = [(self._renamed(before), self._renamed(behind)) for before, behind in place.raws]
@@ -358,7 +357,7 @@ class Html(Spliced):
         """A mark with the target's language where it says the source's, and with its attributes translated."""
         if not self._attributes and "lang" not in raw.lower():
             return raw
-        return replaced(raw, renamed(raw, joined(tokens(raw)), self.languages, self._attributes))
+        return replaced(raw, _renamed(raw, joined(tokens(raw)), self.languages, self._attributes))
 
     def _encoded(self, text: str) -> bytes:
         return text.encode(self.encoding, errors="xmlcharrefreplace")
@@ -416,12 +415,12 @@ def _left_open(found: Sequence[Token], start: int, ends: Mapping[int, int]) -> i
     """The last token of an element whose end tag is left out, as HTML allows for some: it ends where the next of its
     kind begins, or where the element around it ends."""
     tag = found[start].tag
-    if tag not in OPEN:
+    if tag not in _OPEN:
         return start
     place = start + 1
     while place < len(found):
         token = found[place]
-        follows = token.tag in OPEN[tag] or (tag == "p" and token.tag in BLOCKS)
+        follows = token.tag in _OPEN[tag] or (tag == "p" and token.tag in BLOCKS)
         if token.kind == "end" or (token.kind in ("start", "void") and follows):
             break
         place = ends.get(place, place) + 1
@@ -432,7 +431,7 @@ def _line(source: str, line: Sequence[Token], sections: Sections) -> Iterator[Se
     """What stands between two block elements: a segment, but buttons beside each other are one each."""
     controls, last = list[tuple[int, int]](), -1
     for begin, end in sorted(_matched(line).items()):
-        if line[begin].tag in CONTROLS and begin > last:
+        if line[begin].tag in _CONTROLS and begin > last:
             controls.append((begin, end))
             last = end
     cuts = {0, len(line)}

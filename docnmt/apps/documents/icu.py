@@ -112,11 +112,7 @@ class Branch:
         """The message, in which branches, by their `id`, have another text.
 
         Args:
-            change: plural categories that are new, and those that go, as `plural_change` says of two languages.
-
-        Raises:
-            ValueError: a text has lost a placeholder.
-        """
+            change: plural categories that are new, and those that go, as `plural_change` says of two languages."""
         text = texts.get(id(self), self.text)
         found = [match for match in _PLACEHOLDER.finditer(text) if match[0] in self.inside]
         if sorted(match[0] for match in found) != sorted(self.inside):

@@ -23,7 +23,7 @@ from docnmt.runtime.system import UserError
 _TRIED = 201
 
 
-class PoHeader:
+class _Header:
     """A header whose text stands at `source[begin:end]`, quoted; `text` is what it says.
 
     Args:
@@ -152,7 +152,7 @@ class Po(Spliced):
             raise UserError(f"{self.name}: {len(units)} messages, but {len(places)} with a msgstr; was it cut off?")
         headers = [(unit, forms) for unit, forms in zip(units, places, strict=True) if unit.isheader() and 0 in forms]
         text, (begin, end) = (str(headers[0][0].target), headers[0][1][0]) if headers else ("", (0, 0))
-        self._header = PoHeader(self.source, begin, end, text, self.languages[1])
+        self._header = _Header(self.source, begin, end, text, self.languages[1])
         check_language(self._header.language, self.languages[1], file=self.name, what="Language")
         for number, (unit, forms) in enumerate(zip(units, places, strict=True)):
             if not forms:  # as with two strings in a line
@@ -181,7 +181,8 @@ class Po(Spliced):
             before = "" if form in forms else f"{self._line_end}msgstr[{form}] "
             if form == final:
                 end = last  # of forms that the language does not have nothing stays
-            source = sources[self._header.source_of(form, [placeholders_in(text, flags) for text in sources])]
+            fixed = [sorted(text[b:e] for b, e in fixed_spans(text, flags)) for text in sources]
+            source = sources[self._header.source_of(form, fixed)]
             inline = read(source, _hard, breaks=branches(source))
             translation = read(targets[form] if form < len(targets) else "", _hard).segment().text
             segment = inline.segment(translation=translation or None, units=units, flags=flags)
@@ -241,11 +242,6 @@ class Po(Spliced):
     @cached_property
     def _line_end(self) -> str:
         return "\r\n" if "\r\n" in self.source else "\n"
-
-
-def placeholders_in(text: str, flags: tuple[str, ...]) -> list[str]:
-    """All that is fixed in a text, sorted."""
-    return sorted(text[begin:end] for begin, end in fixed_spans(text, flags))
 
 
 def _strings(text: object) -> list[str]:

@@ -87,11 +87,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Translated:
-    """A segment's translation.
-
-    Attributes:
-        spans: for each mark of the segment, which part of `text` it covers now.
-    """
+    """A segment's translation; `spans`: for each mark of the segment, which part of `text` it covers now."""
 
     text: str
     spans: tuple[tuple[int, int], ...] = ()
@@ -142,11 +138,7 @@ class DocumentFile(ABC):
 
 
 def _check(segment: Segment, text: Translated, place: str) -> None:
-    """Every mark is there, and what is fixed is what it was.
-
-    Raises:
-        ValueError: it is not so.
-    """
+    """Refuses a translation that has lost a mark or changed what is fixed."""
     if len(text.spans) != len(segment.marks):
         raise ValueError(f"{place}: {len(segment.marks)} marks went in and {len(text.spans)} came out")
     for mark, (begin, end) in zip(segment.marks, text.spans, strict=True):
@@ -336,7 +328,6 @@ class TooMuch(Exception):
     """A document has more than its `Allowance`."""
 
 
-_ANY = Allowance()
 _allowance = ContextVar[Allowance]("allowance")
 
 
@@ -351,12 +342,8 @@ def allowed(allowance: Allowance) -> Iterator[None]:
 
 
 def expect(texts: int = 0, words: int = 0, characters: int = 0) -> None:
-    """A reader knows that its document has at least so much.
-
-    Raises:
-        TooMuch: it may not.
-    """
-    most = _allowance.get(_ANY)
+    """A reader knows that its document has at least so much; `TooMuch` if it may not."""
+    most = _allowance.get(Allowance())
     if texts > most.texts or words > most.words or characters > most.characters:
         counts = zip(("texts", "words", "characters of text"), (texts, words, characters), most, strict=True)
         name, count, allowed = next((name, count, allowed) for name, count, allowed in counts if count > allowed)
@@ -364,11 +351,7 @@ def expect(texts: int = 0, words: int = 0, characters: int = 0) -> None:
 
 
 def counted(found: Iterable[T], text: Callable[[T], str]) -> Iterator[T]:
-    """The same, as long as it may be so much.
-
-    Raises:
-        TooMuch: it is more, as soon as that is known.
-    """
+    """The same, as long as it may be so much; `TooMuch` as soon as it is more."""
     texts = words = characters = 0
     for each in found:
         if own := text(each).strip():
@@ -389,11 +372,7 @@ class TooLong(Exception):
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Reads segments of what is called so.
-
-    Raises:
-        UserError: one of them is too long, or has too many marks.
-    """
+    """Reads segments of what is called so; a UserError says that one is too long, or has too many marks."""
     try:
         yield
     except TooLong as error:
@@ -435,11 +414,7 @@ class Inline(Generic[P]):
         return "".join(reversed(parts))[-_NEAR:]
 
     def text(self, text: str, hard: Callable[[str], P | None] | None = None) -> None:
-        """Text of the paragraph; white space for which `hard` gives a payload is a break of lines.
-
-        Raises:
-            TooLong: it has more than `LONGEST` characters by now.
-        """
+        """Text of the paragraph; white space for which `hard` gives a payload is a break of lines."""
         self._length += len(text)
         if self._length > LONGEST:
             raise TooLong(f"{LONGEST:,} characters")
@@ -523,30 +498,23 @@ class Inline(Generic[P]):
 
 
 @dataclass(frozen=True)
-class OpenMark:
+class _MarkPiece:
+    number: int
+
+
+class OpenMark(_MarkPiece):
     """Mark `number` begins."""
 
-    number: int
 
-
-@dataclass(frozen=True)
-class CloseMark:
+class CloseMark(_MarkPiece):
     """Mark `number` ends."""
 
-    number: int
 
-
-@dataclass(frozen=True)
-class FixedMark:
+class FixedMark(_MarkPiece):
     """Mark `number`, which is fixed, stands here with all it covers."""
 
-    number: int
 
-
-Piece = OpenMark | CloseMark | FixedMark | str
-
-
-def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
+def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[OpenMark | CloseMark | FixedMark | str]:
     """A translation as text and marks in order.
 
     Formats stand in the formats that they stood in; what is fixed and covers text stands where this text is.

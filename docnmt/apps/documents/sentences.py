@@ -128,7 +128,7 @@ def pattern(flags: tuple[str, ...]) -> re.Pattern[str]:
     return _compiled(_ADDRESSES, *own, *plain, _TEMPLATES, _MARKUP, *messages, _NAMES)
 
 
-def placeholders(text: str, flags: tuple[str, ...]) -> list[str]:
+def _declared(text: str, flags: tuple[str, ...]) -> list[str]:
     """The placeholders that the declared format finds in a text, sorted; none if nothing is declared."""
     declared = _placeholders(flags)
     return [] if declared is None else sorted(match[0] for match in declared.finditer(text))
@@ -138,12 +138,12 @@ def placeholders(text: str, flags: tuple[str, ...]) -> list[str]:
 _ORDERED = re.compile(r"%(?!\d+\$|[({<%L])[^%]*[A-Za-z@]|\{(?:![rsa])?(?::[^{}]*)?\}")
 
 
-def ordered(text: str, flags: tuple[str, ...]) -> list[str]:
+def _ordered(text: str, flags: tuple[str, ...]) -> list[str]:
     """The placeholders of a text whose order has a meaning."""
     return [match[0] for match in pattern(flags).finditer(text) if _ORDERED.fullmatch(match[0])]
 
 
-def without_placeholders(text: str, flags: tuple[str, ...]) -> str:
+def _without_placeholders(text: str, flags: tuple[str, ...]) -> str:
     """A text in which the declared format finds none: its signs stand for themselves."""
     said = {flag.removesuffix("-format") for flag in flags}
     if "python" in said or said & _PERCENT:
@@ -390,16 +390,15 @@ def _end(answers: Iterator[str]) -> None:
 
 
 def _sentence(part: SegmentPart) -> SegmentSentence:
-    return SegmentSentence(
-        part.source, part.text if part.given is None else part.given, part.segment.units, part.number, part.fixed
-    )
+    given = part.text if part.given is None else part.given
+    return SegmentSentence(part.source, given, part.segment.units, part.number, part.fixed)
 
 
 def accept(part: SegmentPart, answer: str) -> bool:
     """Takes a translation, if all that is fixed came through."""
     text = no_break(part.source, answer.replace(BREAK, " "))
     placed = _places(part.source, part.fixed, text)
-    flags, checked = part.segment.flags, (placeholders, ordered) if part.checked else ()
+    flags, checked = part.segment.flags, (_declared, _ordered) if part.checked else ()
     if placed is None or any(kept(text, flags) != kept(part.source, flags) for kept in checked):
         return False
     part.text, part.placed = text, placed
@@ -461,7 +460,7 @@ def piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
         bare = text.strip()
         if has_words(text, ()):
             found = no_break(bare, next(answers).replace(BREAK, " ").strip())
-            found = without_placeholders(found, part.segment.flags)
+            found = _without_placeholders(found, part.segment.flags)
             before, behind = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
             if not before and place and _parted(bare[0], found[:1]):
                 before = " "

@@ -240,11 +240,7 @@ class Xlsx(Related):
         sections.together(begins=False)
 
     def _cells(self, part: str, only: set[str] | None = None) -> Iterator[tuple[str, int, Element]]:
-        """The cells of a sheet that have a text: which one, the text's number if cells share it (or -1), and the text.
-
-        Raises:
-            UserError: a text is missing.
-        """
+        """The cells of a sheet that have a text: which, the text's number if cells share it (or -1), and the text."""
         for cell in self._root(part).iterfind("{*}sheetData/{*}row/{*}c"):
             place, kind = cell.get("r", ""), cell.get("t")
             if only is not None and place not in only:

@@ -46,6 +46,10 @@ _LONG = re.compile(rf"[0-9]{{{_DIGITS + 1}}}")
 _LINE = 42
 
 
+def _decoded(text: str) -> str:
+    return _ENTITY.sub(lambda match: unescaped(match[0]), text) if "&" in text else text
+
+
 class Subtitles(Spliced):
     r"""Subtitles with their times, which stay.
 
@@ -69,21 +73,8 @@ class Subtitles(Spliced):
                 yield SegmentPlace(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
 
     def _texts(self) -> Iterator[tuple[int, int]]:
-        """Where the text of each subtitle stands."""
-        return (match.span(5) for match in self._found())
-
-    def _raw(self, begin: int, end: int) -> str:
-        """A text as it is written, with its lines, at the places of the file."""
-        as_read = lambda match: " \n" if match[1] else "\u00a0\u2060" if match[2] else match[0]  # noqa: E731  (of equal length)
-        return _ASS_BREAK.sub(as_read, self.source[begin:end])
-
-    def _unseen(self, text: str) -> list[tuple[int, int]]:
-        """What of a text a model does not see."""
-        return list(_leads(text))
-
-    def _found(self) -> Iterator[re.Match[str]]:
-        """Each subtitle, by the expression of `srt`, which is asked only where the one before has ended: its `parse`
-        would look for the next one everywhere behind."""
+        """Where the text of each subtitle stands, by the expression of `srt`, which is asked only where the one before
+        has ended: its `parse` would look for the next one everywhere behind."""
         if long := _LONG.search(self.source):
             raise self._refused(long.start(), f"a number of more than {_DIGITS} digits, which takes too long to read")
         place = len(self.source) - len(self.source.lstrip("\ufeff"))
@@ -96,8 +87,17 @@ class Subtitles(Spliced):
                 below = "-" in times[0].partition("-->")[0]
                 why = "times below zero" if below else "times without a number before them, in a line of its own"
                 raise self._refused(times.start(), why)
-            yield match
+            yield match.span(5)
             place = match.end()
+
+    def _raw(self, begin: int, end: int) -> str:
+        """A text as it is written, with its lines, at the places of the file."""
+        as_read = lambda match: " \n" if match[1] else "\u00a0\u2060" if match[2] else match[0]  # noqa: E731  (of equal length)
+        return _ASS_BREAK.sub(as_read, self.source[begin:end])
+
+    def _unseen(self, text: str) -> list[tuple[int, int]]:
+        """What of a text a model does not see."""
+        return list(_leads(text))
 
     def _refused(self, place: int, message: str) -> UserError:
         return UserError(f"{self.name}:{self.source.count(chr(10), 0, place) + 1}: {message}")
@@ -122,11 +122,6 @@ class Subtitles(Spliced):
         return text.translate({ord(sign): entity for sign, entity in used.items()})
 
 
-def _decoded(text: str) -> str:
-    """Text without entities."""
-    return _ENTITY.sub(lambda match: unescaped(match[0]), text) if "&" in text else text
-
-
 def _leads(text: str) -> Iterator[tuple[int, int]]:
     """Codes and dashes at the beginnings of lines, which stay there, with the space behind them; a code alone, before a
     line that does not stay one, leaves its space to the text."""
@@ -135,7 +130,7 @@ def _leads(text: str) -> Iterator[tuple[int, int]]:
         yield from (lead.span(alone) for lead in _LEAD.finditer(text, *begin.span()) if lead[1])
 
 
-def besides(spans: list[tuple[int, int]], pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
+def _besides(spans: list[tuple[int, int]], pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
     """These parts of a text, and what a pattern matches outside of them, in order."""
     taken = [(0, 0), *spans, (len(text), len(text))]
     free = ((before[1], after[0]) for before, after in pairwise(taken))
@@ -196,7 +191,7 @@ class Ass(Subtitles):
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         leads = super()._unseen(_without_drawings(text))
-        return besides(sorted([*_drawings(text), *leads]), _CODE, text)
+        return _besides(sorted([*_drawings(text), *leads]), _CODE, text)
 
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         out = re.sub(r"(?<![ \t])[ \t]*\n", r"\\N", super().rendered(place, text))
@@ -262,7 +257,7 @@ class WebVtt(Subtitles):
             first = False
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
-        return besides(super()._unseen(text), _ALONE if "</v>" not in text else _TIME, text)
+        return _besides(super()._unseen(text), _ALONE if "</v>" not in text else _TIME, text)
 
     def _settings(self) -> Iterator[tuple[int, int, str]]:
         match = _LANGUAGE.match(self.source)

@@ -38,11 +38,7 @@ _NO_TEXT = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "un
 
 
 def decode(content: bytes, name: str, *, encoding: str = "utf-8") -> str:
-    """A file's text, a byte order mark included as its first character.
-
-    Raises:
-        UserError: it is not text in this encoding; the line and the byte are named.
-    """
+    """A file's text, a byte order mark included as its first character; a UserError names the byte that is none."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UserError(f"{name}: not UTF-8 but UTF-16, by its byte order mark; convert it: iconv -f UTF-16 -t UTF-8")
     try:
@@ -170,7 +166,7 @@ _SPACE = re.compile(f"{SPACE}+")
 #: A link of Markdown whose text has no other marks.
 _LINK = re.compile(r"(?<![\\!\]])\[([^\[\]<>()|\n]+)\]\([^()\s<>]+\)")
 #: What stands between pieces of text, beside tags, which have numbers.
-_FIXED, _BREAKS, _LINK_BEGINS, _LINK_ENDS = -1, -2, -3, -4
+_FIXED, _BREAK, _LINK_BEGINS, _LINK_ENDS = -1, -2, -3, -4
 _CHOICE = r"(?:\{\d+\}|[\[\]](?:\d+|\*)\s?,\s?(?:\d+|\*)[\[\]])"
 _CHOSEN, _PIPE = re.compile(_CHOICE), re.compile(rf"(?<!\|)\|(?!\|)(?:\s?{_CHOICE})?")
 
@@ -214,13 +210,13 @@ def read(
         if bisect_left(begins, link.start()) == bisect_left(begins, link.end()):
             stops += [(link.start(), link.start() + 1, _LINK_BEGINS), (link.end(1), link.end(), _LINK_ENDS)]
     place = 0
-    stops += [(begin, end, _FIXED) for begin, end in fixed] + [(begin, end, _BREAKS) for begin, end in breaks]
+    stops += [(begin, end, _FIXED) for begin, end in fixed] + [(begin, end, _BREAK) for begin, end in breaks]
     for begin, end, number in sorted(stops):
         add(inline, source, hard, place, begin, decode)
         place = end
         if number == _FIXED:
             inline.fixed((source[begin:end], ""))
-        elif number == _BREAKS:
+        elif number == _BREAK:
             inline.hard((source[begin:end], ""))
         elif number == _LINK_BEGINS:
             inline.open(("[", source[source.index("](", end) : source.index(")", end) + 1]))

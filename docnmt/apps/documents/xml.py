@@ -64,11 +64,7 @@ def parse(content: bytes, name: str) -> Element:
 
 
 def count_elements(contents: Iterable[bytes], name: str) -> None:
-    """Refuse files, before they are read, that have too many elements together.
-
-    Raises:
-        UserError: they have.
-    """
+    """Refuse files, before they are read, that have too many elements together."""
     if sum(content.count(b"<") - content.count(b"</") for content in contents) > MOST_ELEMENTS:
         raise UserError(f"{name}: has more than {MOST_ELEMENTS:,} elements, which would fill the memory; divide it")
 
@@ -78,9 +74,6 @@ def expect_texts(root: Element, element: str, text: str) -> None:
 
     Args:
         element: a condition of XPath for those that are read. text: where in them text stands that each has.
-
-    Raises:
-        TooMuch: a document may not have so many.
     """
     found = root.xpath(f"count(//*[{element}][{text}[normalize-space()]])")
     assert isinstance(found, float)
@@ -128,11 +121,7 @@ class _Found(Exception):
 
 
 def _root_at(content: bytes) -> int:
-    """The byte at which the root of a well-formed file begins.
-
-    Raises:
-        ValueError: its encoding is not known here.
-    """
+    """The byte at which the root of a well-formed file begins; a ValueError if its encoding is not known here."""
     parser = expat.ParserCreate()
 
     def start(name: str, attributes: object) -> None:
