@@ -189,7 +189,8 @@ def opened(content: bytes, kind: str, path: Path, source_lang: str = "en") -> Do
     """A document, in whatever language it is, or in this one."""
     said = re.search(rb"Language: *(\w+)|target-language=\"(\w+)|trgLang=\"(\w+)", content)
     source = re.search(rb"source-language=\"(\w+)|srcLang=\"(\w+)|srclang=\"(\w+)", content)
-    languages = [next(filter(None, m.groups())).decode() if m else name for m, name in ((source, source_lang), (said, "de"))]
+    names = ((source, source_lang), (said, "de"))
+    languages = [next(filter(None, match.groups())).decode() if match else name for match, name in names]
     return read(content, kind, name=path.name, source_lang=languages[0], target_lang=languages[1])
 
 
