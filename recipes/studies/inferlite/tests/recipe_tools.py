@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 def tool(name: str, folder: str = "inferlite") -> ModuleType:
-    path = Path(__file__).parents[2] / "recipes" / "studies" / folder / f"{name}.py"
+    path = Path(__file__).parents[2] / folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"{folder}_{name}", path)
     assert spec is not None
     assert spec.loader is not None
