@@ -221,12 +221,16 @@ def card() -> Iterator[Claim]:
         "card",
     )
 
+    name = "docmix, base size: nats with the document; without; with a foreign one; sentence model"
+    yield Claim(name, "; ".join(f"{number:.4f}" for number in nats()), "1", "base")
+
+
+def nats() -> tuple[float, ...]:
+    """Of the base models of docmix: with the document, without, with a foreign one; the sentence model."""
     events = {name: [json.loads(line) for line in read_text(kept("gpu.jsonl") / f"{name}.jsonl").splitlines()]
               for name in ("document", "sentence")}  # fmt: skip
     last, alone = ([event for event in events[name] if event["event"] == "valid"][-1] for name in events)
-    numbers = (last["nll"], last["nll_none"], last["nll_foreign"], alone["nll"])
-    name = "docmix, base size: nats with the document; without; with a foreign one; sentence model"
-    yield Claim(name, "; ".join(f"{number:.4f}" for number in numbers), "1", "base")
+    return last["nll"], last["nll_none"], last["nll_foreign"], alone["nll"]
 
 
 def fusion() -> Iterator[Claim]:
@@ -254,6 +258,12 @@ def fusion() -> Iterator[Claim]:
 def agreement(system: str, given: str, test: str = "diabla") -> str:
     """How often *tu* or *vous* is right, in percent: the mean over the seeds of a system."""
     return f"{fmean(row['agreement'] for row in dialogues(test, system, given)):.1f}"
+
+
+def gain(test: str, system: str, given: str) -> str:
+    """Points of right forms over the sentence model: the least and the most of the seeds."""
+    found = [row["against_sentence"]["agreement"][0] for row in dialogues(test, system, given)]
+    return f"{min(found):.1f} to {max(found):.1f}"
 
 
 def dialogues(test: str, system: str, given: str) -> list[dict[str, Any]]:
@@ -441,9 +451,20 @@ def numbers() -> dict[str, str]:
     whole = {name: [read(f"manual.jsonl/{corpus}/all lines/{name}.json")["over the sentence model"]["s-BLEU"][0]
                     for corpus in ("manual", "help", "handbooks")] for name in ("fuzzy", "copy-1")}  # fmt: skip
     retrieval = read("retrieval.jsonl/name/contrastive.json")["right"]
+    with_document, without, *_ = nats()
     quick, steps = read("quickstart.jsonl/overview.json")["rows"], read("processes.jsonl/gpu-step.json")["rows"]
     return {
         "rnn": " and ".join(f"{score:.0f}" for score in rnns),
+        "rnns": " and ".join(f"{score:.1f}" for score in rnns),
+        "our": f"{ours:.1f}",
+        "with": f"{with_document:.4f}",
+        "without": f"{without:.4f}",
+        "context": f"{without - with_document:.3f}",
+        "xdaily": gain("xdailydialog", "steady", "third"),
+        "xdaily-foreign": gain("xdailydialog", "steady", "foreign"),
+        "games": agreement("steady, longest start", "third", "games"),
+        "games-foreign": agreement("steady, longest start", "foreign", "games"),
+        "learned": next(row.number for row in discourse() if row.claim.startswith("random start, flat")),
         "ours": f"{ours:.0f}",
         "docmix": f"{-float(max(chrf, key=float)):.1f} to {-float(min(chrf, key=float)):.1f}",
         "memory": f"{min(whole['fuzzy']):.1f} to {max(whole['fuzzy']):.1f}",
