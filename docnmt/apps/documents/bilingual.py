@@ -57,10 +57,10 @@ class Tmx(Tree):
         self._root = parse(self.content, self.name)
         if local(self._root) != "tmx":
             raise UserError(f"{self.name}: expected TMX, whose first element is <tmx>, got <{local(self._root)}>")
-        found = set()
+        languages = set()
         for number, unit in enumerate(self._root.iter("{*}tu")):
             variants = unit.findall("{*}tuv")
-            found |= set(map(_language, variants))
+            languages |= set(map(_language, variants))
             source, target = (
                 next((variant for variant in variants if same_language(_language(variant), language)), None)
                 for language in self.languages
@@ -68,8 +68,8 @@ class Tmx(Tree):
             inside = next(unit.iterancestors("{*}seg"), None) is not None  # of a text, of which it is a part
             if not inside and source is not None and source.find("{*}seg") is not None:
                 yield self._unit(unit, source, target, ("0", str(number)))
-        if found and not any(same_language(language, self.languages[0]) for language in found):
-            there = ", ".join(sorted(found))
+        if languages and not any(same_language(language, self.languages[0]) for language in languages):
+            there = ", ".join(sorted(languages))
             raise UserError(f"{self.name}: has {there}, and the model translates from {self.languages[0]}")
 
     def _unit(self, unit: Element, source: Element, target: Element | None, units: tuple[str, str]) -> Unit:
@@ -236,7 +236,7 @@ def _unit(source: Element, hard: Hard, known: str | None, units: tuple[str, str]
     """A source, its translation if it is `known`, and where that goes."""
     inline = read(deepcopy(source), xliff_role, hard)  # its marks move into the target
     segment = inline.segment(translation=known or None, units=units)
-    return Unit(segment, lambda found: fill(place(), segment.marks, inline.payloads, found))
+    return Unit(segment, lambda text: fill(place(), segment.marks, inline.payloads, text))
 
 
 def segments_in(element: Element) -> list[Element]:
@@ -284,13 +284,13 @@ class _Divided:
             whole = _whole(self._unit)
             old = {part.get("mid"): part for part in segments_in(whole)}
             if any(part.get("mid") not in old for part in segments_in(self._divided)):
-                made = deepcopy(self._divided)
-                for part in segments_in(made):
+                copy = deepcopy(self._divided)
+                for part in segments_in(copy):
                     if (known := old.get(part.get("mid"))) is not None:
                         part[:], part.text = list(known), known.text
                     elif any(map(str.isalpha, text_in(part))):  # else it is the same in all languages
                         part[:], part.text = [], None
-                whole[:], whole.text = list(made), made.text
+                whole[:], whole.text = list(copy), copy.text
             self._targets = {part.get("mid"): part for part in segments_in(whole)}
         return self._targets[mid]
 

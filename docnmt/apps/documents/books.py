@@ -256,7 +256,7 @@ class Odt(Office):
 
 def _renamed(root: Element, languages: tuple[str, str]) -> bool:
     """Names the target's language, and its direction, wherever a part names the source's; whether it did."""
-    found = False
+    changed = False
     for look in root.iter("{*}text-properties"):
         if base(look.get(f"{_FO}language", "")) != base(languages[0]):
             continue
@@ -267,8 +267,8 @@ def _renamed(root: Element, languages: tuple[str, str]) -> bool:
         around = None if beside is None else beside.find("{*}paragraph-properties")
         if around is not None and right_to_left(languages[0]) != right_to_left(languages[1]):
             around.set(f"{_STYLE}writing-mode", "rl-tb" if right_to_left(languages[1]) else "lr-tb")
-        found = True
-    return found
+        changed = True
+    return changed
 
 
 # FODT: an OpenDocument text in one file of XML.

@@ -125,9 +125,9 @@ class Catalogue(Spliced):
             texts.setdefault(place.entry, {})[id(place.branch)] = self.rendered(place, text)
         changes, change = [*self._settings()], plural_change(*self.languages)
         written: dict[int, str] = {}
-        for number, found in texts.items():
+        for number, branch_texts in texts.items():
             entry = self._entries[number]
-            written[number] = self._written(entry, self._roots[number].written(found, change))
+            written[number] = self._written(entry, self._roots[number].written(branch_texts, change))
             changes.append((entry.begin, entry.end, written[number]))
         for number, names in missing_forms([entry.key for entry in self._entries], self._siblings, change[0]):
             changes += self._forms(self._entries[number], names, written.get(number))
@@ -263,10 +263,10 @@ class JsonCatalogue(Catalogue):
     def _messages(self) -> Iterator[CatalogueMessage]:
         self._begin = len(self.source) - len(self.source.lstrip("\ufeff"))
         self._bare = self.source
-        found = self._parsed()
-        entries = list(found.values() if isinstance(found, dict) else found if isinstance(found, list) else ())
+        values = self._parsed()
+        entries = list(values.values() if isinstance(values, dict) else values if isinstance(values, list) else ())
         only = next((name for name in _MESSAGES if entries and all(_holds(entry, name) for entry in entries)), None)
-        alone = isinstance(found, dict) and len(found) == 1 and isinstance(entries[0], dict | list)
+        alone = isinstance(values, dict) and len(values) == 1 and isinstance(entries[0], dict | list)
         self._ascii = self.source.isascii() and _HIGH.search(self.source) is not None
         keys: dict[int, MessageKey] = {}  # the last one of each object
         for match, path, parent in self._strings():
@@ -355,8 +355,8 @@ def _without_comments(source: str) -> str:
 
 
 def _holds(entry: object, name: str) -> bool:
-    held = entry.get(name) if isinstance(entry, dict) else None
-    return isinstance(held, str) or (name == "translation" and isinstance(held, dict))
+    value = entry.get(name) if isinstance(entry, dict) else None
+    return isinstance(value, str) or (name == "translation" and isinstance(value, dict))
 
 
 # Properties of Java: the values; keys, comments, continued lines and the file's way with other letters stay.
@@ -472,8 +472,8 @@ class YamlCatalogue(Catalogue):
                 if not key:
                     plain = event.style in ("", None)
                     if event.tag == _TEXT or (event.tag is None and (not plain or _resolved(event.value))):
-                        found = CatalogueMessage(event.value, begin, end, keys.get(parent))
-                        yield replace(found, style=event.style or "", flow=flow)
+                        entry = CatalogueMessage(event.value, begin, end, keys.get(parent))
+                        yield replace(entry, style=event.style or "", flow=flow)
                     continue
                 keys[parent] = MessageKey(parent, event.value, begin)
                 self._siblings.setdefault(parent, []).append(event.value)
@@ -571,7 +571,7 @@ def _reads_plainly(text: str, *, flow: bool) -> bool:
     if not text.isprintable() or "#" in text or not _resolved(text):
         return False
     try:
-        found = yaml.load(f"[{text}]" if flow else f"a: {text}", _loader)
+        value = yaml.load(f"[{text}]" if flow else f"a: {text}", _loader)
     except (yaml.YAMLError, ValueError):
         return False
-    return bool(found == ([text] if flow else {"a": text}))
+    return bool(value == ([text] if flow else {"a": text}))

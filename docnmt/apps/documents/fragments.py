@@ -126,7 +126,7 @@ class XmlFragment(Spliced):
 
     def _parts(self, pieces: Sequence[_Piece]) -> set[int]:
         """The tags that part the text, by number."""
-        found: set[int] = set()
+        tags: set[int] = set()
         around: list[int] = []
         number = 0
         while number < len(pieces):
@@ -137,13 +137,13 @@ class XmlFragment(Spliced):
                 number = piece.partner
             elif piece.kind in ("open", "empty"):
                 around += [number] if piece.kind == "open" else []
-                found |= {number} if piece.tag in self._parting else set()
+                tags |= {number} if piece.tag in self._parting else set()
                 for outer in reversed(around if piece.tag in self._parting else ()):  # and those around it
-                    if pieces[outer].partner in found:
+                    if pieces[outer].partner in tags:
                         break
-                    found |= {outer, pieces[outer].partner}
+                    tags |= {outer, pieces[outer].partner}
             number += 1
-        return found
+        return tags
 
     def _segment(self, pieces: Sequence[_Piece], first: int, last: int, paragraph: int) -> Iterator[SegmentPlace]:
         """What stands between two tags that part the text."""

@@ -196,9 +196,9 @@ def _has_attributes(token: Token) -> bool:
 def _values(raw: str, tag: str) -> Iterator[tuple[int, int, str]]:
     """What readers see of the attributes of a tag that a text begins with: where each value stands, with its quotes,
     and the value."""
-    found = list(attributes(raw, 0))
-    said = {name: value.lower().strip() for name, _, _, value in reversed(found)}
-    for name, begin, end, value in found:
+    pairs = list(attributes(raw, 0))
+    said = {name: value.lower().strip() for name, _, _, value in reversed(pairs)}
+    for name, begin, end, value in pairs:
         shown = name in _SEEN and tag not in ("link", "meta")
         shown |= name == "label" and tag in _LABELLED
         shown |= name == "value" and tag == "input" and said.get("type") in _BUTTONS
@@ -207,9 +207,9 @@ def _values(raw: str, tag: str) -> Iterator[tuple[int, int, str]]:
             yield begin, end, value
 
 
-def _attribute_places(source: str, found: Iterable[Token]) -> Iterator[_AttributePlace]:
+def _attribute_places(source: str, page: Iterable[Token]) -> Iterator[_AttributePlace]:
     """The texts of attributes."""
-    for token in filter(_has_attributes, found):
+    for token in filter(_has_attributes, page):
         for begin, end, value in _values(source[token.begin : token.end], token.tag):
             inline: Inline[Raw] = Inline()
             inline.text(value)
@@ -218,8 +218,8 @@ def _attribute_places(source: str, found: Iterable[Token]) -> Iterator[_Attribut
 
 def _translated(raw: str, tag: str, texts: Mapping[str, str]) -> str:
     """A tag whose attributes have the translations of their values, if there are some."""
-    found = _values(raw, tag) if texts else ()
-    changes = ((begin, end, _quoted(texts[value], raw[begin])) for begin, end, value in found if value in texts)
+    spans = _values(raw, tag) if texts else ()
+    changes = ((begin, end, _quoted(texts[value], raw[begin])) for begin, end, value in spans if value in texts)
     return replaced(raw, changes)
 
 
@@ -239,7 +239,7 @@ _DIR = re.compile(r"""(?i)(\sdir\s*=\s*["']?)(?:ltr|rtl)""")
 
 
 def _renamed(
-    source: str, found: Iterable[Token], languages: tuple[str, str], texts: Mapping[str, str]
+    source: str, page: Iterable[Token], languages: tuple[str, str], texts: Mapping[str, str]
 ) -> Iterator[tuple[int, int, str]]:
     """Tags that say the source's language, with the target's, and attributes with their translations; `dir` of <html>,
     too, if the direction changes."""
@@ -249,7 +249,7 @@ def _renamed(
         same = base(match[2]) == base(languages[0])
         return match[1] + (tag(languages[1]) if same else match[2])
 
-    for token in found:
+    for token in page:
         if not _has_attributes(token):
             continue
         raw = source[token.begin : token.end]
@@ -307,10 +307,10 @@ class Html(Spliced):
         if self.source.count("<") + self.source.count("&") > most:
             raise UserError(f"{self.name}: has more than {most:,} tags and entities, too many for memory; divide it")
 
-    def _read(self, found: Iterable[Token]) -> Iterator[SegmentPlace]:
+    def _read(self, page: Iterable[Token]) -> Iterator[SegmentPlace]:
         """The texts and the attributes that readers see, where they stand."""
         expect(texts=len(_PARAGRAPH.findall(self.source)))
-        self._tokens, self._attributes = list(joined(self._foreign(found))), dict[str, str]()
+        self._tokens, self._attributes = list(joined(self._foreign(page))), dict[str, str]()
         lines, line, passed = list[int](), 1, 0
         for token in self._tokens:
             if token.foreign and any(map(str.isalpha, _shown(self.source, token))):
@@ -329,10 +329,10 @@ class Html(Spliced):
             units = place.segment.units
             yield place
 
-    def _foreign(self, found: Iterable[Token]) -> Iterator[Token]:
+    def _foreign(self, page: Iterable[Token]) -> Iterator[Token]:
         """The same with what says that it is in another language as what is kept; the page itself may say anything."""
         source = base(self.languages[0]) if self.languages[0] else ""
-        for token in found:
+        for token in page:
             raw = self.source[token.begin : token.end] if source and token.kind == "start" else ""
             if "lang" in raw.lower() and token.tag not in _ANY_LANGUAGE:
                 said = {name: value.strip() for name, _, _, value in attributes(self.source, token.begin)}
@@ -368,10 +368,10 @@ def escape(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def segments(source: str, found: Iterable[Token], sections: Sections) -> Iterator[SegmentPlace]:
+def segments(source: str, page: Iterable[Token], sections: Sections) -> Iterator[SegmentPlace]:
     """The segments of a page or of a part of it, from its `joined` tokens."""
     line: list[Token] = []
-    for token in found:
+    for token in page:
         if token.kind in ("text", "other") or token.tag not in BLOCKS:
             line.append(token)
         else:
@@ -383,27 +383,27 @@ def segments(source: str, found: Iterable[Token], sections: Sections) -> Iterato
 
 def joined(read: Iterable[Token]) -> Iterator[Token]:
     """The same with each element that is kept as one token, `fixed`."""
-    found = list(read)
-    ends = _ends(found)
+    page = list(read)
+    ends = _ends(page)
     place = 0
-    while place < len(found):
-        token = found[place]
+    while place < len(page):
+        token = page[place]
         last = place
         if token.kind == "start" and (token.kept or token.tag in FIXED or token.tag in SKIPPED):
             may_be_open = token.kept or token.tag in ("rt", "rp")
-            last = ends.get(place) or (_left_open(found, place, ends) if may_be_open else place)
+            last = ends.get(place) or (_left_open(page, place, ends) if may_be_open else place)
         if token.kind == "end" and token.tag in FIXED:  # its start is missing
             token = Token("other", token.begin, token.end)
         fixed = last > place or token.tag in FIXED
-        yield replace(token, kind="fixed", end=found[last].end) if fixed else token
+        yield replace(token, kind="fixed", end=page[last].end) if fixed else token
         place = last + 1
 
 
-def _ends(found: Sequence[Token]) -> dict[int, int]:
+def _ends(page: Sequence[Token]) -> dict[int, int]:
     """For each start tag, by number, the end tag of the same name that closes it, if there is one."""
     ends: dict[int, int] = {}
     waiting: dict[str, list[int]] = {}
-    for number, token in enumerate(found):
+    for number, token in enumerate(page):
         if token.kind == "start":
             waiting.setdefault(token.tag, []).append(number)
         elif token.kind == "end" and waiting.get(token.tag):
@@ -411,15 +411,15 @@ def _ends(found: Sequence[Token]) -> dict[int, int]:
     return ends
 
 
-def _left_open(found: Sequence[Token], start: int, ends: Mapping[int, int]) -> int:
+def _left_open(page: Sequence[Token], start: int, ends: Mapping[int, int]) -> int:
     """The last token of an element whose end tag is left out, as HTML allows for some: it ends where the next of its
     kind begins, or where the element around it ends."""
-    tag = found[start].tag
+    tag = page[start].tag
     if tag not in _OPEN:
         return start
     place = start + 1
-    while place < len(found):
-        token = found[place]
+    while place < len(page):
+        token = page[place]
         follows = token.tag in _OPEN[tag] or (tag == "p" and token.tag in BLOCKS)
         if token.kind == "end" or (token.kind in ("start", "void") and follows):
             break
@@ -489,7 +489,7 @@ def _refers(source: str, few: Sequence[Token], last: int, touched: str) -> bool:
 
 def _with_icons(source: str, line: Sequence[Token]) -> list[Token]:
     """The same with elements that hold nothing to read, as icons and links around pictures, as one token each."""
-    ends, found, place = _matched(line), list[Token](), 0
+    ends, kept, place = _matched(line), list[Token](), 0
     read = [n for n, token in enumerate(line) if _read(source, token)]
     while place < len(line):
         token, last = line[place], ends.get(place, place)
@@ -498,14 +498,14 @@ def _with_icons(source: str, line: Sequence[Token]) -> list[Token]:
             icon = any(is_picture(each.tag) or each.tag in UNSEEN for each in inside)
             icon = icon or is_picture(token.tag) or "class" in source[token.begin : token.end].lower()
             if not icon and any(each.kind == "text" for each in inside):  # a space between words
-                found.append(token)
+                kept.append(token)
             else:
-                found.append(Token("void", token.begin, line[last].end, "img" if icon else ""))
+                kept.append(Token("void", token.begin, line[last].end, "img" if icon else ""))
                 place = last
         else:
-            found.append(token)
+            kept.append(token)
         place += 1
-    return found
+    return kept
 
 
 def _read(source: str, token: Token) -> bool:

@@ -90,8 +90,8 @@ class Branch:
     def all(self) -> Iterator[Branch]:
         """This one and those inside of it, in order."""
         yield self
-        for found in self.inside.values():
-            for _, branch in found.branches if isinstance(found, Argument) else ():
+        for part in self.inside.values():
+            for _, branch in part.branches if isinstance(part, Argument) else ():
                 yield from branch.all()
 
     def pieces(self) -> Iterator[tuple[str, bool]]:
@@ -114,11 +114,11 @@ class Branch:
         Args:
             change: plural categories that are new, and those that go, as `plural_change` says of two languages."""
         text = texts.get(id(self), self.text)
-        found = [match for match in _PLACEHOLDER.finditer(text) if match[0] in self.inside]
-        if sorted(match[0] for match in found) != sorted(self.inside):
+        matches = [match for match in _PLACEHOLDER.finditer(text) if match[0] in self.inside]
+        if sorted(match[0] for match in matches) != sorted(self.inside):
             raise ValueError(f"expected {', '.join(self.inside)}, each once, in '{text}'")
         parts, place = list[str](), 0
-        for match in found:
+        for match in matches:
             parts.append(self._quoted(text[place : match.start()] + "{")[:-1])
             inside = self.inside[match[0]]
             parts.append(inside if isinstance(inside, str) else inside.written(texts, change))
@@ -154,15 +154,15 @@ def around_patterns(text: str) -> list[tuple[int, int]]:
     """What stands around the texts of a message of MessageFormat 2 with declarations; nothing of another text."""
     if not _DECLARES.match(text):
         return []
-    found, last, depth = list[tuple[int, int]](), 0, 0
+    spans, last, depth = list[tuple[int, int]](), 0, 0
     for match in _PATTERN.finditer(text):
         if depth == 0 and match[0] == "{{":
-            found.append((last, match.end()))
+            spans.append((last, match.end()))
             depth = 2
         elif depth:
             depth += len(match[0]) if match[0][0] == "{" else -len(match[0])
             last = match.end() - 2
-    return [*found, (last, len(text))] if found and depth == 0 else []
+    return [*spans, (last, len(text))] if spans and depth == 0 else []
 
 
 class _Reader:
@@ -177,16 +177,16 @@ class _Reader:
         """What begins at a place, and where it ends; `#` stands for the argument `number`."""
         if depth > _DEEPEST:
             raise NoMessage("arguments inside of each other without end")
-        found, parts = Branch(quotes=True, doubled="''" in self._source, choice=choice), list[str]()
+        branch, parts = Branch(quotes=True, doubled="''" in self._source, choice=choice), list[str]()
         while place < len(self._source) and self._source[place] not in ("}|" if choice else "}"):
             if match := _QUOTED.match(self._source, place):
-                parts.append("'" if match[0] == "''" else self._name(found, "text", match[0]))
+                parts.append("'" if match[0] == "''" else self._name(branch, "text", match[0]))
                 place = match.end()
             elif match := _COMPLEX.match(self._source, place):
                 argument, place = self._argument(match, number, depth)
-                parts.append(self._name(found, match[1], argument))
+                parts.append(self._name(branch, match[1], argument))
             elif self._source[place] == "#" and number:
-                parts.append(self._name(found, number, "#"))
+                parts.append(self._name(branch, number, "#"))
                 place += 1
             elif match := _SIMPLE.match(self._source, place):
                 parts.append(match[0])
@@ -198,8 +198,8 @@ class _Reader:
                 end = stop.start() if stop else len(self._source)
                 parts.append(self._source[place:end])
                 place = end
-        found.text = "".join(parts)
-        return found, place
+        branch.text = "".join(parts)
+        return branch, place
 
     def wiki(self, place: int, depth: int) -> tuple[Branch, int]:
         """A text of MediaWiki that begins at a place, inside of so many words with forms, and where it ends."""

@@ -116,10 +116,10 @@ def register_kind(
 
 def groups() -> dict[str, list[str]]:
     """The endings of the kinds that are used for the same."""
-    found: dict[str, list[str]] = {}
+    endings: dict[str, list[str]] = {}
     for ending, kind in KINDS.items():
-        found.setdefault(kind.group, []).append(f".{ending}")
-    return found
+        endings.setdefault(kind.group, []).append(f".{ending}")
+    return endings
 
 
 def listed() -> str:

@@ -409,7 +409,7 @@ class Markdown(Spliced):
     def _lines(self, token: Token, starts: Sequence[int], cell: int | None) -> list[Line]:
         """Where the lines of a paragraph stand in the file; none if they do not, as with tabs inside of a quotation."""
         assert token.map is not None
-        found = []
+        lines = []
         contents = token.content.split("\n")
         for number, content in enumerate(contents):
             begin, end = starts[token.map[0] + number], starts[token.map[0] + number + 1]
@@ -422,8 +422,8 @@ class Markdown(Spliced):
                 at = self.source.rfind(text + behind, begin, end)
             if at < 0:
                 return []
-            found.append(Line(at, at + len(text)))
-        return found
+            lines.append(Line(at, at + len(text)))
+        return lines
 
     def _place(self, token: Token, lines: Sequence[Line], sections: Sections, block: str) -> SegmentPlace:
         if not lines:

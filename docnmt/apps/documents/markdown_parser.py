@@ -81,29 +81,29 @@ _ALWAYS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "lis
 
 def parser() -> MarkdownIt:
     """CommonMark with tables, struck-out text and blocks of many kinds, whose tokens keep how they were written."""
-    made = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
-    made.disable(["text_join", "fragments_join"])
-    made.use(footnote_plugin, inline=False, move_to_end=False).use(deflist_plugin)
+    markdown = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
+    markdown.disable(["text_join", "fragments_join"])
+    markdown.use(footnote_plugin, inline=False, move_to_end=False).use(deflist_plugin)
     for name, marker in (("colons", ":"), ("slashes", "/")):
-        made.use(container_plugin, name, marker=marker, validate=_has_name)
-    made.block.ruler.before("fence", "math_block", math_block_dollar())
+        markdown.use(container_plugin, name, marker=marker, validate=_has_name)
+    markdown.block.ruler.before("fence", "math_block", math_block_dollar())
     rules = {"shortcode": _shortcode, "indented": _indented, "option": _option, "grid": _grid, "tex": _tex}
     rules["abbreviation"] = _abbreviation
     for name, rule in rules.items():
-        made.block.ruler.before("fence", name, rule, _ALWAYS)
-    made.block.ruler.before("deflist", "definition", _definition)
-    made.block.ruler.after("table", "line_block", _line_block)
-    made.core.ruler.before("inline", "count", _count)
-    made.core.ruler.at("inline", _inline)
-    made.inline.ruler.before("link", "note", _ending(_note))
-    made.inline.ruler.at("link", _ending(_noting(link)))
-    made.inline.ruler.at("image", _ending(_noting(image)))
-    made.inline.ruler.at("footnote_ref", _noting(_reference))
+        markdown.block.ruler.before("fence", name, rule, _ALWAYS)
+    markdown.block.ruler.before("deflist", "definition", _definition)
+    markdown.block.ruler.after("table", "line_block", _line_block)
+    markdown.core.ruler.before("inline", "count", _count)
+    markdown.core.ruler.at("inline", _inline)
+    markdown.inline.ruler.before("link", "note", _ending(_note))
+    markdown.inline.ruler.at("link", _ending(_noting(link)))
+    markdown.inline.ruler.at("image", _ending(_noting(image)))
+    markdown.inline.ruler.at("footnote_ref", _noting(_reference))
     dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
-    made.inline.ruler.before("escape", "note_number", _noting(_note_number))
+    markdown.inline.ruler.before("escape", "note_number", _noting(_note_number))
     for name, formula in (("math_inline", dollars), ("math_brackets", _formula)):
-        made.inline.ruler.before("escape", name, _noting(formula))
-    return made
+        markdown.inline.ruler.before("escape", name, _noting(formula))
+    return markdown
 
 
 def _has_name(params: str, markup: str) -> bool:
@@ -147,10 +147,10 @@ def _noting(rule: _Rule) -> _Rule:
 
     def noting(state: StateInline, silent: bool) -> bool:
         begin = state.pos
-        found = rule(state, silent)
-        if found:
+        matched = rule(state, silent)
+        if matched:
             state.env.setdefault(ENDS, {})[state.src, begin] = state.pos
-        return found
+        return matched
 
     return noting
 

@@ -75,10 +75,10 @@ class Mdx(Markdown):
     """
 
     def _parser(self) -> MarkdownIt:
-        made = super()._parser().disable("code")  # indented lines are none
+        parser = super()._parser().disable("code")  # indented lines are none
         ends: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote"]}
-        made.block.ruler.before("html_block", "components", _components, ends)
-        return made
+        parser.block.ruler.before("html_block", "components", _components, ends)
+        return parser
 
     def _decoded(self) -> str:
         source = super()._decoded()

@@ -128,7 +128,7 @@ def picture_texts(element: Element, part: str, units: tuple[str, str]) -> Iterat
     for name in _SEEN.get(local(element), ()):
         inline: Inline[str] = Inline()
         inline.text(element.get(name, ""))
-        yield Unit(inline.segment(units=units), lambda found, name=name: element.set(name, found.text), part)  # type: ignore[misc]
+        yield Unit(inline.segment(units=units), lambda text, name=name: element.set(name, text.text), part)  # type: ignore[misc]
 
 
 # Packages whose parts refer to each other, as those of Office Open XML do.

@@ -57,8 +57,8 @@ class _Header:
     def _known(self) -> tuple[int, str] | None:
         """… and as the target language has them."""
         names = (tag(self._target).replace("-", "_"), base(self._target))
-        found = next((data.languages[name] for name in names if name in data.languages), None)
-        return found and (int(found[1]), str(found[2]))
+        rule = next((data.languages[name] for name in names if name in data.languages), None)
+        return rule and (int(rule[1]), str(rule[2]))
 
     @cached_property
     def _numbers(self) -> dict[int, set[int]]:
@@ -66,12 +66,12 @@ class _Header:
         _, rule = self._plural() or self._known() or (2, "n != 1")
         try:
             which = gettext.c2py(rule)
-            found: dict[int, set[int]] = {}
+            numbers: dict[int, set[int]] = {}
             for number in range(_TRIED):
-                found.setdefault(int(which(number)), set()).add(number)
+                numbers.setdefault(int(which(number)), set()).add(number)
         except (ValueError, ArithmeticError, RecursionError):
             return {}
-        return found
+        return numbers
 
     def source_of(self, form: int, placeholders: Sequence[Sequence[str]]) -> int:
         """Which of a message's texts, the singular or the plural, a form is translated from.
@@ -200,25 +200,25 @@ class Po(Spliced):
 
     def _translations(self) -> Iterator[dict[int, tuple[int, int]]]:
         """For each message the places of its translations, by number: the strings behind `msgstr` or `msgstr[N]`."""
-        found: dict[int, tuple[int, int]] | None = None
+        spans: dict[int, tuple[int, int]] | None = None
         form: int | None = None
         for match in _LINE.finditer(self.source):
             keyword = match[0].split('"')[0].strip("\ufeff \t")
             begin = match.start() + match[0].index('"')
             end = match.start() + len(match[0].rstrip())
             if keyword == "msgid":
-                if found is not None:
-                    yield found
-                found, form = {}, None
+                if spans is not None:
+                    yield spans
+                spans, form = {}, None
             elif keyword == "msgctxt":  # of the next message
                 form = None
-            elif keyword.startswith("msgstr") and found is not None:
+            elif keyword.startswith("msgstr") and spans is not None:
                 form = int(match[2] or 0)
-                found[form] = begin, end
-            elif not keyword and found is not None and form is not None:
-                found[form] = found[form][0], end
-        if found is not None:
-            yield found
+                spans[form] = begin, end
+            elif not keyword and spans is not None and form is not None:
+                spans[form] = spans[form][0], end
+        if spans is not None:
+            yield spans
 
     def _settings(self) -> Iterable[tuple[int, int, str]]:
         return self._header.changes(bool(re.search(r"^msgid_plural", self.source, re.MULTILINE)))

@@ -19,13 +19,13 @@ _WORD = re.compile(rf"[{CJK}]|[^\W{CJK}]+|[^\w\s]")
 
 def words(text: str, whole: Collection[tuple[int, int]] = ()) -> list[tuple[int, int]]:
     """Where words and signs stand in a text, from left to right; each of `whole`, which are in order, is one word."""
-    found, place = [], 0
+    spans, place = [], 0
     for begin, end in [*(span for span in whole if span[0] < span[1]), (len(text), len(text))]:
-        found += [match.span() for match in _WORD.finditer(text, place, begin)]
+        spans += [match.span() for match in _WORD.finditer(text, place, begin)]
         if begin < end:
-            found.append((begin, end))
+            spans.append((begin, end))
         place = end
-    return found
+    return spans
 
 
 def equal_and_near(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
@@ -38,11 +38,11 @@ def equal_and_near(source: Sequence[str], target: Sequence[str]) -> list[tuple[i
     paired = set(equal)
     sources, targets = {i for i, _ in equal}, {j for _, j in equal}
     for (i0, j0), (i1, j1) in pairwise(fixed):
-        here = [i for i in range(i0 + 1, i1) if i not in sources]
-        there = [j for j in range(j0 + 1, j1) if j not in targets]
-        if here and there:
-            paired |= {(i, there[k * len(there) // len(here)]) for k, i in enumerate(here)}
-            paired |= {(here[k * len(here) // len(there)], j) for k, j in enumerate(there)}
+        rows = [i for i in range(i0 + 1, i1) if i not in sources]
+        columns = [j for j in range(j0 + 1, j1) if j not in targets]
+        if rows and columns:
+            paired |= {(i, columns[k * len(columns) // len(rows)]) for k, i in enumerate(rows)}
+            paired |= {(rows[k * len(rows) // len(columns)], j) for k, j in enumerate(columns)}
     return sorted(paired)
 
 
@@ -51,8 +51,8 @@ def _equal(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]
     for side, texts in zip(places, (source, target), strict=True):
         for number, text in enumerate(texts):
             side[text.casefold()].append(number)
-    here, there = places
-    both = [(here[text], there[text]) for text in here if len(here[text]) == len(there.get(text, ()))]
+    rows, columns = places
+    both = [(rows[text], columns[text]) for text in rows if len(rows[text]) == len(columns.get(text, ()))]
     return sorted(pair for one, other in both for pair in zip(one, other, strict=True))
 
 
@@ -103,8 +103,8 @@ def project(
         return tuple((mark.begin, mark.end) for mark in marks)
     sides = _Sides(source, target, alignment, whole)
     spans = [placed.get(number) or sides.part(mark) for number, mark in enumerate(marks)]
-    held = _held(marks, spans, placed)
-    _apart(marks, spans, held)
+    fixed_parts = _held(marks, spans, placed)
+    _apart(marks, spans, fixed_parts)
     _inward(marks, spans, placed)
     return tuple(spans)
 
@@ -168,9 +168,9 @@ class _Sides:
         behind = inside[1] if self._like(last - 1, end - 1) else 0
         return self.there[begin][0] + max(before, 0), self.there[end - 1][1] - max(behind, 0)
 
-    def _like(self, here: int, there: int) -> bool:
+    def _like(self, source_word: int, target_word: int) -> bool:
         """Whether two words are the same but for case, so that their characters stand for each other."""
-        one, other = self.source[slice(*self.here[here])], self.target[slice(*self.there[there])]
+        one, other = self.source[slice(*self.here[source_word])], self.target[slice(*self.there[target_word])]
         return len(one) == len(other) and one.casefold() == other.casefold()
 
     def _place(self, at: int, after: int) -> int:
@@ -199,10 +199,10 @@ class _Sides:
         return self._near[word]
 
 
-def _word(found: Sequence[Span], place: int) -> int:
+def _word(spans: Sequence[Span], place: int) -> int:
     """The word that a character stands in, -1 if in none."""
-    number = bisect_right(found, place, key=lambda word: word[0]) - 1
-    return number if number >= 0 and place < found[number][1] else -1
+    number = bisect_right(spans, place, key=lambda word: word[0]) - 1
+    return number if number >= 0 and place < spans[number][1] else -1
 
 
 def _most(near: Sequence[int], ours: Collection[int], others: Collection[int]) -> Span:
@@ -222,24 +222,24 @@ def _most(near: Sequence[int], ours: Collection[int], others: Collection[int]) -
 
 def _held(marks: Sequence[Mark], spans: list[Span], placed: Mapping[int, Span]) -> dict[int, Span]:
     """Widens formats to those inside of them; for each, the part with all fixed text that it must keep."""
-    held = dict(placed)
+    parts = dict(placed)
     for number in range(len(marks) - 1, -1, -1):
         parent = marks[number].parent
         if parent < 0:
             continue
-        if number in held:
-            held[parent] = _hull(held[parent], held[number]) if parent in held else held[number]
+        if number in parts:
+            parts[parent] = _hull(parts[parent], parts[number]) if parent in parts else parts[number]
         if spans[number][0] < spans[number][1]:
             empty = spans[parent][0] == spans[parent][1]
             spans[parent] = spans[number] if empty else _hull(spans[parent], spans[number])
-    return held
+    return parts
 
 
 def _hull(one: Span, other: Span) -> Span:
     return min(one[0], other[0]), max(one[1], other[1])
 
 
-def _apart(marks: Sequence[Mark], spans: list[Span], held: Mapping[int, Span]) -> None:
+def _apart(marks: Sequence[Mark], spans: list[Span], fixed_parts: Mapping[int, Span]) -> None:
     """Cuts formats of the same parent so that they do not overlap."""
     inside: dict[int, list[int]] = {}
     for number, mark in enumerate(marks):
@@ -250,8 +250,8 @@ def _apart(marks: Sequence[Mark], spans: list[Span], held: Mapping[int, Span]) -
         for one, other in pairwise(numbers):
             if spans[one][1] > spans[other][0]:
                 cut = spans[other][0]
-                if one in held:
-                    cut = max(cut, min(held[one][1], spans[one][1]))
+                if one in fixed_parts:
+                    cut = max(cut, min(fixed_parts[one][1], spans[one][1]))
                 spans[one] = spans[one][0], max(cut, spans[one][0])
                 spans[other] = spans[one][1], max(spans[other][1], spans[one][1])
 

@@ -101,9 +101,9 @@ def _role(element: Element) -> Role:
     return Role("fixed", shown_in(element) if name else "") if name in ("g", "") else Role("format")
 
 
-def _fill(element: Element, segment: Segment, inline: Inline[Payload], found: Translated, *, data: bool) -> None:
+def _fill(element: Element, segment: Segment, inline: Inline[Payload], translation: Translated, *, data: bool) -> None:
     source = text_in(element)
-    fill(element, segment.marks, inline.payloads, found)
+    fill(element, segment.marks, inline.payloads, translation)
     _each_text(element, _escaped)
     if _SPACE_BEFORE.match(source):
         element.text = "\\u0020" + (element.text or "").lstrip(" ")

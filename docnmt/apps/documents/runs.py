@@ -173,7 +173,7 @@ class Runs:
             else:
                 inline.close()
 
-    def fill(self, found: Translated) -> None:
+    def fill(self, translation: Translated) -> None:
         """Puts a translation in the place of the text."""
         before, behind = (self.element.find(f"{{*}}{name}") for name in (BEFORE, BEHIND))
         self._plain = self.joins and self.element.find("{*}t") is not None
@@ -181,7 +181,7 @@ class Runs:
         empty(self.element)
         self.element.extend([] if before is None else [before])
         parents, looks = [self.element], [self._base_look]
-        for piece in pieces(self.segment.marks, found):
+        for piece in pieces(self.segment.marks, translation):
             if isinstance(piece, str):
                 self._write(parents[-1], piece, looks[-1])
                 continue

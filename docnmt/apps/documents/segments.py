@@ -177,7 +177,7 @@ def _without_soft_breaks(steps: Sequence[_Step]) -> list[_Step]:
 
 def _with_placeholders(steps: Sequence[_Step]) -> list[_Step]:
     """The same with placeholders for what readers see and models would not."""
-    found = list(steps)
+    shown = list(steps)
     there = {int(name) for step in steps for name in _NUMBERED.findall(step.text)}
     names = (f"{{{number}}}" for number in count() if number not in there)
     sides = _sides(steps)
@@ -190,8 +190,8 @@ def _with_placeholders(steps: Sequence[_Step]) -> list[_Step]:
             behind.kind in _TEXT and behind.text[0].isalnum()
         )
         if not touches and (step.seen == "value" or (words and words[0] < number < words[-1])):
-            found[number] = step._replace(kind="shown", text=next(names))
-    return found
+            shown[number] = step._replace(kind="shown", text=next(names))
+    return shown
 
 
 def _sides(steps: Sequence[_Step]) -> list[tuple[_Step, _Step]]:
@@ -350,10 +350,10 @@ def expect(texts: int = 0, words: int = 0, characters: int = 0) -> None:
         raise TooMuch(f"{count:,} {name} or more; expected at most {allowed:,}")
 
 
-def counted(found: Iterable[T], text: Callable[[T], str]) -> Iterator[T]:
+def counted(items: Iterable[T], text: Callable[[T], str]) -> Iterator[T]:
     """The same, as long as it may be so much; `TooMuch` as soon as it is more."""
     texts = words = characters = 0
-    for each in found:
+    for each in items:
         if own := text(each).strip():
             texts, words, characters = texts + 1, words + len(own.split()), characters + len(own)
             expect(texts, words, characters)
@@ -514,12 +514,12 @@ class FixedMark(_MarkPiece):
     """Mark `number`, which is fixed, stands here with all it covers."""
 
 
-def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[OpenMark | CloseMark | FixedMark | str]:
+def pieces(marks: Sequence[Mark], translation: Translated) -> Iterator[OpenMark | CloseMark | FixedMark | str]:
     """A translation as text and marks in order.
 
     Formats stand in the formats that they stood in; what is fixed and covers text stands where this text is.
     """
-    inside = _inside(marks, found.spans)
+    inside = _inside(marks, translation.spans)
     place, last = 0, ""  # what was written last
     owed = False  # a space, before the next text
     alone = False  # whether the last piece is a mark that stands apart
@@ -528,11 +528,11 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[OpenMark | Clos
         around, children = stack[-1]
         number = next(children, None)
         if number is not None:
-            end = found.spans[number][0]
+            end = translation.spans[number][0]
         else:
-            end = found.spans[around][1] if around >= 0 else len(found.text)
+            end = translation.spans[around][1] if around >= 0 else len(translation.text)
         if place < end:
-            text = found.text[place:end]
+            text = translation.text[place:end]
             yield f" {text}" if owed and not text[0].isspace() else text
             place, last, owed, alone = end, text[-1], False, False
         if number is None:
@@ -548,12 +548,12 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[OpenMark | Clos
             stack.append((number, iter(inside.get(number, ()))))
             continue
         yield FixedMark(number)
-        before, behind = found.text[max(place - 1, 0) : place], found.text[place : place + 1]
+        before, behind = translation.text[max(place - 1, 0) : place], translation.text[place : place + 1]
         if marks[number].apart and behind and not behind.isspace() and (before.isspace() or not before):
             owed = True
         alone = marks[number].apart
-        place = max(place, found.spans[number][1])
-        last = found.text[max(place - 1, 0) : place] or last
+        place = max(place, translation.spans[number][1])
+        last = translation.text[max(place - 1, 0) : place] or last
 
 
 def _stands_apart(number: int, marks: Sequence[Mark], inside: Mapping[int, Sequence[int]]) -> bool:

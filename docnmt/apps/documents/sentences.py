@@ -235,7 +235,7 @@ def parts_of(segment: Segment, split: Split, split_target: Split, *, protect: bo
     if not has_words(segment.text, whole.fixed):
         line = one_line(segment.text)
         return [SegmentPart(Segment(line, units=segment.units), 0, len(line), given=line)]
-    found: list[SegmentPart] = []
+    parts: list[SegmentPart] = []
     begins = [begin for begin, _ in whole.fixed]
     line_begin = 0
     for line in segment.text.split(BREAK):
@@ -247,18 +247,18 @@ def parts_of(segment: Segment, split: Split, split_target: Split, *, protect: bo
             last = first + len("".join(sentence.split())) - 1
             place, begin, first = letters[first], letters[last] + 1, last + 1
             around = bisect_left(begins, place) - 1
-            if found and around >= 0 and found[-1].end < whole.fixed[around][1]:  # it does not end inside of it
-                found[-1].end = begin
+            if parts and around >= 0 and parts[-1].end < whole.fixed[around][1]:  # it does not end inside of it
+                parts[-1].end = begin
             else:
-                found.append(SegmentPart(segment, place, begin))
+                parts.append(SegmentPart(segment, place, begin))
         line_begin += len(line) + 1
-    for part in found:
+    for part in parts:
         inside = whole.fixed[bisect_left(begins, part.begin) : bisect_left(begins, part.end)]
         part.checked = protect
         part.fixed = [(b - part.begin, e - part.begin) for b, e in inside if e <= part.end]
         if not has_words(part.source, part.fixed):
             part.given = part.source
-    return found
+    return parts
 
 
 def _given(segment: Segment, split: Split, split_target: Split) -> list[SegmentPart]:
@@ -370,7 +370,7 @@ def translated(
         _in_pieces(parts, again, translate)
     formatted = [any(not m.fixed or m.begin == m.end for m in segment.marks) for segment in document.segments]
     _aligned([part for part in parts if part.given is None and formatted[part.number]], align)
-    return [_joined(document, number, found) for number, found in enumerate(apart)]
+    return [_joined(document, number, own_parts) for number, own_parts in enumerate(apart)]
 
 
 def _aligned(parts: Sequence[SegmentPart], align: Align | None) -> None:
@@ -407,9 +407,9 @@ def accept(part: SegmentPart, answer: str) -> bool:
 
 def _pairs(source: str, target: str, fixed: Sequence[Span], placed: Sequence[Span]) -> list[Span]:
     """Pairs of characters of aligned words."""
-    here, there = words(source, fixed), words(target, sorted(placed))
-    pairs = equal_and_near([source[b:e] for b, e in here], [target[b:e] for b, e in there])
-    return [(here[i][0], there[j][0]) for i, j in pairs]
+    source_words, target_words = words(source, fixed), words(target, sorted(placed))
+    pairs = equal_and_near([source[b:e] for b, e in source_words], [target[b:e] for b, e in target_words])
+    return [(source_words[i][0], target_words[j][0]) for i, j in pairs]
 
 
 def _places(source: str, fixed: Sequence[Span], target: str) -> list[Span] | None:
@@ -459,16 +459,16 @@ def piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
     for text, span in zip(between(source, part.fixed), [*part.fixed, None], strict=True):
         bare = text.strip()
         if has_words(text, ()):
-            found = no_break(bare, next(answers).replace(BREAK, " ").strip())
-            found = _without_placeholders(found, part.segment.flags)
+            translation = no_break(bare, next(answers).replace(BREAK, " ").strip())
+            translation = _without_placeholders(translation, part.segment.flags)
             before, behind = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-            if not before and place and _parted(bare[0], found[:1]):
+            if not before and place and _parted(bare[0], translation[:1]):
                 before = " "
-            if not behind and span is not None and _parted(bare[-1], found[-1:]):
+            if not behind and span is not None and _parted(bare[-1], translation[-1:]):
                 behind = " "
             at, begin = place + len(before), len(out) + len(before)
-            part.pairs += [(at + i, begin + j) for i, j in _pairs(bare, found, (), ())]
-            out += before + found + behind
+            part.pairs += [(at + i, begin + j) for i, j in _pairs(bare, translation, (), ())]
+            out += before + translation + behind
         else:
             part.pairs += [(place + k, len(out) + k) for k in range(len(text)) if not text[k].isspace()]
             out += text

@@ -99,7 +99,7 @@ class Pptx(Related):
 
     def _behind(self, parts: list[str], kind: str) -> list[str]:
         """The parts of a kind that these refer to."""
-        return [found.target for part in parts for found in self._relations(part) if found.kind == kind]
+        return [relation.target for part in parts for relation in self._relations(part) if relation.kind == kind]
 
     def _paragraphs(self, part: str, *, placeholders: bool = True) -> Iterator[Unit]:
         """The paragraphs of a part; what only says what to write into a placeholder is never shown."""
@@ -185,12 +185,12 @@ class Xlsx(Related):
         sections = Sections()
         for name, part in sheets:
             sections.heading()
-            found = list(self._relations(part))
+            relations = list(self._relations(part))
             yield from self._texts(part, heads[part], sections)
             if heads[part]:
                 left.append(f"sheet {printable(name)}: the heads of its tables, by which formulas know the columns")
             left += [f"sheet {printable(name)}: {what}" for what in self._silent(part)]
-            for drawing in (one.target for one in found if one.kind == "drawing"):
+            for drawing in (one.target for one in relations if one.kind == "drawing"):
                 shapes = [] if drawing in drawings else self._root(drawing).iter("{*}p", "{*}cNvPr")
                 drawings.add(drawing)
                 for element in shapes:
@@ -222,8 +222,8 @@ class Xlsx(Related):
         row = ""
         sections.together(begins=True)
         for cell, index, element in self._cells(part):
-            if (here := cell.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")) != row:
-                row = here
+            if (number := cell.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")) != row:
+                row = number
                 sections.together(begins=False)
                 sections.together(begins=True)
             kept = cell in heads if index < 0 else index in self._kept or index in self._seen
@@ -255,14 +255,14 @@ class Xlsx(Related):
 
     def _heads(self, sheet: str) -> set[str]:
         """The cells by whose texts tables know their columns; with other texts, Excel takes a file for damaged."""
-        tables = [self._root(found.target) for found in self._relations(sheet) if found.kind == "table"]
+        tables = [self._root(heads.target) for heads in self._relations(sheet) if heads.kind == "table"]
         areas = {table.get("ref") or "" for table in tables if table.get("headerRowCount") != "0"}
-        found = set[str]()
+        heads = set[str]()
         for area in areas | set(self._sources(sheet)):
-            found.update(_first_row(area))
-            if len(found) > _MOST_HEADS:
+            heads.update(_first_row(area))
+            if len(heads) > _MOST_HEADS:
                 raise UserError(f"{self.name}: {sheet}: its tables have more than {_MOST_HEADS:,} heads")
-        return found
+        return heads
 
     def _sources(self, sheet: str) -> Iterator[str]:
         """The areas of a sheet that pivot tables sum up."""
@@ -275,7 +275,7 @@ class Xlsx(Related):
 
     def _quoted(self, parts: Sequence[str]) -> set[str]:
         """The texts that formulas and rules of input compare with; they stay, as do cells that have them."""
-        found = set[str]()
+        texts = set[str]()
         for part in parts:
             for formula in self._root(part).iter(*_FORMULAS):
                 self._formulas = True
@@ -283,8 +283,8 @@ class Xlsx(Related):
                     text = match[1].replace('""', '"')
                     around = formula.getparent()  # which says that this is what may be put into a cell
                     is_list = "formula1" in (local(formula), "" if around is None else local(around))
-                    found |= {text, *map(str.strip, text.split(",") if is_list else ())}
-        return found
+                    texts |= {text, *map(str.strip, text.split(",") if is_list else ())}
+        return texts
 
     def _calculate(self, changed: Element) -> None:
         """Lets the formulas be calculated anew when the file is opened."""

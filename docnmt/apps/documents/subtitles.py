@@ -173,15 +173,16 @@ class Ass(Subtitles):
             elif section == "events" and name == "Format":
                 fields = rest.count(",") + 1
             elif section == "events" and name == "Dialogue":
-                found = rest.split(",", fields - 1)
-                if len(found) < fields:
-                    raise self._refused(line.start(), f"expected {fields} fields, divided by commas, got {len(found)}")
-                codes = "".join(_CODE.findall(found[-1]))
+                columns = rest.split(",", fields - 1)
+                if len(columns) < fields:
+                    message = f"expected {fields} fields, divided by commas, got {len(columns)}"
+                    raise self._refused(line.start(), message)
+                codes = "".join(_CODE.findall(columns[-1]))
                 if _KARAOKE.search(codes):
                     number, counted = number + self.source.count("\n", counted, line.start()), line.start()
                     left.append(f"line {number}: karaoke, each syllable of which has a time")
-                elif _CODE.sub("", _without_drawings(found[-1])).strip():
-                    yield line.end() - len(found[-1]), line.end()
+                elif _CODE.sub("", _without_drawings(columns[-1])).strip():
+                    yield line.end() - len(columns[-1]), line.end()
         if not section:
             raise self._refused(0, "expected ASS, with sections such as [Events]")
 

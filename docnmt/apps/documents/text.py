@@ -91,8 +91,8 @@ class Spliced(DocumentFile):
     def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:
         super().__init__(content, name=name, languages=languages)
         self.source = self._decoded()
-        found = counted(self.read_places(), lambda place: place.segment.text)
-        self.places = [place for place in found if place.segment.text.strip()]
+        places = counted(self.read_places(), lambda place: place.segment.text)
+        self.places = [place for place in places if place.segment.text.strip()]
         self.segments = [place.segment for place in self.places]
 
     def _decoded(self) -> str:
@@ -231,23 +231,23 @@ def read(
 def branches(source: str, *, pipes: bool = False) -> list[tuple[int, int]]:
     """What stands around the texts of a message that has several, with white space beside it: plurals and choices of
     ICU, variants of MessageFormat 2, and, with `pipes`, forms between `|`."""
-    if found := icu.around_patterns(source) or (_pipes(source) if pipes and "|" in source else []):
-        return [_with_space(source, *span) for span in found]
+    if spans := icu.around_patterns(source) or (_pipes(source) if pipes and "|" in source else []):
+        return [_with_space(source, *span) for span in spans]
     try:
         pieces = list(icu.read(source).pieces())
     except icu.NoMessage:
         return []
     if len(pieces) == 1:  # without branches apostrophes are what they are
         return []
-    found, place = list[tuple[int, int]](), 0
+    spans, place = list[tuple[int, int]](), 0
     for piece, is_text in pieces:
         begin, pattern = place, re.escape(piece)
         match = re.compile(pattern.replace("'", "''?") if is_text else pattern).match(source, begin)
         assert match is not None  # the pieces are what was read
         place = match.end()
         if not is_text and piece[0] in "{}|":
-            found.append(_with_space(source, begin, place))
-    return found
+            spans.append(_with_space(source, begin, place))
+    return spans
 
 
 def _with_space(source: str, begin: int, end: int) -> tuple[int, int]:

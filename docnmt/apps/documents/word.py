@@ -192,14 +192,14 @@ _BEHIND_RTL = frozenset({"cs", "em", "lang", "eastAsianLayout", "specVanish", "o
 
 def _renamed(root: Element, languages: tuple[str, str]) -> bool:
     """Names the target's language wherever a part names the source's; whether it did."""
-    found = False
+    changed = False
     for element in root.iter("{*}lang"):
         name = namespace(element)
         for kind in ("val", "bidi", "eastAsia"):
             if base(element.get(name + kind, "")) == base(languages[0]):
                 element.set(name + kind, tag(languages[1]))
-                found = True
-    return found
+                changed = True
+    return changed
 
 
 def _turned(paragraph: Element, languages: tuple[str, str]) -> None:
@@ -273,10 +273,10 @@ class Docx(Office):
     """
 
     def _parts(self, names: Iterable[str]) -> list[str]:
-        found = sorted(name for name in names if _PARTS.fullmatch(name.replace("\\", "/")))  # some write Windows' paths
-        if not any("document" in name for name in found):
+        texts = sorted(name for name in names if _PARTS.fullmatch(name.replace("\\", "/")))  # some write Windows' paths
+        if not any("document" in name for name in texts):
             raise UserError(f"{self.name}: its part word/document.xml is missing; was it cut off, or of another kind?")
-        return found
+        return texts
 
     def _units(self) -> Iterator[Unit]:
         self._load()

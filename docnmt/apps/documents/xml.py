@@ -75,9 +75,9 @@ def expect_texts(root: Element, element: str, text: str) -> None:
     Args:
         element: a condition of XPath for those that are read. text: where in them text stands that each has.
     """
-    found = root.xpath(f"count(//*[{element}][{text}[normalize-space()]])")
-    assert isinstance(found, float)
-    expect(texts=int(found))
+    number = root.xpath(f"count(//*[{element}][{text}[normalize-space()]])")
+    assert isinstance(number, float)
+    expect(texts=int(number))
 
 
 def _parsed(content: bytes, *, huge: bool) -> Element:
@@ -296,11 +296,11 @@ def _step(role: Role) -> tuple[int, str]:
     return (-1, role.key) if role.kind == "end" else (0, "")
 
 
-def fill(parent: Element, marks: Sequence[Mark], payloads: Sequence[Payload], found: Translated) -> None:
+def fill(parent: Element, marks: Sequence[Mark], payloads: Sequence[Payload], translation: Translated) -> None:
     """Puts a translation into an element, in place of all that is in it."""
     empty(parent)
     stack, waiting = [parent], list[str]()  # text grows here, where that does not copy it each time
-    for piece in pieces(marks, found):
+    for piece in pieces(marks, translation):
         if isinstance(piece, str):
             waiting.append(piece)
             continue
@@ -364,8 +364,8 @@ class Tree(DocumentFile):
         self.segments = [unit.segment for unit in self._read()]
 
     def _read(self) -> list[Unit]:
-        found = counted(self._units(), lambda unit: unit.segment.text)
-        return [unit for unit in found if unit.segment.text.strip()]
+        units = counted(self._units(), lambda unit: unit.segment.text)
+        return [unit for unit in units if unit.segment.text.strip()]
 
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
         units = self._read()
