@@ -34,7 +34,7 @@ from docnmt.runtime.system import UserError
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-def tmx_role(element: Element) -> Role:
+def _tmx_role(element: Element) -> Role:
     """What an inline element of TMX is; what it holds is code, but for <hi>."""
     name = local(element)
     if name == "hi":
@@ -75,9 +75,9 @@ class Tmx(Tree):
     def _unit(self, unit: Element, source: Element, target: Element | None, units: tuple[str, str]) -> Unit:
         text = deepcopy(source.find("{*}seg"))
         assert text is not None
-        inline = read(text, tmx_role)
+        inline = read(text, _tmx_role)
         known = None if target is None else target.find("{*}seg")
-        translation = None if known is None else " ".join(read(deepcopy(known), tmx_role).segment().text.split())
+        translation = None if known is None else " ".join(read(deepcopy(known), _tmx_role).segment().text.split())
         segment = inline.segment(translation=translation or None, units=units)
 
         def place() -> Element:
@@ -120,7 +120,7 @@ _ANGULAR = re.compile(r"(START|CLOSE)_(\w+)")  # how Angular calls what begins a
 _NEW = ("new", "needs-translation")
 
 
-def xliff_role(element: Element) -> Role:
+def _xliff_role(element: Element) -> Role:
     """What an inline element of XLIFF is; what it holds is code."""
     name = local(element)
     said = {etree.QName(key).localname: value for key, value in element.attrib.items()} if name == "mrk" else {}
@@ -216,40 +216,40 @@ def _units(unit: Element, source: Element, units: tuple[str, str]) -> Iterator[U
     """What is to be translated of a unit: its source, or each segment that it is divided into."""
     target, divided = unit.find("{*}target"), unit.find("{*}seg-source")
     known = None if target is None else inner_text(target)
-    parts = [] if divided is None else segments_in(divided)
+    parts = [] if divided is None else _segments_in(divided)
     if target is not None and target.get("state") in _NEW and known == inner_text(source):
         known, target = None, None
     named = len({part.get("mid") for part in parts}) == len(parts)
-    if not parts or not named or (known and target is not None and not segments_in(target)):
-        yield _unit(source, hard_space(source, unit), known, units, partial(_whole, unit))
+    if not parts or not named or (known and target is not None and not _segments_in(target)):
+        yield _unit(source, _hard_space(source, unit), known, units, partial(_whole, unit))
         return
-    there = {} if target is None else {part.get("mid"): part for part in segments_in(target)}
+    there = {} if target is None else {part.get("mid"): part for part in _segments_in(target)}
     assert divided is not None
     segments = _Divided(unit, divided)
     for part in parts:
         old = there.get(part.get("mid"))
         known = None if old is None else inner_text(old)
-        yield _unit(part, hard_space(part, unit), known, units, partial(segments.target, part.get("mid")))
+        yield _unit(part, _hard_space(part, unit), known, units, partial(segments.target, part.get("mid")))
 
 
 def _unit(source: Element, hard: Hard, known: str | None, units: tuple[str, str], place: Callable[[], Element]) -> Unit:
     """A source, its translation if it is `known`, and where that goes."""
-    inline = read(deepcopy(source), xliff_role, hard)  # its marks move into the target
+    inline = read(deepcopy(source), _xliff_role, hard)  # its marks move into the target
     segment = inline.segment(translation=known or None, units=units)
     return Unit(segment, lambda text: fill(place(), segment.marks, inline.payloads, text))
 
 
-def segments_in(element: Element) -> list[Element]:
+def _segments_in(element: Element) -> list[Element]:
     """The segments that a text of XLIFF 1.2 is divided into."""
     return [mark for mark in element.iter("{*}mrk") if mark.get("mtype") == "seg"]
 
 
 def inner_text(element: Element) -> str:
     """The text of an element without inline elements, in one line."""
-    return " ".join(read(deepcopy(element), xliff_role).segment().text.split())
+    return " ".join(read(deepcopy(element), _xliff_role).segment().text.split())
 
 
-def hard_space(source: Element, *around: Element) -> Hard:
+def _hard_space(source: Element, *around: Element) -> Hard:
     """What white space is a break: line breaks, where the file says that they count."""
     elements = [source, *around, *(parent for element in around for parent in element.iterancestors())]
     said = next((value for element in elements if (value := element.get(_SPACE))), "default")
@@ -282,16 +282,16 @@ class _Divided:
         """Where the translation of segment `mid` goes."""
         if not self._targets:
             whole = _whole(self._unit)
-            old = {part.get("mid"): part for part in segments_in(whole)}
-            if any(part.get("mid") not in old for part in segments_in(self._divided)):
+            old = {part.get("mid"): part for part in _segments_in(whole)}
+            if any(part.get("mid") not in old for part in _segments_in(self._divided)):
                 copy = deepcopy(self._divided)
-                for part in segments_in(copy):
+                for part in _segments_in(copy):
                     if (known := old.get(part.get("mid"))) is not None:
                         part[:], part.text = list(known), known.text
                     elif any(map(str.isalpha, text_in(part))):  # else it is the same in all languages
                         part[:], part.text = [], None
                 whole[:], whole.text = list(copy), copy.text
-            self._targets = {part.get("mid"): part for part in segments_in(whole)}
+            self._targets = {part.get("mid"): part for part in _segments_in(whole)}
         return self._targets[mid]
 
 
@@ -311,7 +311,7 @@ class _ToolXliff(Xliff):
         """Each unit and what is in its target, by the number of the segment, "" if it has none."""
         for unit in self._root.iter("{*}trans-unit"):
             target = unit.find("{*}target")
-            marks = [] if target is None else segments_in(target)
+            marks = [] if target is None else _segments_in(target)
             texts = {mark.get("mid") or "": text_in(mark) for mark in marks}
             yield unit, texts if texts or target is None else {"": text_in(target)}
 

@@ -29,7 +29,7 @@ _FORM = re.compile(rf"(.+)_({'|'.join(PLURALS)})", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class MessageKey:
+class _MessageKey:
     """The key of a message: the number of the object that it stands in, its text, and where it begins as written."""
 
     parent: int
@@ -37,8 +37,8 @@ class MessageKey:
     begin: int
 
 
-def missing_forms(
-    keys: Sequence[MessageKey | None], siblings: Mapping[int, Collection[str]], added: Iterable[str]
+def _missing_forms(
+    keys: Sequence[_MessageKey | None], siblings: Mapping[int, Collection[str]], added: Iterable[str]
 ) -> Iterator[tuple[int, list[str]]]:
     """The messages, by number, that are the form `other`, each with those of `added` that are not beside it.
 
@@ -70,7 +70,7 @@ _OTHER = re.compile(r"(.*)other([\"']?\s*:\s*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class CatalogueMessage:
+class _Message:
     """A message, where it stands as it is written: `source[begin:end]`, and its key if it has one.
 
     Attributes:
@@ -81,7 +81,7 @@ class CatalogueMessage:
     text: str
     begin: int
     end: int
-    key: MessageKey | None = None
+    key: _MessageKey | None = None
     doubled: bool = False
     style: str = ""
     flow: bool = False
@@ -113,7 +113,7 @@ class Catalogue(Spliced):
                 continue
             for branch in self._roots[number].all():
                 several = branches(branch.text, pipes=True) if branch is self._roots[number] else []
-                inline = read(branch.text, means_something, breaks=several)
+                inline = read(branch.text, _means_something, breaks=several)
                 segment = inline.segment(units=("0", str(number)), flags=(MESSAGE,))
                 yield _Text(segment, entry.begin, entry.end, inline.payloads, branch, number)
 
@@ -129,11 +129,11 @@ class Catalogue(Spliced):
             entry = self._entries[number]
             written[number] = self._written(entry, self._roots[number].written(branch_texts, change))
             changes.append((entry.begin, entry.end, written[number]))
-        for number, names in missing_forms([entry.key for entry in self._entries], self._siblings, change[0]):
+        for number, names in _missing_forms([entry.key for entry in self._entries], self._siblings, change[0]):
             changes += self._forms(self._entries[number], names, written.get(number))
         return self._encoded(replaced(self.source, sorted(changes)))
 
-    def _forms(self, entry: CatalogueMessage, names: Iterable[str], text: str | None) -> Iterator[tuple[int, int, str]]:
+    def _forms(self, entry: _Message, names: Iterable[str], text: str | None) -> Iterator[tuple[int, int, str]]:
         """Plural forms that are new, before the form `other`, whose text, as it is written, they have."""
         assert entry.key is not None  # it says that this is a form
         text = self.source[entry.begin : entry.end] if text is None else text
@@ -163,19 +163,19 @@ class Catalogue(Spliced):
         return self._changes
 
     @abstractmethod
-    def _messages(self) -> Iterable[CatalogueMessage]:
+    def _messages(self) -> Iterable[_Message]:
         """The messages in order."""
 
-    def _between(self, entry: CatalogueMessage, text: str) -> str | None:
+    def _between(self, entry: _Message, text: str) -> str | None:
         """What separates the key of a message from one with this text that is put before it; None: it cannot be."""
         return None
 
     @abstractmethod
-    def _written(self, entry: CatalogueMessage, text: str) -> str:
+    def _written(self, entry: _Message, text: str) -> str:
         """A message as the file has it."""
 
 
-def means_something(space: re.Match[str]) -> bool:
+def _means_something(space: re.Match[str]) -> bool:
     """Whether white space of a message has a meaning: at the ends, wide, or lines and tabs."""
     return space.start() == 0 or space.end() == len(space.string) or len(space[0]) > 2 or not space[0].isprintable()
 
@@ -210,18 +210,18 @@ class AppleStrings(Catalogue):
                 return self.content.decode(self.encoding)
         return super()._decoded()
 
-    def _messages(self) -> Iterator[CatalogueMessage]:
+    def _messages(self) -> Iterator[_Message]:
         place = len(self.source) - len(self.source.lstrip("\ufeff"))
         while match := _PAIR.match(self.source, place):
             if (value := match["value"]) is not None and value[0] == '"':
-                yield CatalogueMessage(_read(value[1:-1]), match.start("value") + 1, match.end("value") - 1)
+                yield _Message(_read(value[1:-1]), match.start("value") + 1, match.end("value") - 1)
             place = match.end()
         rest = _REST.match(self.source, place)
         end = rest.end() if rest else place
         if end < len(self.source):
             raise self._wrong(end, 'expected "key" = "value"; was it cut off?')
 
-    def _written(self, entry: CatalogueMessage, text: str) -> str:
+    def _written(self, entry: _Message, text: str) -> str:
         raw = self.source[entry.begin : entry.end]
         lines = "\n" in raw and "\\n" not in raw  # it has its line breaks as they are
         return text.translate({**_STRINGS_WRITTEN, 10: "\n", 13: "\r"} if lines else _STRINGS_WRITTEN)
@@ -260,7 +260,7 @@ class JsonCatalogue(Catalogue):
     below them
     """
 
-    def _messages(self) -> Iterator[CatalogueMessage]:
+    def _messages(self) -> Iterator[_Message]:
         self._begin = len(self.source) - len(self.source.lstrip("\ufeff"))
         self._bare = self.source
         values = self._parsed()
@@ -268,11 +268,11 @@ class JsonCatalogue(Catalogue):
         only = next((name for name in _MESSAGES if entries and all(_holds(entry, name) for entry in entries)), None)
         alone = isinstance(values, dict) and len(values) == 1 and isinstance(entries[0], dict | list)
         self._ascii = self.source.isascii() and _HIGH.search(self.source) is not None
-        keys: dict[int, MessageKey] = {}  # the last one of each object
+        keys: dict[int, _MessageKey] = {}  # the last one of each object
         for match, path, parent in self._strings():
             name = match[0][1:-1]
             if _AFTER.match(self._bare, match.end()):
-                keys[parent] = MessageKey(parent, name, match.start())
+                keys[parent] = _MessageKey(parent, name, match.start())
                 self._siblings.setdefault(parent, []).append(name)
                 if alone and not path and (code := self._renamed(name)):
                     self._changes.append((match.start() + 1, match.end() - 1, code))
@@ -282,7 +282,7 @@ class JsonCatalogue(Catalogue):
                 key = keys.get(parent) if only is None or len(path) > 2 else None
                 text = json.loads(match[0], strict=False)  # half a surrogate pair is no text
                 whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-                yield CatalogueMessage(whole, *match.span(), key)
+                yield _Message(whole, *match.span(), key)
 
     def _parsed(self) -> object:
         try:
@@ -316,14 +316,14 @@ class JsonCatalogue(Catalogue):
                 else:
                     yield match, tuple(path), objects[-1] if objects else 0
 
-    def _between(self, entry: CatalogueMessage, text: str) -> str:
+    def _between(self, entry: _Message, text: str) -> str:
         assert entry.key is not None
         end = begin = entry.key.begin
         while self._bare[begin - 1].isspace():  # an object has begun before it
             begin -= 1
         return "," + self.source[begin:end]
 
-    def _written(self, entry: CatalogueMessage, text: str) -> str:
+    def _written(self, entry: _Message, text: str) -> str:
         out = json.dumps(text, ensure_ascii=self._ascii)
         raw = self.source[entry.begin : entry.end]
         return out.replace("/", "\\/") if 0 < raw.count("/") == raw.count("\\/") else out
@@ -390,7 +390,7 @@ class Properties(Catalogue):
             self.encoding = "latin-1"
         return super()._decoded()
 
-    def _messages(self) -> Iterator[CatalogueMessage]:
+    def _messages(self) -> Iterator[_Message]:
         place = 0
         while place < len(self.source):
             match = _LINE.match(self.source, place)
@@ -400,7 +400,7 @@ class Properties(Catalogue):
                 text = self._read(match["value"], match.start("value"))
                 doubled = _ARGUMENT.search(text) is not None and "'" not in text.replace("''", "")
                 shown = text.replace("''", "'") if doubled else text
-                yield CatalogueMessage(shown, *match.span("value"), doubled=doubled)
+                yield _Message(shown, *match.span("value"), doubled=doubled)
             place = match.end()
 
     def _read(self, raw: str, begin: int) -> str:
@@ -419,7 +419,7 @@ class Properties(Catalogue):
         except UnicodeDecodeError as error:
             raise self._wrong(begin, "half of a character: a \\ud… without its second half") from error
 
-    def _written(self, entry: CatalogueMessage, text: str) -> str:
+    def _written(self, entry: _Message, text: str) -> str:
         out = (text.replace("'", "''") if entry.doubled else text).translate(_PROPERTIES_WRITTEN)
         if out[:1].isspace():
             out = f"\\{out}"
@@ -459,11 +459,11 @@ class YamlCatalogue(Catalogue):
     Stays: keys, order, comments, anchors, other values (`yes`, `42`), strings with tags of their own
     """
 
-    def _messages(self) -> Iterator[CatalogueMessage]:
+    def _messages(self) -> Iterator[_Message]:
         self._offset = len(self.source) - len(self.source.lstrip("\ufeff"))
         self._ascii = self.source.isascii() and _YAML_ESCAPE.search(self.source) is not None
         roots = list[tuple[int, int, str]]()
-        keys: dict[int, MessageKey] = {}  # the last one of each mapping
+        keys: dict[int, _MessageKey] = {}  # the last one of each mapping
         try:
             for event, depth, parent, key, flow in self._scalars():
                 begin, end = (_place(mark) + self._offset for mark in (event.start_mark, event.end_mark))
@@ -472,10 +472,10 @@ class YamlCatalogue(Catalogue):
                 if not key:
                     plain = event.style in ("", None)
                     if event.tag == _TEXT or (event.tag is None and (not plain or _resolved(event.value))):
-                        entry = CatalogueMessage(event.value, begin, end, keys.get(parent))
+                        entry = _Message(event.value, begin, end, keys.get(parent))
                         yield replace(entry, style=event.style or "", flow=flow)
                     continue
-                keys[parent] = MessageKey(parent, event.value, begin)
+                keys[parent] = _MessageKey(parent, event.value, begin)
                 self._siblings.setdefault(parent, []).append(event.value)
                 if depth == 1:
                     roots.append((begin, end, event.value))
@@ -512,7 +512,7 @@ class YamlCatalogue(Catalogue):
                     inside.append((isinstance(event, yaml.MappingStartEvent), bool(event.flow_style), begin))
                     keys.append(True)
 
-    def _between(self, entry: CatalogueMessage, text: str) -> str | None:
+    def _between(self, entry: _Message, text: str) -> str | None:
         assert entry.key is not None
         if entry.flow:
             return ", "
@@ -521,7 +521,7 @@ class YamlCatalogue(Catalogue):
         end = "\r\n" if self.source.endswith("\r\n", 0, begin) else "\n"
         return None if indent.strip() else ("" if text.endswith("\n") else end) + indent
 
-    def _written(self, entry: CatalogueMessage, text: str) -> str:
+    def _written(self, entry: _Message, text: str) -> str:
         raw = self.source[entry.begin : entry.end]
         if entry.style in ("|", ">"):
             return self._block(entry, raw, text)
@@ -538,7 +538,7 @@ class YamlCatalogue(Catalogue):
         escapes = {each: f"\\u{ord(each):04X}" if each <= "\uffff" else f"\\U{ord(each):08X}" for each in set(quoted)}
         return "".join(each if keep(each) else escapes[each] for each in quoted)
 
-    def _block(self, entry: CatalogueMessage, raw: str, text: str) -> str:
+    def _block(self, entry: _Message, raw: str, text: str) -> str:
         """A block: its head stays, and so do the indentation and what follows the last line."""
         head, folded, lines = _HEAD.match(raw), entry.style == ">", text.split("\n")
         indented = any(line[:1].isspace() for line in (lines if folded else lines[:1]))  # no paragraphs in `>`

@@ -23,7 +23,7 @@ _WIKI_STOP = re.compile(r"\{\{|\}\}|\[\[|\|")
 #: A message of MessageFormat 2 with declarations, or variants, whose texts stand in two braces each.
 _DECLARES, _PATTERN = re.compile(r"\s*\.(?:input|local|match)\b"), re.compile(r"\{\{|\}\}|[{}]")
 #: Plural categories that are added, and those that are dropped.
-PluralChange = tuple[Sequence[str], Sequence[str]]
+_PluralChange = tuple[Sequence[str], Sequence[str]]
 #: Arguments inside of each other; no message has so many.
 _DEEPEST = 20
 
@@ -33,7 +33,7 @@ class NoMessage(ValueError):
 
 
 @dataclass
-class Argument:
+class _Argument:
     """An argument with branches.
 
     Attributes:
@@ -56,7 +56,7 @@ class Argument:
             before = self.close
         yield before + self.tail
 
-    def written(self, texts: Mapping[int, str], change: PluralChange) -> str:
+    def written(self, texts: Mapping[int, str], change: _PluralChange) -> str:
         """As `Branch.written`; categories that the target has, too, say what `other` says."""
         parts = [self.head]
         added, dropped = change if self.plural else ((), ())
@@ -82,7 +82,7 @@ class Branch:
     """
 
     text: str = ""
-    inside: dict[str, str | Argument] = field(default_factory=dict)
+    inside: dict[str, str | _Argument] = field(default_factory=dict)
     quotes: bool = False
     doubled: bool = False
     choice: bool = False
@@ -91,7 +91,7 @@ class Branch:
         """This one and those inside of it, in order."""
         yield self
         for part in self.inside.values():
-            for _, branch in part.branches if isinstance(part, Argument) else ():
+            for _, branch in part.branches if isinstance(part, _Argument) else ():
                 yield from branch.all()
 
     def pieces(self) -> Iterator[tuple[str, bool]]:
@@ -108,7 +108,7 @@ class Branch:
                 place = match.end()
         yield self.text[place:], True
 
-    def written(self, texts: Mapping[int, str], change: PluralChange = ((), ())) -> str:
+    def written(self, texts: Mapping[int, str], change: _PluralChange = ((), ())) -> str:
         """The message, in which branches, by their `id`, have another text.
 
         Args:
@@ -216,7 +216,7 @@ class _Reader:
                     forms.append((form[0], branch))
                 if not self._source.startswith("}}", end):
                     raise NoMessage(f"'{match[0]}' does not end")
-                parts.append(self._name(found, match[1], Argument(match[0], forms, "}}", close="")))
+                parts.append(self._name(found, match[1], _Argument(match[0], forms, "}}", close="")))
                 place = end + 2
             else:
                 link = _WIKI_LINK.match(self._source, place)
@@ -227,7 +227,7 @@ class _Reader:
         found.text = "".join(parts)
         return found, place
 
-    def _argument(self, match: re.Match[str], number: str, depth: int) -> tuple[Argument, int]:
+    def _argument(self, match: re.Match[str], number: str, depth: int) -> tuple[_Argument, int]:
         """An argument, and where it ends."""
         choice = match[2] == "choice"
         number, close = ("", "") if choice else (number if match[2] == "select" else match[1], "}")
@@ -241,9 +241,9 @@ class _Reader:
         last = _END.match(self._source, place)
         if last is None or not branches:
             raise NoMessage(f"the argument '{match[1]}' does not end")
-        return Argument(match[0], branches, last[0], match[2] == "plural", close), last.end()
+        return _Argument(match[0], branches, last[0], match[2] == "plural", close), last.end()
 
-    def _name(self, branch: Branch, name: str, written: str | Argument) -> str:
+    def _name(self, branch: Branch, name: str, written: str | _Argument) -> str:
         """A placeholder for this, which stands nowhere else in the branch."""
         numbers = self._numbers.setdefault((id(branch), name), count())
         free = next(each for number in numbers if (each := f"{{{name}{number or ''}}}") not in self._taken)

@@ -52,10 +52,10 @@ HIDDEN = " hidden "
 #: What readers see of those that a model does not see.
 _SEEN = {"image": "picture", "math_inline": "value", "math_inline_double": "value"}
 
-Env = MutableMapping[str, Any]  # markdown-it's own type: rules keep there what they like
+_Env = MutableMapping[str, Any]  # markdown-it's own type: rules keep there what they like
 
 
-class Lost(Exception):
+class _Lost(Exception):
     """The tokens of a paragraph are not what stands in it."""
 
 
@@ -68,9 +68,9 @@ class Line(NamedTuple):
 
 class _Reader:
     """Reads the text and marks (`inline`) of a paragraph whose `lines` stand in `source`: goes through its content and
-    its tokens at once; raises `Lost` if they cannot be told."""
+    its tokens at once; raises `_Lost` if they cannot be told."""
 
-    def __init__(self, token: Token, env: Env, source: str, lines: Sequence[Line]) -> None:
+    def __init__(self, token: Token, env: _Env, source: str, lines: Sequence[Line]) -> None:
         self.inline: Inline[Raw] = Inline(lambda text: (text, ""))
         self.content, self.place = token.content, 0
         self.ends: dict[tuple[str, int], int] = env.get(ENDS, {})
@@ -94,7 +94,7 @@ class _Reader:
             if child.type == "text":
                 begin = content.find(child.content, place)
                 if begin < 0:
-                    raise Lost(f"'{child.content}' is not there")
+                    raise _Lost(f"'{child.content}' is not there")
                 raw = content[place : begin + len(child.content)]
             elif child.type in ("softbreak", "hardbreak"):
                 match = _BREAK.match(content, place)
@@ -117,7 +117,7 @@ class _Reader:
             raws.append(raw)
             place += len(raw)
         if place != len(self.content):
-            raise Lost(f"{len(self.content)} characters, of which {place} were found again")
+            raise _Lost(f"{len(self.content)} characters, of which {place} were found again")
         return raws
 
     def _attributes(self, number: int, place: int) -> str:
@@ -164,7 +164,7 @@ class _Reader:
             self.inline.fixed(("".join(self.raws[number:after]).replace("\n", " "), ""))
         elif child.nesting > 0:
             if self.inline.depth >= DEEPEST:
-                raise Lost("formats inside of each other without end")
+                raise _Lost("formats inside of each other without end")
             end = self._closing(number)
             self.inline.open((raw, self._end(number, end)))
         elif child.nesting < 0 or number in self.closing:
@@ -223,7 +223,7 @@ class _Reader:
     def _closing(self, number: int) -> int:
         """The token that ends what a token begins."""
         if (end := self.ended.get(number)) is None:
-            raise Lost(f"nothing ends {self.children[number].type}")
+            raise _Lost(f"nothing ends {self.children[number].type}")
         return end
 
 
@@ -348,7 +348,7 @@ class Markdown(Spliced):
         self.left = left = list[int | str]()
         if FRONT_TEXT.search(self.source, 0, begin):
             left.append("the front matter, with its title or description")
-        self.env: Env = {}
+        self.env: _Env = {}
         if not _MAY_BE_CODE.search(self.source):
             expect(texts=len(_PARAGRAPH.findall(self.source, begin)))
         starts = [begin, *(match.end() for match in _END.finditer(self.source, begin)), len(self.source)]
@@ -375,7 +375,7 @@ class Markdown(Spliced):
                 lines = self._lines(part, starts, cells if inside[-1] in _CELLS else None)
                 try:
                     yield self._place(part, lines, sections, inside[-1])
-                except Lost:
+                except _Lost:
                     left.append(self._line(starts[part.map[0]]))
                 if lines:
                     cells = lines[-1].end
@@ -427,7 +427,7 @@ class Markdown(Spliced):
 
     def _place(self, token: Token, lines: Sequence[Line], sections: Sections, block: str) -> SegmentPlace:
         if not lines:
-            raise Lost("its lines are not in the file")
+            raise _Lost("its lines are not in the file")
         inline = _Reader(token, self.env, self.source, lines).inline
         begin, end = lines[0].begin, lines[-1].end
         return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
@@ -442,7 +442,7 @@ class Markdown(Spliced):
         (token,) = self.parser.parseInline(self.source[begin:end], self.env)
         try:
             yield self._place(token, [Line(begin, end)], sections, "title" if match.lastindex == 1 else "")
-        except Lost:
+        except _Lost:
             left.append(self._line(begin))
         sections.paragraph()
 
@@ -512,7 +512,7 @@ class Markdown(Spliced):
         lines = [Line(b, e) for b, e in zip([0, *(e + 1 for e in ends)], [*ends, len(content)], strict=True)]
         try:
             again = _Reader(blocks[4], self.env, content, lines).inline.segment()
-        except Lost:
+        except _Lost:
             return False
         words = [_NUMBERED.sub("", each).split() for each in (again.text, text.text)]
         marks = {number for number, raw in enumerate(place.raws) if any(raw)} - around_nothing(place, text)

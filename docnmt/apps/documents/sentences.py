@@ -19,7 +19,7 @@ from docnmt.runtime.languages import CJK, SOUTHEAST, WIDE_SIGNS, one_line, seam,
 # Placeholders and other code in text, family by family: what a file declares, and what is clear without that.
 
 #: A letter or digit of a script that parts words by spaces.
-SPACED = rf"[^\W{CJK}{SOUTHEAST}]"
+_SPACED = rf"[^\W{CJK}{SOUTHEAST}]"
 #: What ends an address: a wide sign, or a letter without a space before it, as in 见https://a.b/c页.
 _NO_ADDRESS = rf"(?![{WIDE_SIGNS}]|(?<=[A-Za-z0-9}}])[{CJK}{SOUTHEAST}])"
 #: Placeholders by what a file calls them (the flags of a PO entry): what a checker of the format takes for one.
@@ -39,13 +39,13 @@ _ADDRESSES = r"""
     (?:https?|ftp)://(?:\{\{[^{}\n]*\}\}|ENDS[^\s<>"'”»])*   # with templates, but
         (?:\{\{[^{}\n]*\}\}|ENDS[^\s<>"'”».,;:!?)\]}])      # without the full stop behind them
     | (?<!\w)www\.[\w-]+\.(?:ENDS[^\s<>"'”»])*ENDS[^\s<>"'”».,;:!?)\]}]
-    | (?<!SPACED)(?<![.+-])(?:SPACED|[.+-])+@(?:SPACED|-)+(?:\.(?:SPACED|-)+)+
+    | (?<!_SPACED)(?<![.+-])(?:_SPACED|[.+-])+@(?:_SPACED|-)+(?:\.(?:_SPACED|-)+)+
     | (?<![\w.\-/\\])(?:[A-Za-z]:\\|~/|\.{1,2}/|/(?=[\w.-]{1,80}/))[\w.\-/\\]*\w      # /usr/bin/env C:\temp
     | (?<![\w.\-/\\])(?:[\w.-]{1,80}[/\\]){0,20}[\w-][\w.-]{0,80}\.                  # images/logo.png
         (?:png|jpe?g|gif|svg|webp|ico|mp[34]|pdf|docx?|xlsx?|pptx?|txt|md|csv|html?|css|jsx?|tsx?|json|ya?ml|toml|xml
         |ini|cfg|conf|log|py|java|sh|exe|dll|zip|gz|tar)(?![\w-])
     | (?<![\w&\#])\#(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{6}|(?=[A-Fa-f]*\d)[0-9A-Fa-f]{3})(?!\w)   # a colour
-""".replace("ENDS", _NO_ADDRESS).replace("SPACED", SPACED)
+""".replace("ENDS", _NO_ADDRESS).replace("_SPACED", _SPACED)
 _PERCENTS = r"""
     %%[A-Za-z_]\w*%%                                            # %%VAR%%
     | %%(?:[dfsx](?![^\W_]))?                                     # %%s: a %s that another format will read
@@ -103,7 +103,7 @@ def _compiled(*families: str) -> re.Pattern[str]:
     """An expression in which letters of scripts without spaces are no part of the word beside them."""
     whole = "|".join(families)
     for edge in ("(?!", "(?<!"):
-        whole = whole.replace(rf"{edge}\w)", f"{edge}{SPACED})").replace(rf"{edge}[\w", f"{edge}{SPACED}){edge}[")
+        whole = whole.replace(rf"{edge}\w)", f"{edge}{_SPACED})").replace(rf"{edge}[\w", f"{edge}{_SPACED}){edge}[")
     return re.compile(whole.replace(r"(?![^\W_])", rf"(?![^\W_{CJK}{SOUTHEAST}])"), re.VERBOSE)
 
 
@@ -156,7 +156,7 @@ def _without_placeholders(text: str, flags: tuple[str, ...]) -> str:
 # What stands in text and is not to be translated: addresses, placeholders, tags.
 
 #: One of these stands in all that is looked for.
-_ANY = re.compile(r"[@/\\#%<>{}$`\[\]|&~_\u2600-\u27bf\U0001f1e6-\U0001faff]" rf"|(?<!{SPACED})[-:]|:\w|\.\w")
+_ANY = re.compile(r"[@/\\#%<>{}$`\[\]|&~_\u2600-\u27bf\U0001f1e6-\U0001faff]" rf"|(?<!{_SPACED})[-:]|:\w|\.\w")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -167,7 +167,7 @@ def fixed_spans(text: str, flags: tuple[str, ...] = ()) -> list[tuple[int, int]]
     return [match.span() for match in pattern(flags).finditer(text)]
 
 
-def has_words(text: str, spans: Collection[tuple[int, int]]) -> bool:
+def _has_words(text: str, spans: Collection[tuple[int, int]]) -> bool:
     """Whether a text has a letter outside of `spans`, which are in order and do not overlap."""
     return any(_LETTER.search(part) for part in between(text, spans))
 
@@ -188,8 +188,8 @@ def places_of(wanted: Collection[str], text: str) -> list[tuple[int, int]]:
     patterns = []
     for one in sorted(set(wanted), key=lambda one: (-len(one), one)):
         ends = one[-1].isalnum() and one[0] not in "%\\"  # %d may stand before a letter
-        begin = rf"(?<!{SPACED})" if one[0].isalnum() else ""
-        patterns.append(begin + re.escape(one) + (rf"(?!{SPACED})" if ends else ""))
+        begin = rf"(?<!{_SPACED})" if one[0].isalnum() else ""
+        patterns.append(begin + re.escape(one) + (rf"(?!{_SPACED})" if ends else ""))
     return [match.span() for match in re.finditer("|".join(patterns), text)]
 
 
@@ -227,12 +227,12 @@ class SegmentPart:
 
 def parts_of(segment: Segment, split: Split, split_target: Split, *, protect: bool = True) -> list[SegmentPart]:
     """The sentences of a segment; with `protect` what is found to be code in them does not change."""
-    whole = SegmentPart(segment, 0, len(segment.text), fixed_in(segment, protect=protect))
+    whole = SegmentPart(segment, 0, len(segment.text), _fixed_in(segment, protect=protect))
     if segment.translation is not None:
         return _given(segment, split, split_target)
     if not segment.text.strip():
         return []
-    if not has_words(segment.text, whole.fixed):
+    if not _has_words(segment.text, whole.fixed):
         line = one_line(segment.text)
         return [SegmentPart(Segment(line, units=segment.units), 0, len(line), given=line)]
     parts: list[SegmentPart] = []
@@ -256,7 +256,7 @@ def parts_of(segment: Segment, split: Split, split_target: Split, *, protect: bo
         inside = whole.fixed[bisect_left(begins, part.begin) : bisect_left(begins, part.end)]
         part.checked = protect
         part.fixed = [(b - part.begin, e - part.begin) for b, e in inside if e <= part.end]
-        if not has_words(part.source, part.fixed):
+        if not _has_words(part.source, part.fixed):
             part.given = part.source
     return parts
 
@@ -276,7 +276,7 @@ def _given(segment: Segment, split: Split, split_target: Split) -> list[SegmentP
     return [SegmentPart(Segment(one, units=segment.units), 0, len(one), given=given) for one, given in pairs]
 
 
-def fixed_in(segment: Segment, *, protect: bool = True) -> list[Span]:
+def _fixed_in(segment: Segment, *, protect: bool = True) -> list[Span]:
     """What does not change in a segment: what its format says, and what is found between."""
     marked = sorted({(m.begin, m.end) for m in segment.marks if m.fixed and m.begin < m.end})
     spans, place = [], 0
@@ -291,8 +291,8 @@ def fixed_in(segment: Segment, *, protect: bool = True) -> list[Span]:
 
 def changing_text(segment: Segment) -> str:
     """What a translation may lose of a segment: its text without what is fixed; empty if no model writes it anew."""
-    fixed = fixed_in(segment)
-    if segment.translation is not None or not has_words(segment.text, fixed):
+    fixed = _fixed_in(segment)
+    if segment.translation is not None or not _has_words(segment.text, fixed):
         return ""
     return " ".join(" ".join(between(segment.text, fixed)).split())
 
@@ -304,7 +304,7 @@ _SPACE = re.compile(r"((?<!\w)\w{1,40}|[^\w\s])([\u00a0\u2007\u202f])(?=(\w{1,40
 _MOST = 50
 
 
-def no_break(source: str, text: str) -> str:
+def _no_break(source: str, text: str) -> str:
     """A translation in which a space does not break lines if it stands between two words that such a space of the
     source stands between, as in numbers with their units; models know but one space."""
     pairs = dict.fromkeys(match.groups() for match in _SPACE.finditer(source))
@@ -330,7 +330,7 @@ class SegmentSentence(NamedTuple):
     fixed: Sequence[Span] = ()
 
 
-class TranslateSentences(Protocol):
+class _TranslateSentences(Protocol):
     """A model: the translation of each sentence that is not given, in order."""
 
     def __call__(self, sentences: Sequence[SegmentSentence], /) -> Iterator[str]: ...
@@ -342,7 +342,7 @@ Align = Callable[[Sequence[tuple[str, str]]], Sequence[Sequence[Span]]]
 
 def translated(
     document: DocumentFile,
-    translate: TranslateSentences,
+    translate: _TranslateSentences,
     *,
     split: Split,
     split_target: Split,
@@ -396,7 +396,7 @@ def _sentence(part: SegmentPart) -> SegmentSentence:
 
 def accept(part: SegmentPart, answer: str) -> bool:
     """Takes a translation, if all that is fixed came through."""
-    text = no_break(part.source, answer.replace(BREAK, " "))
+    text = _no_break(part.source, answer.replace(BREAK, " "))
     placed = _places(part.source, part.fixed, text)
     flags, checked = part.segment.flags, (_declared, _ordered) if part.checked else ()
     if placed is None or any(kept(text, flags) != kept(part.source, flags) for kept in checked):
@@ -432,7 +432,7 @@ def _places(source: str, fixed: Sequence[Span], target: str) -> list[Span] | Non
     return [partner[span] for span in fixed]
 
 
-def _in_pieces(parts: Sequence[SegmentPart], again: Sequence[SegmentPart], translate: TranslateSentences) -> None:
+def _in_pieces(parts: Sequence[SegmentPart], again: Sequence[SegmentPart], translate: _TranslateSentences) -> None:
     """Translates some sentences between what is fixed in them; all others are given."""
     wanted = {id(part) for part in again}
     sentences: list[SegmentSentence] = []
@@ -449,7 +449,7 @@ def _in_pieces(parts: Sequence[SegmentPart], again: Sequence[SegmentPart], trans
 
 def pieces_of(part: SegmentPart) -> list[str]:
     """What a model translates of a sentence that is translated between what is fixed in it."""
-    return [text.strip() for text in between(part.source, part.fixed) if has_words(text, ())]
+    return [text.strip() for text in between(part.source, part.fixed) if _has_words(text, ())]
 
 
 def piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
@@ -458,8 +458,8 @@ def piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
     place = 0
     for text, span in zip(between(source, part.fixed), [*part.fixed, None], strict=True):
         bare = text.strip()
-        if has_words(text, ()):
-            translation = no_break(bare, next(answers).replace(BREAK, " ").strip())
+        if _has_words(text, ()):
+            translation = _no_break(bare, next(answers).replace(BREAK, " ").strip())
             translation = _without_placeholders(translation, part.segment.flags)
             before, behind = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
             if not before and place and _parted(bare[0], translation[:1]):
