@@ -102,7 +102,7 @@ def test_a_request_that_cannot_begin_anew_ends_and_others_go_on(
 
 def test_nobody_waits_for_a_thread_that_has_ended(worker: Worker) -> None:
     worker.stop()
-    with pytest.raises(RuntimeError, match="the search has ended"):
+    with pytest.raises(RuntimeError, match="ended"):
         worker.call(list).result(timeout=10)
 
 

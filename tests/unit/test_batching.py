@@ -74,5 +74,5 @@ def test_batches_are_nearly_full() -> None:
     ("sizes", "max_tokens"), [(np.array([1.5]), 10), (np.array([[1]]), 10), (np.array([-1]), 10), (np.array([1]), 0)]
 )
 def test_wrong_arguments(sizes: np.ndarray, max_tokens: int) -> None:
-    with pytest.raises(ValueError, match=r"max_tokens and max_units|sizes: expected"):
+    with pytest.raises(ValueError, match=r"max_tokens|sizes"):
         plan_batches(sizes, max_tokens, seed=0, epoch=0)

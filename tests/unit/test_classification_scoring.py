@@ -39,7 +39,7 @@ def test_no_texts_score_zero() -> None:
 
 
 def test_wrong_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match="predicted labels must be 0 to 1, got 0 to 2"):
+    with pytest.raises(ValueError, match="predicted"):
         classification_scores(np.array([0, 1]), np.array([0, 2]), ("no", "yes"))
-    with pytest.raises(ValueError, match="as many predictions"):
+    with pytest.raises(ValueError, match="predictions"):
         classification_scores(np.array([0, 1]), np.array([0]), ("no", "yes"))

@@ -30,7 +30,7 @@ def test_every_kind_does_what_documents_must(kind: str) -> None:
 
 def test_a_lost_mark_is_refused() -> None:
     found = document("html", "<p>The <code>x</code> dog</p>")
-    with pytest.raises(ValueError, match="marks went in"):
+    with pytest.raises(ValueError, match="marks"):
         found.write([Translated("Der x Hund")])
     with pytest.raises(ValueError, match=r"'x'.*'y'"):
         found.write([Translated("Der y Hund", ((4, 5),))])
@@ -373,7 +373,7 @@ def test_kinds_of_plugins_are_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_missing_package_is_named(kind: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=rf"x\.{kind}: \.{kind} needs an extra: pip install 'docnmt\[documents\]'"):
+    with pytest.raises(UserError, match=rf"^x\.{kind}:.*docnmt\[documents\]"):
         document(kind, b"")
 
 

@@ -65,7 +65,7 @@ def test_segments(text: str, segments: list[str]) -> None:
     "text", ["<a>", "a & b", "&nbsp;", "</docnmt><docnmt>", '<!DOCTYPE a [<!ENTITY b "c">]>&b;', "\x01", "<a b=c/>"]
 )  # fmt: skip
 def test_what_is_not_well_formed_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match=r"^text 3: is not well-formed XML"):
+    with pytest.raises(UserError, match=r"^text 3:"):
         XmlFragment(text, name="text 3")
 
 

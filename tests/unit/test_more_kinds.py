@@ -346,7 +346,7 @@ def test_times_end_the_subtitle_before_them() -> None:
 
 
 def test_pdf_gets_advice() -> None:
-    with pytest.raises(UserError, match=r"^x\.PDF: .*convert it to \.docx"):
+    with pytest.raises(UserError, match=r"^x\.PDF: .*\.docx"):
         kind_of("x.PDF")
 
 
@@ -421,7 +421,7 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
 @pytest.mark.parametrize("kind", PACKAGES)
 def test_packages_are_not_unpacked_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package_file, "MAX_BYTES", 1 << 20)
-    with pytest.raises(UserError, match=r"^x\.\w+: unpacks to more than 1 MiB, at picture\.png"):
+    with pytest.raises(UserError, match=r"^x\.\w+: .*picture\.png"):
         document(kind, package({**PACKAGES[kind], "picture.png": "0" * (2 << 20)}))
 
 

@@ -30,9 +30,7 @@ def test_what_cannot_fit_is_refused_by_name(arch: str, monkeypatch: pytest.Monke
     text = [["the dog.", "a cat sees."], ["he walks in the old house.", *["the tree."] * 30]]
     monkeypatch.setattr(room, "obtainable_memory", lambda: 1000)
     advice = "divide it" if arch == "transformer_tiny" else "--context-window N takes it in parts"
-    with pytest.raises(
-        UserError, match=rf"begins with 'he walks in.* GB of memory, and 0\.0 can be had on cpu; {advice}"
-    ):
+    with pytest.raises(UserError, match=rf"'he walks in.* GB .*cpu; {advice}"):
         translated(arch, text)
     monkeypatch.setattr(room, "obtainable_memory", lambda: None)
     assert len(translated(arch, text)) == 33

@@ -51,7 +51,7 @@ def test_scores_are_sacrebleus(references, tokenize):
     assert scores["chrF++"] == pytest.approx(CHRF(word_order=2).corpus_score(hypothesis, refs).score)
     lower = BLEU(tokenize=tokenize, lowercase=True)
     assert scores["s-BLEU-lc"] == pytest.approx(lower.corpus_score(hypothesis, refs).score)
-    assert set(EVERY) == {*DEFAULT, "TER", "chrF++", "s-BLEU-lc"}
+    assert {*DEFAULT, "TER", "chrF++", "s-BLEU-lc"} <= set(EVERY)
     assert scores.to_dict()["signatures"]["s-BLEU"] == str(bleu.get_signature())
     assert f"nrefs:{references}|" in str(scores)
     assert f"tok:{tokenize}" in str(scores)
