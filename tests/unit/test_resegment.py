@@ -148,7 +148,7 @@ def test_documents_of_unusual_length_are_scored_and_reported(tmp_path: Path, cap
     assert command.main(arguments) == 1
     assert "--overwrite" in capfd.readouterr().err
     assert command.main([*arguments, "--by", "position", "--plot", str(output), "--overwrite"]) == 2
-    assert f"--resegmented and --plot are both {output}" in capfd.readouterr().err
+    assert str(output) in capfd.readouterr().err
     assert command.main([*arguments, "--overwrite"]) == 0
 
 
