@@ -20,7 +20,6 @@ from toy import log
 
 from docnmt.cli.train import main, parse
 from docnmt.core.training import graphed
-from docnmt.core.training import graphed as fill
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.run import Run
 from docnmt.core.training.start import prepare
@@ -64,7 +63,7 @@ class Trainings:
     def __init__(self, data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.data, self.folder, self.patch = data, folder, monkeypatch
         self.recorders: list[pretended.PretendedRecorder] = []
-        monkeypatch.setattr(fill, "_ROWS", 16)  # several shapes, also of small batches
+        monkeypatch.setattr(graphed, "_ROWS", 16)  # several shapes, also of small batches
 
     def options(self, name: str, options: str) -> list[str]:
         words = f"{SIZES} {UPDATES} {options} --device {pretended.NAME}".split()
