@@ -195,7 +195,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     assert not (tmp_path / "exploded").exists()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_truncated_or_overwritten_files_are_one_clear_error(good: Path, tmp_path: Path, data: st.DataObject) -> None:
     """Whatever happens to the header, loading either works or raises UserError that names the file."""

@@ -70,7 +70,7 @@ def test_only_what_stands_before_is_read(name: str, options: dict[str, Any]) -> 
         assert torch.allclose(before[offsets[sentence]], after[offsets[sentence]], atol=1e-12)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=6), min_size=1, max_size=4), st.integers(0, 99))
 def test_attention_to_earlier_summaries_word_by_word(lengths: list[list[int]], seed: int) -> None:
     layout = DocumentLayout.from_lengths(lengths)

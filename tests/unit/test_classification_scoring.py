@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docnmt.other_tasks.classification.model import classification_scores
@@ -12,7 +12,6 @@ from docnmt.other_tasks.classification.model import classification_scores
 LABELS = ("a", "b", "c", "d")
 
 
-@settings(deadline=None)  # the first call imports scikit-learn
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))
 def test_against_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")

@@ -164,7 +164,7 @@ def test_vectors_of_another_language_are_refused(tmp_path: Path) -> None:
         build_embeddings([write(tmp_path, "glove")], Counter({"Häuser": 3}), keep_words=0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet="anstdmrel U.,:-'\"`&/19_é()co%’“", max_size=20))
 def test_words_of_tokenised_text_stay_as_they_are(line: str) -> None:
     once = words(line)

@@ -34,7 +34,7 @@ def small(document: DocumentFile) -> list[Translated]:
     return translated(document, translate, split=lambda line: [line] if line.strip() else [], split_target=str.split)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(XML, min_size=1, max_size=4))
 def test_tags_are_there_as_often_and_it_stays_well_formed(parts: list[str]) -> None:
     text = "".join(parts)

@@ -108,7 +108,7 @@ token = st.integers(FIRST, FIRST + WORDS - 1)
 term = st.lists(token, min_size=1, max_size=3).map(tuple)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(term, max_size=3).map(lambda x: tuple(dict.fromkeys(x))), min_size=1, max_size=4),
        st.integers(1, 5), st.integers(0, 99))  # fmt: skip
 def test_every_hypothesis_has_all_terms_and_others_stay(

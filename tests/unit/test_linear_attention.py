@@ -74,7 +74,7 @@ def assert_same(fast: Tensor, slow: Tensor, inputs: list[Tensor]) -> None:
         assert torch.allclose(one, other, atol=1e-10, rtol=1e-10)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(1, 2), LENGTH, LENGTH, HORIZON, st.booleans(), st.booleans(), st.booleans(),
     st.sampled_from(["quadratic", "linear", "auto"]), st.integers(0, 2**16),
@@ -104,7 +104,7 @@ def test_padding_may_hold_anything(backend: str, causal: bool) -> None:
     assert torch.equal(linear_attention(q, k, v, rel, causal=causal, key_mask=mask, backend=backend), clean)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(LENGTH, LENGTH, st.sampled_from([0, 1, 3, 9, 50]), st.booleans(), st.sampled_from(["quadratic", "linear"]))
 def test_the_relative_term_alone(queries: int, keys: int, horizon: int, causal: bool, backend: str) -> None:
     q, v, rel = leaf(1, 2, queries, 3), leaf(1, 2, keys, 2), leaf(2 * horizon + 1, 3)
@@ -112,7 +112,7 @@ def test_the_relative_term_alone(queries: int, keys: int, horizon: int, causal: 
     assert_same(fast, by_the_equations(q, None, v, rel, causal, None, normalise=False), [q, v, rel])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(LENGTH, LENGTH), min_size=1, max_size=5), HORIZON, st.booleans())
 def test_packed_spans_are_separate_sequences(lengths: list[tuple[int, int]], horizon: int | None, causal: bool) -> None:
     q_spans, k_spans = (spans([pair[side] for pair in lengths]) for side in (0, 1))
@@ -127,7 +127,7 @@ def test_packed_spans_are_separate_sequences(lengths: list[tuple[int, int]], hor
     assert_same(fast, torch.cat(parts), inputs)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 30), HORIZON)
 def test_steps_equal_the_full_pass(length: int, horizon: int | None) -> None:
     q, k, v = (torch.randn(3, 2, length, width, dtype=torch.float64) for width in (3, 3, 2))
@@ -158,7 +158,7 @@ def test_rows_of_other_ages_can_join() -> None:
         assert torch.allclose(out, torch.stack([full[0, :, 4 + i], full[1, :, i]]), atol=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(LENGTH, min_size=1, max_size=4), HORIZON)
 def test_steps_of_cross_attention_equal_the_full_pass(lengths: list[int], horizon: int | None) -> None:
     q_spans, k_spans = spans([7] * len(lengths)), spans(lengths)

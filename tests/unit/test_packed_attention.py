@@ -45,7 +45,7 @@ def leaf(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(LENGTHS, st.booleans(), st.sampled_from(["none", "shared", "by query"]), ROUTES)
 def test_equals_the_loop_over_spans(lengths: list[tuple[int, int]], causal: bool, distance: str, route: str) -> None:
     torch.manual_seed(len(lengths))

@@ -147,7 +147,7 @@ PIECES = [
 PIECES += ["☀", "🚀", "\u200d", "é.é", "C:\\a", "B<x>", "\\fB", "_x0041_", "&amp", "--a-b", "日"]
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(
     st.lists(st.sampled_from(PIECES), max_size=6).map("".join),
     st.sampled_from([(), ("message",), ("c-format",), ("python-format", "message"), ("python-brace-format",)]),

@@ -53,7 +53,7 @@ def earlier_keys(x: Inputs, layout: DocumentLayout) -> Keys:
 
 
 @pytest.mark.parametrize(("over_tree", "options"), POLICIES)
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(lengths=documents, t=st.integers(2, 4), seed=st.integers(0, 99), data=st.data())
 def test_all_forms_are_one_equation(
     over_tree: bool, options: dict[str, Any], lengths: list[list[int]], t: int, seed: int, data: st.DataObject

@@ -30,7 +30,7 @@ def test_rows_are_written_block_by_block(block: int, tmp_path: Path, monkeypatch
     assert all(file_checksum(tmp_path / name) == entry["xxh3"] for name, entry in files.items())
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_overlap_does_not_depend_on_what_is_compared_together(data: st.DataObject) -> None:
     lines = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40)

@@ -54,14 +54,14 @@ def build(documents: list[list[tuple[int, int]]]) -> Structure:
     return builder.build()
 
 
-@settings(deadline=None, max_examples=50)  # a busy machine is no fault
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=8), min_size=1))
 def test_renumbering_is_the_builder_over_again(documents: list[list[tuple[int, int]]]) -> None:
     structure = build(documents)
     assert renumber(structure.levels, structure.document_offsets).tolist() == structure.levels.tolist()
 
 
-@settings(deadline=None, max_examples=50)  # a busy machine is no fault
+@settings(max_examples=50)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=2, max_size=8), min_size=1), st.data()
 )

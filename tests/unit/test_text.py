@@ -75,7 +75,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         list(TextLines(tmp_path / "nothing.en"))
 
 
-@settings(deadline=None, max_examples=50)  # a busy machine is no fault
+@settings(max_examples=50)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"))), st.integers(1, 9))
 def test_any_lines_come_back_whatever_the_block_size(expected: list[str], block: int) -> None:
     expected = [line.removeprefix("\ufeff") if number == 0 else line for number, line in enumerate(expected)]

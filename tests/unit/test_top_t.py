@@ -66,7 +66,7 @@ def test_mask_that_does_not_fit():
         keep_top_t(torch.ones(3), 1, torch.ones(5, 3, dtype=torch.bool))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(n=st.integers(1, 300), rows=st.integers(1, 5), t=st.integers(1, 6), seed=st.integers(0, 99), ties=st.booleans())
 def test_same_choice_as_a_stable_sort(n, rows, t, seed, ties):
     """With and without equal and unselectable scores."""

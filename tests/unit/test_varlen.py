@@ -81,7 +81,7 @@ def test_every_form_of_selection_has_these_gradients(policy: SelectionPolicy, tr
     same_as_the_equation(policy, LAYOUT, LAYOUT, tree=tree)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(reference.documents, st.integers(1, 5), st.sampled_from(["document", "earlier"]), st.integers(1, 4))
 def test_any_layout_gives_the_equation(lengths: list[list[int]], t: int, visible: str, tile: int) -> None:
     layout = DocumentLayout.from_lengths(lengths)
