@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""How far a reader has to follow one update and one translation: files, functions and switches of file.
+"""How far a reader has to follow an update, a translation and a request: files, functions and switches of file.
 
     python tools/trace_calls.py [--arch hier_cond_transformer_tiny] [--list]
 
@@ -8,6 +8,7 @@ docnmt that is entered:
 
 - an update lasts from the moment the loop seeds torch to the optimizer's step: the batch, the loss, the gradient;
 - a translation is the whole of `docnmt-translate`, from parsing its options to its last line, imports included;
+- a request is the second one in DeepL's form to the service, from its first byte to its last, in all threads;
 - functions are code objects: methods, lambdas, comprehensions and, where a module is imported, class bodies count; the
   bodies of modules do not;
 - a switch is a call that enters another file than the call before it.
@@ -24,11 +25,13 @@ import os
 import random
 import sys
 import tempfile
+import threading
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 
 import torch
+from anyio.from_thread import start_blocking_portal
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import docnmt
@@ -124,6 +127,32 @@ def translation(folder: Path) -> None:
     report("translating two lines", recorder.calls)
 
 
+def request(folder: Path) -> None:
+    """Send two requests under the recorder, and report the second."""
+    from starlette.testclient import TestClient
+
+    from docnmt.apps.commands.translating import Translating
+    from docnmt.apps.options import MemoryConfig, ModelsConfig, ServeConfig
+    from docnmt.apps.serve.routes import build
+    from docnmt.apps.serve.service import Service
+    from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+
+    recorder = Recorder()
+    threading.setprofile(recorder)
+    models = ModelsConfig(path=str(folder / "run"), device="cpu")
+    translating = Translating.open(models, MemoryConfig(), GenerationConfig(), BeamSearchConfig())
+    service = Service(translating, ServeConfig())
+    with start_blocking_portal() as portal:
+        client = TestClient(build(service, token=None), base_url="http://localhost")
+        client.portal = portal
+        for _ in range(2):
+            recorder.calls.clear()
+            client.post("/v2/translate", json={"text": TEXT.split("\n"), "target_lang": "DE"}).raise_for_status()
+    threading.setprofile(None)
+    report("a request in DeepL's form", recorder.calls)
+    service.worker.stop()
+
+
 def report(what: str, calls: list[CodeType]) -> None:
     print(row(what, calls), flush=True)
     if "--list" in sys.argv:
@@ -136,9 +165,10 @@ def main() -> None:
     parser.add_argument("--arch", default="hier_cond_transformer_tiny")
     parser.add_argument("--list", action="store_true", help="also print the functions")
     parser.add_argument("--translate", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--request", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.translate:
-        translation(arguments.translate)
+    if arguments.translate or arguments.request:
+        (translation if arguments.translate else request)(arguments.translate or arguments.request)
         return
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
         with contextlib.redirect_stdout(nowhere):  # what goes wrong stands on stderr
@@ -147,9 +177,10 @@ def main() -> None:
         print("| | files | functions | calls | switches of file |\n| --- | --- | --- | --- | --- |")
         report(f"one update of `{arguments.arch}`", calls)
         sys.stdout.flush()
-        again = [sys.executable, __file__, "--translate", folder, *(["--list"] if arguments.list else [])]
-        if os.spawnv(os.P_WAIT, sys.executable, again):
-            sys.exit("error: the translation failed")
+        for what in ("--translate", "--request"):
+            again = [sys.executable, __file__, what, folder, *(["--list"] if arguments.list else [])]
+            if os.spawnv(os.P_WAIT, sys.executable, again):
+                sys.exit(f"error: the run with {what} failed")
 
 
 if __name__ == "__main__":
