@@ -245,13 +245,10 @@ class Comparison:
         rows: dict[str, Any] = {}
         for name, seeds in trained.items():
             row = rows[name] = {
-                "start": seeds[0].start,
-                "updates": sorted({one.updates for one in seeds}),
-                "parameters": seeds[0].parameters,
-                "valid_loss": of_seeds([one.valid_loss for one in seeds]),
-                "tests": {test: self._score(name, first, test) for test in plan.tests},
-                "contrastive": {},
-            }
+                "start": seeds[0].start, "updates": sorted({one.updates for one in seeds}),
+                "parameters": seeds[0].parameters, "valid_loss": of_seeds([one.valid_loss for one in seeds]),
+                "tests": {test: self._score(name, first, test) for test in plan.tests}, "contrastive": {},
+            }  # fmt: skip
             for test in plan.contrastive:
                 solved = self._solved(name, test)
                 _, low, high, _ = sampled_difference(solved, np.zeros_like(solved))

@@ -162,12 +162,9 @@ def _content(
     of = {"prefix_references": config.prefix_references, "prefix": config.prefix, "gen_first": config.gen_first}
     settings = {"models": [str(path) for path in loaded.paths], "data": config.data, "split": config.gen_subset}
     return {
-        **({} if report is None else report.to_dict()),
-        **{name: value for name, value in of.items() if value},
-        "speed": speed.to_dict(),
-        "models": msgspec.to_builtins(loaded.records),
-        "settings": {**settings, **parts},
-    }
+        **({} if report is None else report.to_dict()), **{name: value for name, value in of.items() if value},
+        "speed": speed.to_dict(), "models": msgspec.to_builtins(loaded.records), "settings": {**settings, **parts},
+    }  # fmt: skip
 
 
 def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] | None:

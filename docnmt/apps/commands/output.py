@@ -38,12 +38,9 @@ def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequenc
     from docnmt.apps.explain.page import write_explanation
 
     write_explanation(
-        Path(name),
-        documents,
-        tokenizer=loaded.task.source_tokenizer,
-        languages=loaded.task.languages,
+        Path(name), documents, tokenizer=loaded.task.source_tokenizer, languages=loaded.task.languages,
         models=[str(each) for each in loaded.paths],
-    )
+    )  # fmt: skip
 
 
 #: So many translations that end at the length limit are named.

@@ -441,12 +441,9 @@ class Translator:
         generation, search = search_options(1, {"lenpen": lenpen, "max_tokens": max_tokens})
         asked, translations = with_targets(sources, targets)
         log_probs = token_log_probs(
-            models.models,
-            models.task,
-            corpus_of(asked, models, translations),
-            max_tokens=generation.max_tokens,
+            models.models, models.task, corpus_of(asked, models, translations), max_tokens=generation.max_tokens,
             context_window=checked_window(models, context_window),
-        )
+        )  # fmt: skip
         scores = [sentence_score(each, models.task, search.lenpen) for each in log_probs]
         scored = dict(zip(asked.kept, scores, strict=True))
         return asked.shaped([scored.get(n, 0.0) for n in range(len(translations))])

@@ -51,13 +51,9 @@ def describe_for_hub(folder: Path, name: str) -> None:
     search = BeamSearchConfig()
     write_text(folder / "README.md", model_card(folder / BEST, name) + "\n")
     settings = {
-        "num_beams": search.beam,
-        "length_penalty": search.lenpen,
-        "early_stopping": True,
-        "bos_token_id": BOS,
-        "decoder_start_token_id": BOS,
-        "eos_token_id": EOS,
-    }
+        "num_beams": search.beam, "length_penalty": search.lenpen, "early_stopping": True, "bos_token_id": BOS,
+        "decoder_start_token_id": BOS, "eos_token_id": EOS,
+    }  # fmt: skip
     write_json(folder / GENERATION, settings)
 
 
@@ -68,12 +64,9 @@ MARKER = "converted.json"
 #: The kind of docnmt's own models; all other kinds are `model_type`s of transformers.
 _DOCNMT = "docnmt"
 _WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
-    "docnmt": write_checkpoint,
-    "hf-marian": write_marian,
-    "ctranslate2": write_ctranslate2,
-    "onnx": write_onnx,
+    "docnmt": write_checkpoint, "hf-marian": write_marian, "ctranslate2": write_ctranslate2, "onnx": write_onnx,
     "hub-folder": write_checkpoint,
-}
+}  # fmt: skip
 
 
 def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:

@@ -41,22 +41,10 @@ OPTIONS = "model.yaml"
 PIECES = ("source.spm", "target.spm")
 #: The options that a model needs to start from this one; positions may have more levels, all others may differ.
 _OF_WEIGHTS = (
-    "encoder_layers",
-    "decoder_layers",
-    "embed_dim",
-    "heads",
-    "ffn_dim",
-    "dropout",
-    "activation",
-    "norm",
-    "share_embeddings",
-    "tie_output",
-    "output_bias",
-    "scale_embeddings",
-    "position_fusion",
-    "sinusoids",
+    "encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim", "dropout", "activation", "norm",
+    "share_embeddings", "tie_output", "output_bias", "scale_embeddings", "position_fusion", "sinusoids",
     "norm_embeddings",
-)
+)  # fmt: skip
 #: More of them, of models with learned positions.
 _OF_TABLES = ("position", "max_positions", "share_positions")
 
@@ -108,11 +96,9 @@ def built(
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
     config = replace(
-        config,
-        share_embeddings=weights.TARGET not in own,
-        tie_output=weights.OUTPUT not in own,
+        config, share_embeddings=weights.TARGET not in own, tie_output=weights.OUTPUT not in own,
         output_bias=weights.OUTPUT_BIAS in own,
-    )
+    )  # fmt: skip
     model = Transformer.build(config, task).eval()
     load_state(model, own, folder)
     return SentenceModel(folder, model, config, task)
@@ -160,18 +146,12 @@ def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
     state = sentence.task.state()
     sections = {"task": to_dict(sentence.task.config), "model": to_dict(sentence.config)}
     header = {
-        "arch": "transformer",
-        "model": "transformer",
-        "criterion": "label_smoothed_cross_entropy",
+        "arch": "transformer", "model": "transformer", "criterion": "label_smoothed_cross_entropy",
         "task": "document_translation",
         "config": {"run": {}, "training": {}, "optimization": {}, "criterion": {}, **sections},
-        "task_state": state.json,
-        "progress": TrainingState().to_json(),
-        "fingerprint": "",
-        "threads": 1,
-        "device": "cpu",
-        "scores": {},
-    }
+        "task_state": state.json, "progress": TrainingState().to_json(), "fingerprint": "", "threads": 1,
+        "device": "cpu", "scores": {},
+    }  # fmt: skip
     tensors = {f"model.{name}": tensor for name, tensor in unique_state(sentence.model).items()}
     save_checkpoint(folder / BEST, header, tensors | state.tensors)
     names = (*_OF_WEIGHTS, *(_OF_TABLES if sentence.config.position == "learned" else ()))
@@ -186,11 +166,8 @@ def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
 
 #: The files of a folder of transformers.
 CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
-    "config.json",
-    "model.safetensors",
-    "generation_config.json",
-    "tokenizer_config.json",
-)
+    "config.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
+)  # fmt: skip
 #: The entries that were added to the vocabulary, and the tables of Marian, piece → row: of both languages, or of each.
 ADDED, TABLES = "added_tokens.json", ("vocab.json", "target_vocab.json")
 #: The longest text in other toolkits, in subwords: rows of the table of positions. docnmt has no such limit.
@@ -220,29 +197,19 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
         write_json(folder / TABLES[1], target)
     write_pieces(sentence, folder)
     names = {
-        "tokenizer_class": "MarianTokenizer",
-        "source_lang": task.source_lang,
-        "target_lang": task.target_lang,
-        "unk_token": "<unk>",
-        "eos_token": "</s>",
-        "pad_token": list(target)[pad],
-        "separate_vocabs": not task.joined,
-        "model_max_length": POSITIONS,
-        "clean_up_tokenization_spaces": False,
-    }
+        "tokenizer_class": "MarianTokenizer", "source_lang": task.source_lang, "target_lang": task.target_lang,
+        "unk_token": "<unk>", "eos_token": "</s>", "pad_token": list(target)[pad], "separate_vocabs": not task.joined,
+        "model_max_length": POSITIONS, "clean_up_tokenization_spaces": False,
+    }  # fmt: skip
     write_json(folder / TOKENIZER, names)
 
 
 def _marian_problems(config: TransformerConfig) -> list[str]:
     """Return a message for each option that Marian does not support."""
     wanted = {
-        "norm": "post",
-        "position": "sinusoidal",
-        "sinusoids": "paper",
-        "position_fusion": "add",
-        "attention": "softmax",
-        "norm_embeddings": False,
-    }
+        "norm": "post", "position": "sinusoidal", "sinusoids": "paper", "position_fusion": "add",
+        "attention": "softmax", "norm_embeddings": False,
+    }  # fmt: skip
     return [
         f"--{name.replace('_', '-')} {getattr(config, name)}: Marian has {value} only"
         for name, value in wanted.items()
@@ -273,16 +240,10 @@ def _marian_config(config: TransformerConfig, sizes: tuple[int, int], eos: int, 
 def _marian_generation(eos: int, pad: int, banned: list[int]) -> dict[str, object]:
     """Return generation_config.json: docnmt's search with its default beam; `banned` rows are never written."""
     return {
-        "bad_words_ids": [[row] for row in banned],
-        "decoder_start_token_id": pad,
-        "early_stopping": True,
-        "eos_token_id": eos,
-        "forced_eos_token_id": eos,
-        "length_penalty": 1.0,
-        "max_length": 512,
-        "num_beams": 5,
+        "bad_words_ids": [[row] for row in banned], "decoder_start_token_id": pad, "early_stopping": True,
+        "eos_token_id": eos, "forced_eos_token_id": eos, "length_penalty": 1.0, "max_length": 512, "num_beams": 5,
         "pad_token_id": pad,
-    }
+    }  # fmt: skip
 
 
 def _marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
@@ -334,12 +295,10 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
     if problems := _problems(sentence):
         raise UserError(f"{sentence.path}: cannot be a CTranslate2 model: {'; '.join(problems)}")
     spec = specs.TransformerSpec.from_config(
-        (config.encoder_layers, config.decoder_layers),
-        config.heads,
-        pre_norm=config.norm == "pre",
+        (config.encoder_layers, config.decoder_layers), config.heads, pre_norm=config.norm == "pre",
         activation=getattr(specs.common_spec.Activation, _ACTIVATIONS[config.activation]),
         layernorm_embedding=config.norm_embeddings,
-    )
+    )  # fmt: skip
     model, own = sentence.model, unique_state(sentence.model)
     for name, stack, table in (("encoder", model.encoder, _ENCODER_LAYER), ("decoder", model.decoder, _DECODER_LAYER)):
         _set_inputs(getattr(spec, name), stack)

@@ -71,11 +71,9 @@ class JsonFile:
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 #: Settings that early versions of transformers wrote. A model with other values is no Marian model.
 _FIXED = {
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "add_final_layer_norm": False,
+    "normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
     "static_position_embeddings": True,
-}
+}  # fmt: skip
 
 
 def read_config(settings: JsonFile) -> TransformerConfig:
@@ -311,14 +309,9 @@ def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Cal
     if unused := weights.unused_rows(tensors, rows):
         say(f"note: {unused:,} rows of the embeddings in {folder} are of no entry in the vocabulary and were left out")
     return built(
-        folder,
-        config,
-        task,
-        tensors,
-        rows=rows,
-        shared=settings.value("share_encoder_decoder_embeddings", bool, True),
+        folder, config, task, tensors, rows=rows, shared=settings.value("share_encoder_decoder_embeddings", bool, True),
         tied=settings.value("tie_word_embeddings", bool, True),
-    )
+    )  # fmt: skip
 
 
 def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[Entries, Entries]:
@@ -593,13 +586,9 @@ def _mbart_config(settings: JsonFile, tokens: JsonFile) -> TransformerConfig:
             f"{tokens.path}: 'tokenizer_class' is '{kind}', expected MBart50Tokenizer; only mBART-50 is read"
         )
     return replace(
-        read_layers(settings, default="gelu"),
-        norm="pre",
-        position="learned",
-        max_positions=settings.value("max_position_embeddings", int),
-        share_positions=False,
-        norm_embeddings=True,
-    )
+        read_layers(settings, default="gelu"), norm="pre", position="learned",
+        max_positions=settings.value("max_position_embeddings", int), share_positions=False, norm_embeddings=True,
+    )  # fmt: skip
 
 
 def _multilingual_languages(

@@ -33,12 +33,9 @@ _READING = (".qkv", ".query", ".key_value", ".inner")
 
 #: Names of Marian's parameters.
 SHARED, ENCODER, DECODER, HEAD, BIAS = (
-    "model.shared.weight",
-    "model.encoder.embed_tokens.weight",
-    "model.decoder.embed_tokens.weight",
-    "lm_head.weight",
+    "model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight",
     "final_logits_bias",
-)
+)  # fmt: skip
 _SIDES = ("encoder", "decoder")
 _POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in _SIDES)
 #: Rows at the beginning of mBART's tables of positions that no word has.

@@ -241,13 +241,11 @@ class UnitNotes:
         rows = {"encoder": self.source.rows(number), "decoder": self.target.rows(number)}
         encoder, decoder = (tuple(_part(a, rows[side]) for name, a in found if name == side) for side in rows)
         return Explanation(
-            number=number,
-            source=tuple(task.source_tokenizer.pieces(self.corpus.source[number].tolist())),
+            number=number, source=tuple(task.source_tokenizer.pieces(self.corpus.source[number].tolist())),
             target=tuple(task.target_tokenizer.pieces(self.corpus.target[number].tolist())),
-            leaves=tuple(self.source.numbers.tolist()) if any(each.tree for _, each in found) else (),
-            decoder=decoder,
+            leaves=tuple(self.source.numbers.tolist()) if any(each.tree for _, each in found) else (), decoder=decoder,
             encoder=encoder,
-        )
+        )  # fmt: skip
 
 
 def _part(attention: Attention, rows: slice) -> Attention:
@@ -259,15 +257,10 @@ def _part(attention: Attention, rows: slice) -> Attention:
         return np.array(values[rows, :, :width])
 
     return Attention(
-        attention.block,
-        attention.layer,
-        attention.model,
-        _cut(attention.sentences),
-        _cut(attention.weights),
+        attention.block, attention.layer, attention.model, _cut(attention.sentences), _cut(attention.weights),
         None if attention.places is None else _cut(attention.places),
-        None if attention.share is None else attention.share[rows].copy(),
-        attention.tree,
-    )
+        None if attention.share is None else attention.share[rows].copy(), attention.tree,
+    )  # fmt: skip
 
 
 def strongest(

@@ -65,14 +65,10 @@ def taken(corpus: ParallelCorpus, chosen: Sequence[Excerpt]) -> tuple[ParallelCo
     numbers = np.array([n for each in chosen for n in each.sentences], dtype=np.int64)
     offsets = offsets_of(np.array([len(each.sentences) for each in chosen], dtype=np.int64))
     excerpt = replace(
-        corpus,
-        document_offsets=offsets,
-        levels=renumber(corpus.levels[numbers], offsets),
-        source=corpus.source.take(numbers),
-        target=corpus.target.take(numbers),
-        source_text=TextArray.from_lines([]),
+        corpus, document_offsets=offsets, levels=renumber(corpus.levels[numbers], offsets),
+        source=corpus.source.take(numbers), target=corpus.target.take(numbers), source_text=TextArray.from_lines([]),
         references=[],
-    )
+    )  # fmt: skip
     return excerpt, numbers
 
 
@@ -105,14 +101,9 @@ def explain_translations(
     target = TokenArray.from_lists(written, task.target_tokenizer.vocab_size)
     wanted = [n for n, row in enumerate(rows.tolist()) if row >= 0 and n not in encoded]
     explanations = explain(
-        models,
-        task,
-        replace(corpus, target=target),
-        wanted,
-        given=encoded,
-        numbers=_numbers(corpus, rows, numbers),
+        models, task, replace(corpus, target=target), wanted, given=encoded, numbers=_numbers(corpus, rows, numbers),
         context_window=context_window,
-    )
+    )  # fmt: skip
     by_row = {int(rows[n]): each for n, each in explanations.items()}
     return [by_row.get(row) for row in range(len(tokens))]
 
@@ -220,10 +211,7 @@ def _renamed(explanation: Explanation, names: np.ndarray) -> Explanation:
         return tuple(replace(each, sentences=names[each.sentences]) for each in attentions)
 
     return replace(
-        explanation,
-        number=int(names[explanation.number]),
-        decoder=_of(explanation.decoder),
-        encoder=_of(explanation.encoder),
-        leaves=tuple(names[list(explanation.leaves)].tolist()),
+        explanation, number=int(names[explanation.number]), decoder=_of(explanation.decoder),
+        encoder=_of(explanation.encoder), leaves=tuple(names[list(explanation.leaves)].tolist()),
         without=tuple(replace(each, sentence=int(names[each.sentence])) for each in explanation.without),
-    )
+    )  # fmt: skip

@@ -127,15 +127,11 @@ def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[s
     }
     probabilities = explanation.log_probs
     return {
-        **shown,
-        **attentions,
-        "given": False,
-        "source_words": _words(explanation.source, texts),
-        "target_words": _words(explanation.target, None),
-        "leaves": list(explanation.leaves),
+        **shown, **attentions, "given": False, "source_words": _words(explanation.source, texts),
+        "target_words": _words(explanation.target, None), "leaves": list(explanation.leaves),
         "log_probs": [] if probabilities is None else _rounded(probabilities),
         "without": [[other.sentence, _rounded(other.log_probs)] for other in explanation.without],
-    }
+    }  # fmt: skip
 
 
 def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str, int, int, bool]]:

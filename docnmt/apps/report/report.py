@@ -131,18 +131,11 @@ def write_report(config: PageConfig) -> None:
     systems = dict(zip(texts.systems, evaluations, strict=True))
     bootstrap = Bootstrap(config.samples, config.seed)
     content = {
-        "title": config.title,
-        "summary": _summary(texts),
-        "systems": list(texts.systems),
-        "documents": len(texts.document_offsets) - 1,
-        "columns": [name for name, _, _ in columns(texts, config)],
-        "first_reference": int(texts.source is not None),
-        "consistency": _consistency(texts),
-        "test_sets": test_sets,
-        **_scores(systems, bootstrap),
-        **_parts(systems, bootstrap),
-        **_method(config, texts),
-    }
+        "title": config.title, "summary": _summary(texts), "systems": list(texts.systems),
+        "documents": len(texts.document_offsets) - 1, "columns": [name for name, _, _ in columns(texts, config)],
+        "first_reference": int(texts.source is not None), "consistency": _consistency(texts), "test_sets": test_sets,
+        **_scores(systems, bootstrap), **_parts(systems, bootstrap), **_method(config, texts),
+    }  # fmt: skip
     write_text(out, render(content, page_data(texts, systems, config)))
 
 
@@ -169,15 +162,11 @@ def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str
     documents = every[0].documents
     one = ["The text is one document, so there are no intervals and no tests: both draw whole documents."]
     return {
-        "metrics": list(scores),
-        "lower_is_better": list(filter(lower_is_better, scores)),
-        "scores": scores,
-        "signatures": every[0].scores.signatures,
-        "best": best,
-        "bars": {metric: charts.bars(row) for metric, row in scores.items()},
-        "pairs": bootstrap.pairs(systems),
+        "metrics": list(scores), "lower_is_better": list(filter(lower_is_better, scores)), "scores": scores,
+        "signatures": every[0].scores.signatures, "best": best,
+        "bars": {metric: charts.bars(row) for metric, row in scores.items()}, "pairs": bootstrap.pairs(systems),
         "notes": one if documents == 1 else [f"{note[0].upper()}{note[1:]}." for note in reservations(documents)],
-    }
+    }  # fmt: skip
 
 
 def _parts(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str, Any]:
