@@ -211,12 +211,12 @@ def _pairs(source: AlignedSide, target: AlignedSide, beads: Sequence[Bead]) -> l
 
 
 def _report(
-    paths: tuple[Path, Path], found: Sequence[tuple[AlignedSide, AlignedSide, list[Bead]]], say: Callable[[str], None]
+    paths: tuple[Path, Path], sides: Sequence[tuple[AlignedSide, AlignedSide, list[Bead]]], say: Callable[[str], None]
 ) -> None:
     """Report every sentence without a counterpart, and the number of beads of each kind."""
     kinds: Counter[str] = Counter()
-    for number, (source, target, beads) in enumerate(found, 1):
-        document = f"document {number}, " if len(found) > 1 else ""
+    for number, (source, target, beads) in enumerate(sides, 1):
+        document = f"document {number}, " if len(sides) > 1 else ""
         for bead in beads:
             kinds[f"{len(bead.source)}-{len(bead.target)}"] += 1
             for path, side, own, other in (

@@ -162,13 +162,13 @@ def pharaoh(pairs: Iterable[Span]) -> str:
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
-def aligned_lines(counts: Iterable[int], sources: Sequence[str], found: Iterator[Aligned]) -> Iterator[str]:
+def aligned_lines(counts: Iterable[int], sources: Sequence[str], aligned: Iterator[Aligned]) -> Iterator[str]:
     """Yield a line for each of `counts` sentences: translation, ` ||| `, pairs of words, numbered in the line."""
     for count in counts:
         texts: list[str] = []
         pairs: list[Span] = []
         read = written = 0
-        for result, (words, *_) in islice(found, count):
+        for result, (words, *_) in islice(aligned, count):
             pairs += [(read + source, written + target) for source, target in words]
             texts += [result.text] if result.text else []
             read, written = read + len(sources[result.number].split()), written + len(result.text.split())

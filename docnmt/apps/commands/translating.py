@@ -201,13 +201,13 @@ class ProtectedText:
         return number not in self._parts or accept(self._parts[number], translation.text)
 
     def again(
-        self, lost: Sequence[int], found: Mapping[int, Translation]
+        self, lost: Sequence[int], translations: Mapping[int, Translation]
     ) -> tuple[ParallelCorpus, list[str | None], list[str | None]]:
         """Return the documents of sentences that lost something, with these in pieces and all others given, and the
         prefixes of the pieces.
 
         Args:
-            found: the translations of all sentences of these documents that were not given.
+            translations: the translations of all sentences of these documents that were not given.
         """
         offsets, known = self._corpus.document_offsets.tolist(), self._known
         documents: list[list[str]] = []
@@ -219,7 +219,7 @@ class ProtectedText:
             documents.append([])
             for number in range(offsets[document], offsets[document + 1]):
                 pieces = pieces_of(self._parts[number]) if number in wanted else [self._corpus.source_text[number]]
-                text = found[number].text if known[number] is None and number not in wanted else known[number]
+                text = translations[number].text if known[number] is None and number not in wanted else known[number]
                 documents[-1] += pieces
                 given += [text] * len(pieces)
                 prefixes += [self._prefixes[number] if self._prefixes else None, *[None] * (len(pieces) - 1)]

@@ -269,7 +269,7 @@ def added_tokens(folder: Path) -> dict[str, int]:
 
     They are in added_tokens.json, in tokenizer.json or in tokenizer_config.json.
     """
-    found = dict(JsonFile(folder / ADDED, optional=True).rows())
+    rows_by_token = dict(JsonFile(folder / ADDED, optional=True).rows())
     whole, tokens = (JsonFile(folder / name, optional=True) for name in ("tokenizer.json", TOKENIZER))
     listed, decoder = whole.values.get("added_tokens", []), tokens.values.get("added_tokens_decoder", {})
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
@@ -283,8 +283,8 @@ def added_tokens(folder: Path) -> dict[str, int]:
     for path, row, content in entries:
         if not str(row).isdecimal() or not isinstance(content, str):
             raise UserError(f"{path}: expected a token and its row, got {content!r} and {row!r}")
-        found.setdefault(content, int(str(row)))
-    return found
+        rows_by_token.setdefault(content, int(str(row)))
+    return rows_by_token
 
 
 # Folders of transformers' MarianMTModel and MarianTokenizer, as OPUS-MT has them.
@@ -341,8 +341,8 @@ def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[E
 def _marian_languages(given: tuple[str | None, str | None], tokens: JsonFile) -> tuple[str, str]:
     names = ("source_lang", "target_lang")
     source, target = (own or tokens.value(name, str, "") for own, name in zip(given, names, strict=True))
-    for name, found in zip(names, (source, target), strict=True):
-        if not found:
+    for name, language in zip(names, (source, target), strict=True):
+        if not language:
             raise UsageError(f"--{name.replace('_', '-')} is required: {tokens.path} does not name the language")
     return source, target
 

@@ -68,13 +68,13 @@ class Attention:
 
     def by_sentence(self, piece: int, head: int) -> dict[int, float]:
         """Return sentences and their weights, the strongest first."""
-        found: defaultdict[int, float] = defaultdict(float)
+        weight_of: defaultdict[int, float] = defaultdict(float)
         for sentence, weight in zip(
             self.sentences[piece, head].tolist(), self.weights[piece, head].tolist(), strict=True
         ):
             if weight > 0:
-                found[sentence] += weight
-        return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+                weight_of[sentence] += weight
+        return dict(sorted(weight_of.items(), key=lambda entry: -entry[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,15 +235,15 @@ class UnitNotes:
         share = None if note.share is None else note.share.cpu().numpy()
         return side, Attention(block, layer, model, sentences, weights, places, share, note.tree)
 
-    def explanation(self, number: int, found: Sequence[tuple[str, Attention]], task: TranslationTask) -> Explanation:
+    def explanation(self, number: int, reads: Sequence[tuple[str, Attention]], task: TranslationTask) -> Explanation:
         """Return the explanation of one sentence of the unit."""
         assert self.corpus.target is not None
         rows = {"encoder": self.source.rows(number), "decoder": self.target.rows(number)}
-        encoder, decoder = (tuple(_part(a, rows[side]) for name, a in found if name == side) for side in rows)
+        encoder, decoder = (tuple(_part(a, rows[side]) for name, a in reads if name == side) for side in rows)
         return Explanation(
             number=number, source=tuple(task.source_tokenizer.pieces(self.corpus.source[number].tolist())),
             target=tuple(task.target_tokenizer.pieces(self.corpus.target[number].tolist())),
-            leaves=tuple(self.source.numbers.tolist()) if any(each.tree for _, each in found) else (), decoder=decoder,
+            leaves=tuple(self.source.numbers.tolist()) if any(each.tree for _, each in reads) else (), decoder=decoder,
             encoder=encoder,
         )  # fmt: skip
 

@@ -74,9 +74,9 @@ def json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict
     """Yield a row for each sentence: texts, pieces, and what each head read at each piece."""
     for place, document in enumerate(documents):
         for number, each in enumerate(document):
-            found, explanation = each.translation, each.translation.explanation
+            best, explanation = each.translation, each.translation.explanation
             row: dict[str, Any] = {"document": place, "sentence": number, "source": each.source}
-            row |= {"translation": found.text, "score": round(found.score, 6), "pieces": list(found.pieces)}
+            row |= {"translation": best.text, "score": round(best.score, 6), "pieces": list(best.pieces)}
             yield row | ({} if explanation is None else explanation_dict(explanation))
 
 

@@ -91,10 +91,10 @@ class Form(NamedTuple):
             if self.errors is None:
                 asked = own_body(body, most)
             else:
-                found = fields(media_type(request), body, self.lists) if values is None else values
+                read_values = fields(media_type(request), body, self.lists) if values is None else values
                 if self.required:
-                    _complete(found, *self.required)
-                asked = as_request(found, self.body, most=most)
+                    _complete(read_values, *self.required)
+                asked = as_request(read_values, self.body, most=most)
             return asked, self.read(call.service, asked, request)
 
         asked, ask = await asyncio.to_thread(read)
@@ -311,19 +311,19 @@ class DeepL:
         glossary, document = "/v2/glossaries/{glossary_id}", "/v2/document/{document_id}"
         languages, usage = "languages", "characters since the start"
         rows: list[tuple[Any, ...]] = [
-            ("/v2/document", "post", "a file to be translated", self.upload, UploadDocument, (MULTIPART,)),
-            (document, "post", "how far a file is", self.status, DocumentKey),
-            (f"{document}/result", "post", "the translated file, once", self.result, DocumentKey),
-            ("/v2/languages", "get", languages, self.languages),
-            ("/v2/languages", "post", languages, self.languages),
-            ("/v2/usage", "get", usage, self.usage),
-            ("/v2/usage", "post", usage, self.usage),
-            ("/v2/glossary-language-pairs", "get", "languages of glossaries", self.pairs),
-            ("/v2/glossaries", "get", "all glossaries", self.glossaries),
-            ("/v2/glossaries", "post", "a new glossary", self.create_glossary, GlossaryRequest),
-            (glossary, "get", "a glossary", self.glossary),
-            (glossary, "delete", "forget a glossary", self.delete_glossary),
-            (f"{glossary}/entries", "get", "its terms, in lines with a tab", self.entries),
+            ("/v2/document", "post", "a file to be translated", self._upload, UploadDocument, (MULTIPART,)),
+            (document, "post", "how far a file is", self._status, DocumentKey),
+            (f"{document}/result", "post", "the translated file, once", self._result, DocumentKey),
+            ("/v2/languages", "get", languages, self._languages),
+            ("/v2/languages", "post", languages, self._languages),
+            ("/v2/usage", "get", usage, self._usage),
+            ("/v2/usage", "post", usage, self._usage),
+            ("/v2/glossary-language-pairs", "get", "languages of glossaries", self._pairs),
+            ("/v2/glossaries", "get", "all glossaries", self._all_glossaries),
+            ("/v2/glossaries", "post", "a new glossary", self._create_glossary, GlossaryRequest),
+            (glossary, "get", "a glossary", self._glossary),
+            (glossary, "delete", "forget a glossary", self._delete_glossary),
+            (f"{glossary}/entries", "get", "its terms, in lines with a tab", self._entries),
         ]
         return [Endpoint("DeepL", *row) for row in rows]
 
@@ -375,8 +375,7 @@ class DeepL:
             raise Refused(400, "invalid_request", "source_lang: must be said with a glossary")
         return Wishes(terms=self._glossaries.of(request, names[0]).terms if names else None, formality=formality)
 
-    async def upload(self, request: Request) -> Response:
-        """Start to translate a file, and return its id and key."""
+    async def _upload(self, request: Request) -> Response:
         service, client = self._service, request.state.client
         media_type(request, MULTIPART)
         self._jobs.check(client)
@@ -402,8 +401,7 @@ class DeepL:
         self._jobs.start(job, work)
         return JsonResponse({"document_id": job.id, "document_key": job.key})
 
-    async def status(self, request: Request) -> Response:
-        """Return the status of a document."""
+    async def _status(self, request: Request) -> Response:
         job = self._jobs.with_key(request.path_params["document_id"], await self._key(request))
         answer: dict[str, Any] = {"document_id": job.id, "status": job.status}
         answer |= {"billed_characters": job.characters} if job.status == "done" else {}
@@ -411,14 +409,12 @@ class DeepL:
         answer |= {"error_message": job.message, "message": job.message} if job.status == "error" else {}
         return JsonResponse(answer)
 
-    async def result(self, request: Request) -> Response:
-        """Return the translated document, which is then forgotten."""
+    async def _result(self, request: Request) -> Response:
         job = self._jobs.take(request.path_params["document_id"], await self._key(request))
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(job.name, safe='')}"}
         return Response(job.content, headers=headers, media_type=job.media_type)
 
-    async def languages(self, request: Request) -> Response:
-        """Return the source language, or with `type=target` the target language."""
+    async def _languages(self, request: Request) -> Response:
         kind = request.query_params.get("type")
         if kind is None:  # the Python package deepl sends it in the body, even of a GET
             body = await self._service.small_body(request)
@@ -431,36 +427,29 @@ class DeepL:
         answer |= {"supports_formality": self._service.worker.loaded.knows_formality} if kind == "target" else {}
         return JsonResponse([answer])
 
-    async def usage(self, request: Request) -> Response:
-        """Return the characters translated since the start; there is no limit."""
+    async def _usage(self, request: Request) -> Response:
         return JsonResponse({"character_count": self._characters, "character_limit": 1_000_000_000_000})
 
-    async def pairs(self, request: Request) -> Response:
-        """Return the languages of the service."""
+    async def _pairs(self, request: Request) -> Response:
         source, target = (language.lower() for language in self._service.task.languages)
         return JsonResponse({"supported_languages": [{"source_lang": source, "target_lang": target}]})
 
-    async def glossaries(self, request: Request) -> Response:
-        """Return all glossaries that the request may see, without their entries."""
+    async def _all_glossaries(self, request: Request) -> Response:
         owner = owner_of(request)
         return JsonResponse({"glossaries": [each.content for each in self._glossaries if each.owner == owner]})
 
-    async def create_glossary(self, request: Request) -> Response:
-        """Create a glossary."""
+    async def _create_glossary(self, request: Request) -> Response:
         asked = await read_request(request, await self._service.small_body(request), GlossaryRequest)
         return JsonResponse((await self._glossaries.create(asked, request)).content, 201)
 
-    async def glossary(self, request: Request) -> Response:
-        """Return a glossary without its entries."""
+    async def _glossary(self, request: Request) -> Response:
         return JsonResponse(self._glossaries.of(request).content)
 
-    async def delete_glossary(self, request: Request) -> Response:
-        """Delete a glossary."""
+    async def _delete_glossary(self, request: Request) -> Response:
         self._glossaries.delete(self._glossaries.of(request))
         return Response(status_code=204)
 
-    async def entries(self, request: Request) -> Response:
-        """Return one entry per line, with a tab between its terms."""
+    async def _entries(self, request: Request) -> Response:
         return Response(self._glossaries.of(request).entries, media_type="text/tab-separated-values")
 
     async def _key(self, request: Request) -> str:
@@ -610,24 +599,22 @@ class LibreTranslate:
     @property
     def endpoints(self) -> list[Endpoint]:
         """All addresses except /translate."""
-        placed, told = Placed(self._service, self.translate_file), "a file; the answer says where it is"
+        placed, summary = Placed(self._service, self._translate_file), "a file; the answer says where it is"
         rows: list[tuple[Any, ...]] = [
-            ("/languages", "get", "languages", self.languages),
-            ("/frontend/settings", "get", "limits and kinds of files", self.settings),
-            ("/detect", "post", "the source language", self.detect, DetectQuery),
-            ("/translate_file", "post", told, placed, TranslateUpload, (MULTIPART,)),
+            ("/languages", "get", "languages", self._languages),
+            ("/frontend/settings", "get", "limits and kinds of files", self._settings),
+            ("/detect", "post", "the source language", self._detect, DetectQuery),
+            ("/translate_file", "post", summary, placed, TranslateUpload, (MULTIPART,)),
             ("/download_file/{name}", "get", "the translated file, once", self.download),
         ]
         return [Endpoint("LibreTranslate", *row) for row in rows]
 
-    async def languages(self, request: Request) -> Response:
-        """Return the two languages of the service."""
+    async def _languages(self, request: Request) -> Response:
         source, target = (base(language) for language in self._service.task.languages)
         about = [{"code": source, "name": name_of(source), "targets": [target]}]
         return JsonResponse([*about, {"code": target, "name": name_of(target), "targets": []}])
 
-    async def settings(self, request: Request) -> Response:
-        """Return what LibreTranslate's page needs to know."""
+    async def _settings(self, request: Request) -> Response:
         languages = [{"code": base(language), "name": name_of(language)} for language in self._service.task.languages]
         return JsonResponse(
             {
@@ -642,15 +629,13 @@ class LibreTranslate:
             }
         )
 
-    async def detect(self, request: Request) -> Response:
-        """Return the service's only source language; nothing is detected."""
+    async def _detect(self, request: Request) -> Response:
         values = await query(request, await self._service.small_body(request))
         _complete(values, "q")
         as_request(values, DetectQuery)
         return JsonResponse([_detected(self._service, "auto", self._service.task.target_lang)])
 
-    async def translate_file(self, call: Call, request: Request) -> Response:
-        """Return the address from which the translated file can be fetched, once."""
+    async def _translate_file(self, call: Call, request: Request) -> Response:
         media_type(request, MULTIPART)
         self._jobs.check(call.client)
         name, content, values = await form_file(request, await self._service.body(request), most=20)

@@ -185,40 +185,35 @@ class Sessions:
     def endpoints(self) -> list[Endpoint]:
         """All routes of sessions."""
         one, segment = "/sessions/{session}", "/sessions/{session}/segments/{segment}"
-        placed = Placed(self.service, self.translate)
+        placed = Placed(self.service, self._translate)
         rows: list[tuple[Any, ...]] = [
-            ("/sessions", "post", "open a document", self.create, OpenSession),
-            ("/sessions", "get", "how many are open", self.about),
-            (one, "get", "the document", self.show),
-            (one, "delete", "forget the document", self.delete),
-            (f"{one}/segments", "post", "add segments", self.add, AddSegments),
-            (segment, "put", "confirm a segment", self.change, ChangeSegment),
+            ("/sessions", "post", "open a document", self._create, OpenSession),
+            ("/sessions", "get", "how many are open", self._about),
+            (one, "get", "the document", self._show),
+            (one, "delete", "forget the document", self._delete),
+            (f"{one}/segments", "post", "add segments", self._add, AddSegments),
+            (segment, "put", "confirm a segment", self._change, ChangeSegment),
             (f"{one}/translate", "post", "translate segments", placed, TranslateSegments),
         ]
         return [Endpoint("Sessions", *row)._replace(kinds=(JSON,)) for row in rows]
 
-    async def create(self, request: Request) -> Response:
-        """Open a session."""
+    async def _create(self, request: Request) -> Response:
         asked = await self.asked(request, OpenSession)
         wishes = await asyncio.to_thread(self._wishes, asked.glossary)
         session = self.open.open(_segments(asked.segments), wishes, request.state.client)
         return JsonResponse(self._content(session), 201)
 
-    async def about(self, request: Request) -> Response:
-        """Return the number of sessions; their ids and texts are private."""
+    async def _about(self, request: Request) -> Response:
         return JsonResponse({"sessions": len(self.open), "most": self.open.most, "idle_seconds": self.open.life})
 
-    async def show(self, request: Request) -> Response:
-        """Return the document."""
+    async def _show(self, request: Request) -> Response:
         return JsonResponse(self._content(self.session(request)))
 
-    async def delete(self, request: Request) -> Response:
-        """Forget the document."""
+    async def _delete(self, request: Request) -> Response:
         self.open.delete(self.session(request))
         return Response(status_code=204)
 
-    async def add(self, request: Request) -> Response:
-        """Insert segments."""
+    async def _add(self, request: Request) -> Response:
         asked, session = await self.asked(request, AddSegments), self.session(request)
         before = len(session.segments) if asked.before is None else asked.before
         if not 0 <= before <= len(session.segments):
@@ -226,8 +221,7 @@ class Sessions:
         self.open.insert(session, _segments(asked.segments), before)
         return JsonResponse(self._content(session))
 
-    async def change(self, request: Request) -> Response:
-        """Confirm a segment, or withdraw its confirmation."""
+    async def _change(self, request: Request) -> Response:
         asked, session = await self.asked(request, ChangeSegment), self.session(request)
         number = request.path_params["segment"]
         segment = session.segment(int(number) if number.isdecimal() and len(number) < 10 else -1)
@@ -239,8 +233,7 @@ class Sessions:
         segment.translation, segment.confirmed = translation, asked.confirmed
         return JsonResponse(segment.content)
 
-    async def translate(self, call: Call, request: Request) -> Response | Streamed:
-        """Translate segments; the whole document and its confirmed translations are context."""
+    async def _translate(self, call: Call, request: Request) -> Response | Streamed:
         asked = await self.asked(request, TranslateSegments, await call.service.body(request))
         session = self.session(request)
         if asked.segments is None:
