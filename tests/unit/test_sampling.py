@@ -139,7 +139,6 @@ def test_a_line_is_drawn_alike_whatever_is_drawn_with_it(tokenizer: Tokenizer, m
     firsts = range(0, len(LINES), 37)
     assert [row for a in firsts for row in rows(tokenizer, LINES[a : a + 37], 0.2, first=a)] == whole
     monkeypatch.setattr("docnmt.core.subword_sampling._MOST_CHOICES", 50)
-    monkeypatch.setattr("docnmt.core.subword_sampling._MOST_STEPS", 50)
     sampler = SubwordSampler(tokenizer, 0.2)
     assert [sampler.draw([line], n, [1])[0].tolist() for n, line in enumerate(LINES)] == whole
 
