@@ -11,16 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.core import corpus as store
 from docnmt.core import preprocess as overlap
 from docnmt.core.corpus import SplitFolder, TextArray
 from docnmt.core.preprocess import shares_seen
 from docnmt.runtime.system import file_checksum
 
 
-@pytest.mark.parametrize("block", [1, 3, 1 << 20])
-def test_rows_are_written_block_by_block(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_BLOCK", block)
+def test_rows_are_written_part_by_part(tmp_path: Path) -> None:
     lines, files = ["one", "", "three words here", "ä", "five"], dict[str, Any]()
     folder = SplitFolder(tmp_path, "test", files)
     with folder.writer("en.text", "u1") as writer:
