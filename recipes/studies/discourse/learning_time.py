@@ -25,7 +25,7 @@ import numpy as np
 try:
     from scipy import stats
 except ImportError:
-    sys.exit("learning_time.py: error: needs scipy; pip install -e '.[study]'")
+    sys.exit("learning_time.py: error: needs scipy; pip install -e '.[evaluation]'")
 
 from docnmt.runtime.system import write_json
 

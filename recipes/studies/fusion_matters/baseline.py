@@ -22,7 +22,7 @@ try:
     from sklearn.metrics import hinge_loss
     from sklearn.svm import LinearSVC
 except ImportError:
-    sys.exit("baseline.py: error: needs scikit-learn; pip install -e '.[study]'")
+    sys.exit("baseline.py: error: needs scikit-learn; pip install -e '.[evaluation]'")
 
 from docnmt.cli import command as cli
 from docnmt.other_tasks.classification.data import read_labelled, tokenise

@@ -9,6 +9,6 @@ try:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 except ImportError:
-    sys.exit(f"{Path(sys.argv[0]).name}: error: needs matplotlib; pip install -e '.[study]'")
+    sys.exit(f"{Path(sys.argv[0]).name}: error: needs matplotlib; pip install -e '.[evaluation]'")
 
 __all__ = ["plt"]

@@ -6,6 +6,6 @@ from pathlib import Path
 try:
     from scipy import optimize, stats
 except ImportError:
-    sys.exit(f"{Path(sys.argv[0]).name}: error: needs scipy; pip install -e '.[study]'")
+    sys.exit(f"{Path(sys.argv[0]).name}: error: needs scipy; pip install -e '.[evaluation]'")
 
 __all__ = ["optimize", "stats"]

@@ -20,7 +20,7 @@ try:
     from scipy import sparse
     from scipy.sparse.linalg import svds
 except ImportError:
-    sys.exit("ppmi_vectors.py: error: needs scipy; pip install -e '.[study]'")
+    sys.exit("ppmi_vectors.py: error: needs scipy; pip install -e '.[evaluation]'")
 
 from docnmt.other_tasks.sentence_vectors.data import words
 

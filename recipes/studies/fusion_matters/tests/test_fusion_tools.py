@@ -155,4 +155,4 @@ def test_a_missing_library_is_one_line(tmp_path: Path, tool: str, library: str, 
         [sys.executable, path], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}
     )
     assert told.returncode == 1
-    assert told.stderr == f"{path.name}: error: needs {name}; pip install -e '.[study]'\n"
+    assert told.stderr == f"{path.name}: error: needs {name}; pip install -e '.[evaluation]'\n"
