@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, takewhile
+from itertools import accumulate, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
@@ -136,7 +136,7 @@ class _Reader:
 
     def _child(self, number: int) -> int:
         """Adds a token; returns the next one."""
-        child, raw = self.children[number], self.raws[number].replace("\n", " ")
+        child, raw = self.children[number], self._written(number)
         after = number + 1
         if child.type in ("text", "text_special"):
             self.inline.text(child.content)
@@ -187,6 +187,15 @@ class _Reader:
             self.inline.fixed((raw, ""), seen=_SEEN.get(child.type) or _seen(child))
         self.line += sum(each.count("\n") for each in self.raws[number:after])
         return after
+
+    def _written(self, number: int) -> str:
+        """How a token is written; a tag of several lines keeps them."""
+        first, *others = self.raws[number].split("\n")
+        if self.children[number].type != "html_inline" or len(self.lines) <= self.line + len(others):
+            return " ".join([first, *others])
+        for line, (before, behind) in zip(others, pairwise(self.lines[self.line :]), strict=False):
+            first = first.rstrip() + self.source[before.end : behind.begin] + line.lstrip()
+        return first
 
     def _reference(self, number: int) -> int | None:
         """The token that ends what begins here, if that is a link or a superscript that refers to a note."""
