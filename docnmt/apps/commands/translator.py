@@ -321,24 +321,13 @@ class Translator:
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a str is a sequence of str
-        self,
-        documents: OneDocument,
-        *,
-        beam: int = 5,
-        explain: bool = False,
-        given: Sequence[str | None] | None = None,
-        prefix: Sequence[str | None] | None = None,
+        self, documents: OneDocument, *, beam: int = 5, explain: bool = False,
+        given: Sequence[str | None] | None = None, prefix: Sequence[str | None] | None = None,
         memory: TranslationMemory | str | Path | None = None,
-        glossary: Glossary | Mapping[str, str] | str | Path | None = None,
-        formality: Formality | None = None,
-        context: object = None,
-        context_window: int | None = None,
-        splitter: str = "auto",
-        protect: bool = True,
-        source_lang: str | None = None,
-        target_lang: str | None = None,
-        **options: object,
-    ) -> list[Translation]: ...
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None, formality: Formality | None = None,
+        context: object = None, context_window: int | None = None, splitter: str = "auto", protect: bool = True,
+        source_lang: str | None = None, target_lang: str | None = None, **options: object,
+    ) -> list[Translation]: ...  # fmt: skip
     @overload
     def translate(
         self, documents: Documents, *, beam: int = 5, explain: bool = False,
@@ -401,16 +390,10 @@ class Translator:
 
     @overload
     def score(  # type: ignore[overload-overlap]  # a str is a sequence of str
-        self,
-        sources: Document | Sequence[str],
-        targets: Document | Sequence[str],
-        *,
-        lenpen: float = 1.0,
-        context_window: int | None = None,
-        max_tokens: int = 8000,
-        source_lang: str | None = None,
+        self, sources: Document | Sequence[str], targets: Document | Sequence[str], *, lenpen: float = 1.0,
+        context_window: int | None = None, max_tokens: int = 8000, source_lang: str | None = None,
         target_lang: str | None = None,
-    ) -> list[float]: ...
+    ) -> list[float]: ...  # fmt: skip
     @overload
     def score(
         self, sources: Documents, targets: Documents, *, lenpen: float = 1.0, context_window: int | None = None,

@@ -1,6 +1,6 @@
-"""Requests for translations in four forms, ours and DeepL's, LibreTranslate's, OpenAI's: the table `FORMS`.
+"""Requests for translations in a `Form`: ours, DeepL's and LibreTranslate's, with the other addresses of these APIs.
 
-Each row: body → `read` → `Ask` → `answer`, whole or as a stream. The other addresses of these programs are here, too.
+body → its fields → `read` → `Ask` → `answer`, whole or as a stream
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from docnmt.runtime.system import UserError
 
 
 class Form(NamedTuple):
-    """A form of requests for translations: a row of `FORMS`.
+    """A form of requests for translations: `OWN`, `LIBRE`, `DeepL.form` and `chat.CHAT`.
 
     Attributes:
         path: its address. body: its fields; unknown ones are ignored unless the class forbids them. errors: the form of
