@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from docnmt.core.batch import PackedText
 from docnmt.layout import DocumentLayout
+from docnmt.modules.attention import SelfAttention
+from docnmt.modules.layers import OwnStart
 from docnmt.options import contradictions
 from docnmt.other_tasks.classification.model import FusionClassifier
 from docnmt.other_tasks.options import FusionClassifierConfig
-from docnmt.registry import FUSIONS, POSITIONS
+from docnmt.registry import ATTENTIONS, FUSIONS, POSITIONS, register_attention
 
 TASK = SimpleNamespace(vocabulary_size=50, labels=("a", "b", "c"))
 SMALL = FusionClassifierConfig(encoder_layers=2, embed_dim=16, heads=4, ffn_dim=32)
@@ -192,3 +194,14 @@ def test_options_that_contradict_are_refused(values: dict[str, object], message:
 def test_options_without_effect_are_named(values: dict[str, object], message: str) -> None:
     (problem,) = contradictions(replace(SMALL, **values), values)
     assert message in problem
+
+
+def test_an_attention_of_a_plugin_starts_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shifted(SelfAttention, OwnStart):
+        def reset_parameters(self) -> None:
+            nn.init.constant_(self.output.bias, 3.0)
+
+    monkeypatch.setattr(ATTENTIONS, "_entries", dict(ATTENTIONS._entries))
+    register_attention("shifted")(Shifted)
+    layers = build(replace(SMALL, attention="shifted")).layers
+    assert all(bool((layer.attention.output.bias == 3).all()) for layer in layers)

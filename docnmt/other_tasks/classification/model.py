@@ -24,7 +24,7 @@ from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.attention import LinearSelfAttention, SelfAttention
 from docnmt.modules.fusion import build_fusion
-from docnmt.modules.layers import Dropout, FeedForward, Layer, Reads, Residual, plain_layer
+from docnmt.modules.layers import Dropout, FeedForward, Layer, OwnStart, Reads, Residual, plain_layer
 from docnmt.modules.positions import Embedding, Position, build_position, check_fusion, check_linear
 from docnmt.other_tasks.classification.data import (
     TASK,
@@ -297,6 +297,8 @@ def _layer(config: FusionClassifierConfig, position: Position, number: int) -> L
             nn.init.xavier_uniform_(attention.qkv.weight)  # as nn.TransformerEncoder begins
             nn.init.zeros_(attention.qkv.bias)
             nn.init.zeros_(attention.output.bias)
+        if isinstance(attention, OwnStart):
+            attention.reset_parameters()
         return plain_layer(
             attention=attention,
             feed_forward=FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation),
