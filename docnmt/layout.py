@@ -23,15 +23,10 @@ Derived = TypeVar("Derived")
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Consecutive spans of one packed row, as attention kernels need them.
+    """Consecutive spans of one packed row, as attention kernels need them."""
 
-    Attributes:
-        offsets: (B+1,) int64, the index where each span begins; the last entry is the length of the row.
-        copied: the offsets on the host, if it has them, so that nothing waits for the device.
-    """
-
-    offsets: Tensor
-    copied: np.ndarray | None = field(default=None, kw_only=True)
+    offsets: Tensor  # (B+1,) int64, the index where each span begins; the last entry is the length of the row
+    copied: np.ndarray | None = field(default=None, kw_only=True)  # on the host, so that nothing waits for the device
 
     @cached_property
     def host(self) -> np.ndarray:
@@ -83,14 +78,10 @@ class Spans:
 
 @dataclass(frozen=True, eq=False)
 class BoundedSpans(Spans):
-    """Spans of which the host knows bounds only: what is captured in a CUDA graph reads other offsets at each replay.
+    """Spans of which the host knows bounds only: what is captured in a graph reads other offsets at each replay."""
 
-    Attributes:
-        rows: the last offset. longest: no span is longer.
-    """
-
-    rows: int
-    longest: int
+    rows: int  # the last offset
+    longest: int  # no span is longer
 
     @cached_property
     def host(self) -> np.ndarray:
@@ -115,18 +106,11 @@ class BoundedSpans(Spans):
 
 @dataclass(frozen=True, eq=False)
 class DocumentLayout:
-    """Tokens in sentences in documents.
+    """Tokens in sentences in documents."""
 
-    Attributes:
-        sentence_offsets: (S+1,) int64, the token index where each sentence begins; the last entry is the number of
-            tokens T.
-        document_offsets: (D+1,) int64, the sentence index where each document begins; the last entry is S.
-        copied: both on the host, if it has them, so that no kernel waits for the device.
-    """
-
-    sentence_offsets: Tensor
-    document_offsets: Tensor
-    copied: tuple[np.ndarray, np.ndarray] | None = field(default=None, kw_only=True)
+    sentence_offsets: Tensor  # (S+1,) int64, the token index where each sentence begins; the last entry is T
+    document_offsets: Tensor  # (D+1,) int64, the sentence index where each document begins; the last entry is S
+    copied: tuple[np.ndarray, np.ndarray] | None = field(default=None, kw_only=True)  # on the host, if it has them
 
     def __post_init__(self) -> None:
         for name in ("sentence_offsets", "document_offsets"):
@@ -223,17 +207,12 @@ class DocumentLayout:
 
 @dataclass(frozen=True, eq=False)
 class BoundedLayout(DocumentLayout):
-    """A layout of which the host knows bounds only.
+    """A layout of which the host knows bounds only."""
 
-    Attributes:
-        rows: the number of tokens. longest, longest_document: no sentence and no document has more tokens.
-        most: no document has more sentences.
-    """
-
-    rows: int
-    longest: int
-    longest_document: int
-    most: int
+    rows: int  # the number of tokens
+    longest: int  # no sentence has more tokens
+    longest_document: int  # nor a document
+    most: int  # no document has more sentences
 
     @cached_property
     def sentences(self) -> Spans:

@@ -69,21 +69,13 @@ def _range_words(between: Between) -> str:
 
 
 class Needs(NamedTuple):
-    """A condition on other options: if it does not hold, the option's value contradicts them, or nothing reads it.
+    """A condition on other options: if it does not hold, the option's value contradicts them, or nothing reads it."""
 
-    Fields:
-        other: an option, or a property computed from several; of several names one is enough.
-        values: the values of `other` with which the option has a meaning; None: all but 0, "" and nothing.
-        says: the condition in words, if `other` and `values` do not express it.
-        typed: True if only a typed option is refused: a `--config` file may serve several architectures.
-        without: in place of `values`: those with which it has none.
-    """
-
-    other: str | tuple[str, ...]
-    values: Collection[Any] | None = None
-    says: str = ""
-    typed: bool = False
-    without: Collection[Any] = ()
+    other: str | tuple[str, ...]  # an option, or a property computed from several; of several names one is enough
+    values: Collection[Any] | None = None  # of `other` with which the option has a meaning; None: not 0, "", nothing
+    says: str = ""  # the condition in words, if `other` and `values` do not express it
+    typed: bool = False  # is only a typed option refused? A `--config` file may serve several architectures
+    without: Collection[Any] = ()  # in place of `values`: those with which it has none
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -211,21 +203,15 @@ _EXPECTED = {int: "a whole number", float: "a number", str: "a text", bool: "tru
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a configuration class, with its type analysed.
-
-    Attributes:
-        flag: the name on the command line: `--max-tokens`; for a positional argument the field's name.
-        kind: bool, int, float or str. checked: the same for msgspec, with its range.
-        literals: the values that its type allows, where that says so.
-    """
+    """One field of a configuration class, with its type analysed."""
 
     name: str
-    flag: str
-    kind: type
-    checked: Any
+    flag: str  # on the command line: `--max-tokens`; of a positional argument the field's name
+    kind: type  # bool, int, float or str
+    checked: Any  # the same for msgspec, with its range
     optional: bool
     several: bool
-    literals: tuple[object, ...] | None
+    literals: tuple[object, ...] | None  # the values that its type allows, where that says so
     default: object
     option: Option
 

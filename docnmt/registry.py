@@ -50,10 +50,8 @@ class Architecture:
 class MetricKind:
     """A metric of translations.
 
-    Attributes:
-        make: a function, or a reference to it, from the name of sacreBLEU's tokenizer and the references, each a list
-            of lines, to a `docnmt.core.scoring.metrics.Metric` or a metric of sacreBLEU.
-        of: what a line is.
+    `make` is a function, or a reference to it, from the name of sacreBLEU's tokenizer and the references, each a list
+    of lines, to a `docnmt.core.scoring.metrics.Metric` or a metric of sacreBLEU; `of` says what a line is.
     """
 
     make: Callable[[str, Sequence[Sequence[str]]], Any] | str

@@ -34,19 +34,12 @@ def round_up(entries: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class RowLists:
-    """The lists of Q = R·h queries, of all heads of R rows, one behind the other.
+    """The lists of Q = R·h queries, of all heads of R rows, one behind the other."""
 
-    Attributes:
-        rows: (n,) int64, rows of a table (T·h, d): row w·h + i is word w for head i.
-        offsets: (Q + 1,) int64, where the queries' lists begin.
-        places: (n,) int64, places of the entries among numbers (Q, width) that are filled up on the right.
-        width: at least the longest list's length, and one that `round_up` returns.
-    """
-
-    rows: Tensor
-    offsets: Tensor
-    places: Tensor
-    width: int
+    rows: Tensor  # (n,) rows of a table (T·h, d): row w·h + i is word w for head i
+    offsets: Tensor  # (Q + 1,) where the queries' lists begin
+    places: Tensor  # (n,) places of the entries among numbers (Q, width) that are filled up on the right
+    width: int  # at least the longest list's length, and one that `round_up` returns
 
     @classmethod
     def of_spans(cls, begins: Tensor, lengths: Tensor) -> RowLists:
@@ -141,18 +134,13 @@ Plans: TypeAlias = dict[Hashable, RowLists]
 
 @dataclass(frozen=True, eq=False)
 class PackedKeys:
-    """Keys (T, h, d) and values (T, h, d_v) of spans, contiguous.
+    """Keys and values of spans, contiguous."""
 
-    Attributes:
-        relevance: (S, h, d) in float32 at least, by which spans are chosen.
-        documents: of the sentences, whose numbers slots have.
-    """
-
-    keys: Tensor
-    values: Tensor
+    keys: Tensor  # (T, h, d)
+    values: Tensor  # (T, h, d_v)
     spans: Spans
-    relevance: Tensor | None = None
-    documents: Spans | None = None
+    relevance: Tensor | None = None  # (S, h, d) in float32 at least, by which spans are chosen
+    documents: Spans | None = None  # of the sentences, whose numbers slots have
 
     def of(self, numbers: Tensor) -> Shelf:
         """What slots read that read one span each, these (N,)."""
@@ -410,22 +398,14 @@ class TokenTable:
     A token is stored once, for all rows that go on from it; a row is the list of its tokens' places. So rows that are
     reordered need no copy of what was computed from their tokens. When the tables are full, places that no row lists
     any more are given up.
-
-    Attributes:
-        places: (R, L) int64; a row's tokens are in its first columns, what follows is some place. L is a width that
-            `round_up` returns.
-        lengths: (R,) how many tokens each row has, the current step's included.
-        size: the number of places in use; the last R are the current step's. capacity: of all places.
-        moved: the old places that stayed, in their new order, if this step gave up places; else None.
-        first: (R,) the number of the first token that each row reads; None: it reads all.
     """
 
-    places: Tensor
-    lengths: Tensor
-    size: int = 0
-    capacity: int = 0
-    moved: Tensor | None = None
-    first: Tensor | None = None
+    places: Tensor  # (R, L) a row's tokens are in its first columns, behind is any place; L as `round_up` returns it
+    lengths: Tensor  # (R,) how many tokens each row has, the current step's included
+    size: int = 0  # the number of places in use; the last R are the current step's
+    capacity: int = 0  # of all places
+    moved: Tensor | None = None  # the old places that stayed, in their new order, if this step gave up places
+    first: Tensor | None = None  # (R,) the number of the first token that each row reads; None: it reads all
     _lists: dict[int, RowLists] = field(default_factory=dict)
 
     @classmethod

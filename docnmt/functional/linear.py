@@ -531,14 +531,10 @@ class LinearState:
     """The state of causal linear attention after the positions so far, for R rows of any length.
 
     A step equals the same row of `linear_attention(..., causal=True)` and costs the same at every position.
-
-    Attributes:
-        sums: (R, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over all keys + Σ φ(rel_pos[0]) [v, 1]ᵀ over those beyond the horizon.
-        recent: (R, h, r, dv + 1), the last r values [v, 1], oldest first; 0 where there was none yet.
     """
 
-    sums: Tensor
-    recent: Tensor
+    sums: Tensor  # (R, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over all keys, and Σ φ(rel_pos[0]) [v, 1]ᵀ beyond the horizon
+    recent: Tensor  # (R, h, r, dv + 1), the last r values [v, 1], oldest first; 0 where there was none yet
 
     @classmethod
     def empty(
@@ -586,21 +582,14 @@ class LinearMemory:
     A step equals the same row of `packed_linear_attention(..., causal=False)`. Without relative positions only the
     totals are kept, and at horizon 0, with one embedding for all keys, one more sum a span. Otherwise the values are
     kept, to read those inside the horizon, and sums of all before and after every 8th of them, for the others.
-
-    Attributes:
-        spans: of the keys.
-        totals: (S, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over the keys of each span.
-        values: (Tk, h, dv + 1), [v, 1]; no row where no horizon needs them.
-        first_block: (S,) int64, the first row of each span in `before` and `after`.
-        before, after: (B, h, dv + 1), the values of a span before its position 8·b, and from there on.
     """
 
-    spans: Spans
-    totals: Tensor
-    values: Tensor
-    first_block: Tensor
-    before: Tensor
-    after: Tensor
+    spans: Spans  # of the keys
+    totals: Tensor  # (S, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over the keys of each span
+    values: Tensor  # (Tk, h, dv + 1), [v, 1]; no row where no horizon needs them
+    first_block: Tensor  # (S,) the first row of each span in `before` and `after`
+    before: Tensor  # (B, h, dv + 1), the values of a span before its position 8·b
+    after: Tensor  # and from there on
 
     @classmethod
     def build(cls, k: Tensor, v: Tensor, spans: Spans, *, horizon: int | None = None) -> LinearMemory:

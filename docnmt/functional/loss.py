@@ -81,15 +81,10 @@ def counted_labels(labels: Tensor, ignore_index: int, count: int | None) -> Tens
 
 @dataclass(frozen=True, eq=False)
 class Copied:
-    """The probabilities that a pointer gives to the labels.
+    """The probabilities that a pointer gives to the labels."""
 
-    Attributes:
-        share: (T,) λ, the share of the pointer in the mixture with the softmax, in [0, 1].
-        log_probs: (T,) of each label under the pointer; at most 0.
-    """
-
-    share: Tensor
-    log_probs: Tensor
+    share: Tensor  # (T,) λ, the share of the pointer in the mixture with the softmax, in [0, 1]
+    log_probs: Tensor  # (T,) of each label under the pointer; at most 0
 
     def select(self, rows: Tensor) -> Copied:
         """Return the entries at `rows` (N,)."""

@@ -43,18 +43,12 @@ TREE_DOTS = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The queries of words.
+    """The queries of words."""
 
-    Attributes:
-        words, sentences: (Tq, h, d_k), to compare with keys of words and with keys of sentences.
-        layout: of the Tq queries.
-        own: (Tq,) int64, the key sentence that each query belongs to; None: the one of the same number as its own.
-    """
-
-    words: Tensor
-    sentences: Tensor
+    words: Tensor  # (Tq, h, d_k), to compare with keys of words
+    sentences: Tensor  # (Tq, h, d_k), to compare with keys of sentences
     layout: DocumentLayout
-    own: Tensor | None = None
+    own: Tensor | None = None  # (Tq,) the key sentence that each query belongs to; None: that of its sentence's number
 
     def choosing(self) -> Queries:
         """Return the queries with those of sentences in float32 at least."""
@@ -67,24 +61,15 @@ class Queries:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """Keys and values of words, and the keys by which their sentences are selected.
+    """Keys and values of words, and the keys by which their sentences are selected."""
 
-    Attributes:
-        words, values: (Tk, h, d_k), (Tk, h, d_v).
-        relevance: (Sk, h, d_k), a key for each sentence; (N, h, d_k), a key for each node, with a tree.
-        layout: of the Tk words.
-        tree: over the sentences of `layout`.
-        cumulative: (N, h, d_k), sums of `relevance` along the tree's paths; None: `precise` computes them.
-        blocks: of the precise `relevance` of sentences, for a policy that is `by_blocks`; None: selection makes them.
-    """
-
-    words: Tensor
-    values: Tensor
-    relevance: Tensor
+    words: Tensor  # (Tk, h, d_k)
+    values: Tensor  # (Tk, h, d_v)
+    relevance: Tensor  # (Sk, h, d_k), a key for each sentence; with a tree (N, h, d_k), one for each node
     layout: DocumentLayout
     tree: TreeIndex | None = None
-    cumulative: Tensor | None = None
-    blocks: SentenceBlocks | None = None
+    cumulative: Tensor | None = None  # (N, h, d_k), sums of `relevance` along paths; None: `choosing` computes them
+    blocks: SentenceBlocks | None = None  # for a policy that is `by_blocks`; None: selection makes them
 
     def precise(self) -> Keys:
         """Return the keys in float32 at least, as `choosing`, and the values."""
@@ -155,15 +140,10 @@ class SelectionPolicy:
 
 @dataclass(frozen=True)
 class Selection:
-    """The kept sentences of every query and head, at most t, without gradient.
+    """The kept sentences of every query and head, at most t, without gradient."""
 
-    Attributes:
-        sentences: (h, Tq, t) int64, indices of key sentences; any valid index where nothing was left to keep.
-        relevance: (h, Tq, t), the score each was kept with; -inf where nothing was left to keep.
-    """
-
-    sentences: Tensor
-    relevance: Tensor
+    sentences: Tensor  # (h, Tq, t) int64, indices of key sentences; any valid index where nothing was left to keep
+    relevance: Tensor  # (h, Tq, t), the score each was kept with; -inf where nothing was left to keep
 
     @classmethod
     def empty(cls, queries: Tensor, t: int) -> Selection:
@@ -279,22 +259,14 @@ _WIDER = 2  # blocks that are looked into, for each sentence that is kept
 
 @dataclass(frozen=True, eq=False)
 class SentenceBlocks:
-    """The sentences of documents in blocks of m neighbours, m by the length of each document.
+    """The sentences of documents in blocks of m neighbours, m by the length of each document."""
 
-    Attributes:
-        layout: the blocks as sentences.
-        keys: (B, h, 2·d_k), the largest and the smallest of each feature, by which blocks are compared.
-        first, last: (B,) int64, the sentences at the ends of each block.
-        hidden: (B, m) bool, which members are not there, or without a word; None: there is no such.
-        columns: (h·B·d_k, m), the members' keys feature by feature.
-    """
-
-    layout: DocumentLayout
-    keys: Tensor
-    first: Tensor
+    layout: DocumentLayout  # the blocks as sentences
+    keys: Tensor  # (B, h, 2·d_k), the largest and the smallest of each feature, by which blocks are compared
+    first: Tensor  # (B,) the sentences at the ends of each block
     last: Tensor
-    hidden: Tensor | None
-    columns: Tensor
+    hidden: Tensor | None  # (B, m) bool, which members are not there, or without a word; None: there is no such
+    columns: Tensor  # (h·B·d_k, m), the members' keys feature by feature
 
     @classmethod
     def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:

@@ -132,17 +132,12 @@ class TreeIndex:
     of level l stands for the sentences [i·2^l, (i+1)·2^l) of its document; its children are nodes 2i and 2i+1 of level
     l - 1, if there are as many.
 
-    Attributes:
-        document_offsets: (D+1,) int64, the sentence index where each document begins.
-        node_spans: node spans of the documents.
-        level_size: (L, D) int64 on the host, nodes in each level of each document; 0 above a root.
-        level_start: (L, D) int64 on the host, the first node of each level.
     """
 
-    document_offsets: Tensor
-    node_spans: Spans
-    level_size: np.ndarray
-    level_start: np.ndarray
+    document_offsets: Tensor  # (D+1,) the sentence index where each document begins
+    node_spans: Spans  # of the documents
+    level_size: np.ndarray  # (L, D) nodes in each level of each document; 0 above a root
+    level_start: np.ndarray  # (L, D) the first node of each level
 
     @classmethod
     def of(cls, document_sentences: Spans) -> TreeIndex:

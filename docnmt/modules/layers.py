@@ -88,19 +88,15 @@ class DocumentStore:
 class Reads:
     """The tensors that the sublayers of a layer may read besides their input row.
 
-    Attributes:
-        layout: of the row itself.
-        source, source_layout: in a decoder, the encoder's states (Tk, d) and how they are divided.
-        store: in a decoder, the source document with its summaries; in an encoder, summaries made once of the
-            embeddings for all layers (figure 1 of Trankova and Rykunov), where there are such.
-        written: in a decoder, the target side with its summaries, for sublayers that read earlier target sentences.
+    In a decoder `store` is the source document; in an encoder it has summaries made once of the embeddings for all
+    layers (figure 1 of Trankova and Rykunov), where there are such.
     """
 
-    layout: DocumentLayout
-    source: Tensor | None = None
+    layout: DocumentLayout  # of the row itself
+    source: Tensor | None = None  # in a decoder, the encoder's states (Tk, d)
     source_layout: DocumentLayout | None = None
     store: DocumentStore | None = None
-    written: DocumentStore | None = None
+    written: DocumentStore | None = None  # the target side, for sublayers that read earlier target sentences
 
     @property
     def of_source(self) -> tuple[Tensor, DocumentLayout]:
@@ -112,18 +108,12 @@ class Reads:
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """The slots that begin to be decoded, `beam` rows each.
+    """The slots that begin to be decoded, `beam` rows each."""
 
-    Attributes:
-        sentences: (N,) the sentence of the memory that each slot translates.
-        earlier: for each slot, the keys of the translations before its sentence; empty if no sublayer reads them.
-        like: a tensor with the type and device of the model.
-    """
-
-    sentences: Tensor
+    sentences: Tensor  # (N,) the sentence of the memory that each slot translates
     beam: int
-    earlier: Sequence[Sequence[PackedKeys]]
-    like: Tensor
+    earlier: Sequence[Sequence[PackedKeys]]  # of each slot, keys of translations before its sentence, if they are read
+    like: Tensor  # with the type and device of the model
 
     @property
     def rows(self) -> int:
@@ -133,18 +123,12 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The positions of the rows of a decoding step: row r reads token number `lengths[r]` of its text.
+    """The positions of the rows of a decoding step: row r reads token number `lengths[r]` of its text."""
 
-    Attributes:
-        lengths: (R,). sentences: (R,) the sentence of the memory that each row translates.
-        table: where the tokens of the rows are stored, these included.
-        plans: what layers have planned in this step, for those that read alike.
-    """
-
-    lengths: Tensor
-    sentences: Tensor
-    table: TokenTable
-    plans: Plans = field(default_factory=dict, kw_only=True)
+    lengths: Tensor  # (R,)
+    sentences: Tensor  # (R,) the sentence of the memory that each row translates
+    table: TokenTable  # where the tokens of the rows are stored, these included
+    plans: Plans = field(default_factory=dict, kw_only=True)  # made in this step, for layers that read alike
 
 
 class Cache(Protocol):
@@ -425,23 +409,14 @@ ReadFunction = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Note:
-    """The record of one call of an attention.
-
-    Attributes:
-        module: the attention module.
-        read: the attention as a function of its values.
-        values: the values of this call, (keys, h, d).
-        sentences: True if a key is a sentence; False if it is a word.
-        tree: True if sentences were selected through a tree.
-        share: (queries,) the share of this attention in the output, if it is not all of it, such as a pointer's λ.
-    """
+    """The record of one call of an attention."""
 
     module: nn.Module
-    read: ReadFunction
-    values: Tensor
-    sentences: bool = False
-    tree: bool = False
-    share: Tensor | None = None
+    read: ReadFunction  # the attention as a function of its values
+    values: Tensor  # (keys, h, d)
+    sentences: bool = False  # is a key a sentence, not a word?
+    tree: bool = False  # were sentences selected through a tree?
+    share: Tensor | None = None  # (queries,) of this attention in the output, if not all, such as a pointer's λ
 
 
 _NOTES: ContextVar[list[Note] | None] = ContextVar("notes", default=None)

@@ -359,28 +359,17 @@ class Alibi(AttentionPosition):
 
 @dataclass(frozen=True, kw_only=True)
 class PositionSettings:
-    """What a family may want to know.
+    """What a family may want to know."""
 
-    Attributes:
-        d_model: width of the embeddings.
-        levels: structural levels of `multi_level`, 1 to 4.
-        learned_levels, learned_words: learned tables for the levels above the word, and for the word's.
-        level_scale: see `MultiLevel`.
-        max_positions: rows of learned tables.
-        max_distance: r of relative positions.
-        std: initial standard deviation of learned tables of word positions; 1/√d_model when None.
-        sinusoids: of word positions: `paper` or `fairseq`.
-    """
-
-    d_model: int
-    levels: int = 2
-    learned_levels: bool = False
-    learned_words: bool = False
-    level_scale: float = 0.7
-    max_positions: int = 1024
-    max_distance: int = 16
-    std: float | None = None
-    sinusoids: str = "paper"
+    d_model: int  # width of the embeddings
+    levels: int = 2  # structural levels of `multi_level`, 1 to 4
+    learned_levels: bool = False  # learned tables for the levels above the word
+    learned_words: bool = False  # and for the word's
+    level_scale: float = 0.7  # see `MultiLevel`
+    max_positions: int = 1024  # rows of learned tables
+    max_distance: int = 16  # r of relative positions
+    std: float | None = None  # of learned tables of word positions, at first; 1/√d_model when None
+    sinusoids: str = "paper"  # of word positions: `paper` or `fairseq`
 
 
 @dataclass(frozen=True)

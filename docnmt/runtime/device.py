@@ -228,21 +228,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 @dataclass(frozen=True)
 class Runtime:
-    """The decisions of `tune`; `str()` describes them on one line.
+    """The decisions of `tune`; `str()` describes them on one line."""
 
-    Attributes:
-        matmul: the library for float32 products, "oneDNN" or "default"; "as set before" if that was not
-            the default and tuning is off.
-        matmul_error: relative error of its product against float64; nan if it was not checked.
-        allocator: "keep" (freed memory stays with the process, no page faults on large temporaries), "default"; "as it
-            was" if tuning is off.
-        threads: CPU threads that one operation may use.
-    """
-
-    matmul: str
-    matmul_error: float
-    allocator: str
-    threads: int
+    matmul: str  # the library for float32 products, "oneDNN" or "default"; untuned "as set before", if it was not that
+    matmul_error: float  # of its product against float64, relative; nan if it was not checked
+    allocator: str  # "keep": freed memory stays with the process; "default"; untuned "as it was"
+    threads: int  # that one operation may use
 
     def __str__(self) -> str:
         error = "" if math.isnan(self.matmul_error) else f" (error {self.matmul_error:.1e} against float64)"

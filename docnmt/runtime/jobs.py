@@ -43,16 +43,11 @@ _BUCKET = 1 << 25
 
 @dataclass
 class _RankState:
-    """The state of a job of several processes, besides torch.distributed's own.
-
-    Attributes:
-        afterwards: advice in messages after another process has ended the job.
-        working: how many pieces of shared work this rank does at the moment.
-    """
+    """The state of a job of several processes, besides torch.distributed's own."""
 
     store: Store
-    afterwards: str
-    working: int = 0
+    afterwards: str  # advice in messages after another process has ended the job
+    working: int = 0  # how many pieces of shared work this rank does at the moment
     stopped: bool = False
 
 

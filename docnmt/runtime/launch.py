@@ -19,17 +19,12 @@ _PORTS = 20_000
 
 @dataclass(frozen=True)
 class JobProcess:
-    """The place of one process in a job.
+    """The place of one process in a job."""
 
-    Attributes:
-        rank: its number in the whole job. world: the number of processes. local_rank: its number on its machine.
-        address, port: where the processes connect.
-    """
-
-    rank: int = 0
-    world: int = 1
-    local_rank: int = 0
-    address: str = "localhost"
+    rank: int = 0  # its number in the whole job
+    world: int = 1  # the number of processes
+    local_rank: int = 0  # its number on its machine
+    address: str = "localhost"  # where the processes connect
     port: int = 0
 
 

@@ -37,18 +37,14 @@ WrittenSentence = list[PackedKeys]
 class Memory:
     """What belongs to source documents and not to hypotheses; computed once, never reordered.
 
-    Attributes:
-        source: the packed source.
-        layers: per decoder layer and sublayer, its data of the source, in a form of its own.
-        begins: (S, n, 4) positions of the first token of each target sentence that a source sentence is translated to:
-            n = 1, or the unit's number of sentences if units are joined.
-        states: (T, d) encoder states, for models that read finished translations once more.
+    `begins` (S, n, 4) are positions of the first token of each target sentence that a source sentence is translated to:
+    n = 1, or the unit's number of sentences if units are joined.
     """
 
     source: PackedText
-    layers: Sequence[Mapping[str, Any]]
+    layers: Sequence[Mapping[str, Any]]  # of each decoder layer and sublayer, its data of the source
     begins: Tensor
-    states: Tensor | None = None
+    states: Tensor | None = None  # (T, d) of the encoder, for models that read finished translations once more
 
     @classmethod
     def of(cls, source: PackedText, layers: Sequence[Mapping[str, Any]]) -> Memory:
@@ -67,26 +63,17 @@ class Memory:
 
 @dataclass
 class DecoderState:
-    """Live hypotheses. Rows are ordered slot by slot, `beam` of them each; a slot writes one sentence of the memory.
+    """Live hypotheses. Rows are ordered slot by slot, `beam` of them each; a slot writes one sentence of the memory."""
 
-    Attributes:
-        memory: of the source documents; None if the slots read different memories.
-        sentences: (N,) each slot's sentence in its memory. begins: (N, n, 4) as in `Memory.begins`.
-        lengths: (R,) number of tokens that each row has read.
-        breaks: (R,) how many of them were `<brk>`. since: (R,) how many came before the last `<brk>`.
-        table: where the tokens that the rows have read are stored.
-        layers: per decoder layer, the caches of its sublayers.
-    """
-
-    memory: Memory | None
+    memory: Memory | None  # of the source documents; None if the slots read different memories
     beam: int
-    sentences: Tensor
-    begins: Tensor
-    lengths: Tensor
-    breaks: Tensor
-    since: Tensor
-    table: TokenTable
-    layers: list[dict[str, Cache]]
+    sentences: Tensor  # (N,) each slot's sentence in its memory
+    begins: Tensor  # (N, n, 4) as in `Memory.begins`
+    lengths: Tensor  # (R,) number of tokens that each row has read
+    breaks: Tensor  # (R,) how many of them were `<brk>`
+    since: Tensor  # (R,) how many came before the last `<brk>`
+    table: TokenTable  # where the tokens that the rows have read are stored
+    layers: list[dict[str, Cache]]  # of each decoder layer, the caches of its sublayers
 
     @classmethod
     def begin(cls, memory: Memory, slots: Slots, layers: list[dict[str, Cache]]) -> DecoderState:

@@ -46,22 +46,16 @@ _ROWS, _SENTENCES, _LENGTH = 64, 64, 32
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a filled batch.
+    """The shape of a filled batch."""
 
-    Attributes:
-        source, target: rows. sentences, documents: of each side.
-        longest, longest_document: no sentence and no document of either side is longer.
-        most: no document has more sentences. reach: no position is larger.
-    """
-
-    source: int
+    source: int  # rows
     target: int
-    sentences: int
+    sentences: int  # of each side
     documents: int
-    longest: int
+    longest: int  # no sentence of either side is longer
     longest_document: int
-    most: int
-    reach: int
+    most: int  # no document has more sentences
+    reach: int  # no position is larger
 
     @classmethod
     def of(cls, batch: TranslationBatch, step: int) -> Shape:

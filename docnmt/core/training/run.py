@@ -56,31 +56,18 @@ def say(text: str) -> None:
 
 @dataclass
 class TrainingState:
-    """The progress of a run. Random numbers follow from (seed, update) and (seed, epoch), so none are stored.
+    """The progress of a run. Random numbers follow from (seed, update) and (seed, epoch), so none are stored."""
 
-    Attributes:
-        update: optimizer steps done.
-        epoch: the current pass over the data, from 1.
-        batches: batches of this epoch done.
-        validated: the update of the last scheduled validation; so a validation that a signal interrupted is repeated.
-        concluded: the update of a validation outside the schedule, run because a limit was reached here; else 0.
-        history: [update, score] of every scheduled validation, in the metric's own direction.
-        best: [update, score] of checkpoint_best.
-        interval: sums since the last line of the log.
-        whole_epoch: sums since the epoch began.
-        seconds: time spent training, validations included.
-    """
-
-    update: Count = 0
-    epoch: Count = 1
-    batches: Count = 0
-    validated: Count = 0
-    concluded: Count = 0
-    history: list[_Scored] = field(default_factory=list)
-    best: _Scored | None = None
-    interval: dict[str, float] = field(default_factory=dict)
+    update: Count = 0  # optimizer steps done
+    epoch: Count = 1  # the current pass over the data
+    batches: Count = 0  # of this epoch, done
+    validated: Count = 0  # the update of the last scheduled validation; one that a signal interrupted is repeated
+    concluded: Count = 0  # that of a validation outside the schedule, run because a limit was reached here; else 0
+    history: list[_Scored] = field(default_factory=list)  # of scheduled validations, in the metric's own direction
+    best: _Scored | None = None  # of checkpoint_best
+    interval: dict[str, float] = field(default_factory=dict)  # sums since the last line of the log
     whole_epoch: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float = 0.0  # spent training, validations included
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, from which numbers are restored exactly."""
@@ -108,15 +95,7 @@ class TrainingState:
 
 @dataclass(eq=False)
 class Run:
-    """A training run, on which the training loop works.
-
-    Attributes:
-        start: the model of `--finetune-from-model`.
-        saved: the update of checkpoint_last. saved_at: when it was written, by `time.monotonic`.
-        started_with: number of ranks at the run's first update; an update keeps as many batches if the number changes.
-        sharded: the loss, if each rank has only a part of the model (`--shard`).
-        mean: the running mean of the weights (`--ema`).
-    """
+    """A training run, on which the training loop works."""
 
     config: dict[str, Any]
     folder: RunFolder
@@ -126,13 +105,13 @@ class Run:
     optimizer: torch.optim.Optimizer
     device: torch.device
     state: TrainingState
-    start: ModelRecord | None = None
+    start: ModelRecord | None = None  # the model of --finetune-from-model
     scores: dict[str, float] = field(default_factory=dict)
-    saved: int | None = None
+    saved: int | None = None  # the update of checkpoint_last
     saved_at: float = field(default_factory=time.monotonic)
-    started_with: int = field(default_factory=ranks.world)
-    sharded: ShardedLoss | None = None
-    mean: MeanWeights | None = None
+    started_with: int = field(default_factory=ranks.world)  # at the first update; an update keeps as many batches
+    sharded: ShardedLoss | None = None  # the loss, if each rank has only a part of the model (--shard)
+    mean: MeanWeights | None = None  # of the weights (--ema)
     _next_batch: tuple[np.ndarray, Batch] | None = None
 
     def __post_init__(self) -> None:

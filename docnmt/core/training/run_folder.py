@@ -35,22 +35,16 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
 class ModelRecord(OpenObject, omit_defaults=True):
-    """What is recorded about a model, in a results folder and in the checkpoints of models that start from it.
-
-    Attributes:
-        update: number of its updates, those of its start not counted. weights: checksum of its weights. data:
-            fingerprint of its training data. loss: the last validation loss. averaged: number of checkpoints of which
-            it is the mean. start: the model of `--finetune-from-model`.
-    """
+    """What is recorded about a model, in a results folder and in the checkpoints of models that start from it."""
 
     checkpoint: str
     arch: str
-    update: int
-    weights: str
-    data: str
-    loss: float | None = None
-    averaged: int = 0
-    start: ModelRecord | None = None
+    update: int  # number of its updates, those of its start not counted
+    weights: str  # checksum
+    data: str  # fingerprint of its training data
+    loss: float | None = None  # of the last validation
+    averaged: int = 0  # number of checkpoints of which it is the mean
+    start: ModelRecord | None = None  # the model of --finetune-from-model
 
     def __str__(self) -> str:
         facts = f"{self.arch}, {f'mean of {self.averaged} up to ' if self.averaged else ''}update {self.update:,}, "

@@ -46,18 +46,12 @@ class _Report(NamedTuple):
 
 @dataclass(frozen=True)
 class Update:
-    """The results of an update, the same in all ranks.
+    """The results of an update, the same in all ranks."""
 
-    Attributes:
-        sums: of all batches, to log. norm: of the gradient, divided by the sample size and not yet clipped.
-        stopped: the name of a signal that has arrived at a rank, or an empty string.
-        overdue: True if the last checkpoint is too old by the first rank's clock; other clocks differ.
-    """
-
-    sums: dict[str, float]
-    norm: float
-    stopped: str
-    overdue: bool
+    sums: dict[str, float]  # of all batches, to log
+    norm: float  # of the gradient, divided by the sample size and not yet clipped
+    stopped: str  # the name of a signal that has arrived at a rank, or an empty string
+    overdue: bool  # is the last checkpoint too old by the first rank's clock? Other clocks differ
 
 
 def take_step(
