@@ -9,6 +9,7 @@ from functools import partial
 from sample_catalogues import CATALOGUES
 from sample_packages import PACKAGES, package
 
+from docnmt.apps.documents import kinds
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segments import DocumentFile
 from docnmt.apps.documents.sentences import SegmentSentence, translated
@@ -161,7 +162,7 @@ def odt() -> bytes:
 
 TEXTS = {"txt": TXT, "md": MD, "html": HTML, "po": PO, "xlf": XLF, "tmx": TMX, "srt": SRT, **CATALOGUES}
 MADE = {"docx": docx, "docm": docx, "dotx": docx, "odt": odt}
-KINDS = [*TEXTS, *MADE, *PACKAGES]
+KINDS = [*kinds.KINDS]
 
 
 def content(kind: str) -> bytes:

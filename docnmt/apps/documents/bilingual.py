@@ -77,7 +77,7 @@ class Tmx(Tree):
         assert text is not None
         inline = read(text, _tmx_role)
         known = None if target is None else target.find("{*}seg")
-        translation = None if known is None else " ".join(read(deepcopy(known), _tmx_role).segment().text.split())
+        translation = None if known is None else _inner_text(known, _tmx_role)
         segment = inline.segment(translation=translation or None, units=units)
 
         def place() -> Element:
@@ -215,9 +215,9 @@ def _too_long(root: Element) -> Iterator[str]:
 def _units(unit: Element, source: Element, units: tuple[str, str]) -> Iterator[Unit]:
     """What is to be translated of a unit: its source, or each segment that it is divided into."""
     target, divided = unit.find("{*}target"), unit.find("{*}seg-source")
-    known = None if target is None else inner_text(target)
+    known = None if target is None else _inner_text(target)
     parts = [] if divided is None else _segments_in(divided)
-    if target is not None and target.get("state") in _NEW and known == inner_text(source):
+    if target is not None and target.get("state") in _NEW and known == _inner_text(source):
         known, target = None, None
     named = len({part.get("mid") for part in parts}) == len(parts)
     if not parts or not named or (known and target is not None and not _segments_in(target)):
@@ -228,7 +228,7 @@ def _units(unit: Element, source: Element, units: tuple[str, str]) -> Iterator[U
     segments = _Divided(unit, divided)
     for part in parts:
         old = there.get(part.get("mid"))
-        known = None if old is None else inner_text(old)
+        known = None if old is None else _inner_text(old)
         yield _unit(part, _hard_space(part, unit), known, units, partial(segments.target, part.get("mid")))
 
 
@@ -244,9 +244,9 @@ def _segments_in(element: Element) -> list[Element]:
     return [mark for mark in element.iter("{*}mrk") if mark.get("mtype") == "seg"]
 
 
-def inner_text(element: Element) -> str:
+def _inner_text(element: Element, role: Callable[[Element], Role] = _xliff_role) -> str:
     """The text of an element without inline elements, in one line."""
-    return " ".join(read(deepcopy(element), _xliff_role).segment().text.split())
+    return " ".join(read(deepcopy(element), role).segment().text.split())
 
 
 def _hard_space(source: Element, *around: Element) -> Hard:
