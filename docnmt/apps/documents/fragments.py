@@ -82,10 +82,11 @@ class HtmlFragment(Html):
 
 @dataclass(slots=True)
 class _Piece:
-    """Of XML: an `open` or `close` tag, an `empty` element, `text`, or something `other`: `source[begin:end]`.
+    """Of XML: an `open` or `close` tag, `text`, an `empty` element, one that is `fixed` with all that is in it, or
+    something `other`: `source[begin:end]`.
 
     Attributes:
-        tag: the element's name. texts: what a text says, in parts. partner: of a tag, the number of its other one.
+        tag: the element's name. texts: what it says, in parts. partner: of a tag, the number of its other one.
     """
 
     kind: str
@@ -111,30 +112,19 @@ class XmlFragment(Spliced):
         super().__init__(text.encode(), name=name, languages=("", ""))
 
     def read_places(self) -> Iterator[SegmentPlace]:
-        pieces = _pieces(self.source, self.name)
-        parts = self._parts(pieces)
-        begin = place = paragraph = 0
-        while place < len(pieces):
-            piece = pieces[place]
-            if place in parts:
-                yield from self._segment(pieces, begin, place, paragraph)
-                begin, paragraph = place + 1, paragraph + 1
-            elif piece.kind == "open" and piece.tag in self._kept:
-                place = piece.partner
-            place += 1
-        yield from self._segment(pieces, begin, place, paragraph)
+        pieces = _pieces(self.source, self.name, self._kept)
+        begin = 0
+        for paragraph, end in enumerate([*sorted(self._parts(pieces)), len(pieces)]):
+            yield from self._segment(pieces, begin, end, paragraph)
+            begin = end + 1
 
     def _parts(self, pieces: Sequence[_Piece]) -> set[int]:
         """The tags that part the text, by number."""
         tags: set[int] = set()
         around: list[int] = []
-        number = 0
-        while number < len(pieces):
-            piece = pieces[number]
+        for number, piece in enumerate(pieces):
             if piece.kind == "close":
                 around.pop()
-            elif piece.kind == "open" and piece.tag in self._kept:
-                number = piece.partner
             elif piece.kind in ("open", "empty"):
                 around += [number] if piece.kind == "open" else []
                 tags |= {number} if piece.tag in self._parting else set()
@@ -142,30 +132,23 @@ class XmlFragment(Spliced):
                     if pieces[outer].partner in tags:
                         break
                     tags |= {outer, pieces[outer].partner}
-            number += 1
         return tags
 
     def _segment(self, pieces: Sequence[_Piece], first: int, last: int, paragraph: int) -> Iterator[SegmentPlace]:
         """What stands between two tags that part the text."""
         inline: Inline[Raw] = Inline()
-        place = first
-        while place < last:
+        for place in range(first, last):
             piece = pieces[place]
             raw = self.source[piece.begin : piece.end]
             if piece.kind == "text":
                 self._text(inline, "".join(piece.texts), inner=(place > first, place < last - 1))
-            elif piece.kind == "open" and piece.tag in self._kept:
-                inside = "".join(text for each in pieces[place : piece.partner] for text in each.texts)
-                inline.fixed((self.source[piece.begin : pieces[piece.partner].end], ""), inside)
-                place = piece.partner
             elif piece.kind == "open":
                 end = pieces[piece.partner]
                 inline.open((raw, self.source[end.begin : end.end]))
             elif piece.kind == "close":
                 inline.close()
             else:
-                inline.fixed((raw, ""))
-            place += 1
+                inline.fixed((raw, ""), "".join(piece.texts))
         bare = self._bare(pieces, first, last)
         yield SegmentPlace(inline.segment(units=("0", str(paragraph))), *bare, inline.payloads)
 
@@ -196,7 +179,7 @@ class XmlFragment(Spliced):
         return render(place, text, escape)
 
 
-def _pieces(source: str, name: str) -> list[_Piece]:
+def _pieces(source: str, name: str, fixed: Collection[str]) -> list[_Piece]:
     """XML that expat takes inside of an element, where nothing can be declared, without what stands before it."""
     if source.count("<") + source.count("&") > _MOST:
         raise UserError(f"{name}: has more than {_MOST:,} tags and entities, too many for memory; divide it")
@@ -208,6 +191,7 @@ def _pieces(source: str, name: str) -> list[_Piece]:
         place = f"line {error.lineno + source.count(chr(10), 0, before)}"
         raise UserError(f"{name}: is not well-formed XML: {expat.ErrorString(error.code)}, {place}") from error
     pieces, waiting = list[_Piece](), list[int]()
+    depth = 0  # elements around that are fixed
     for match in _PIECE.finditer(source, before):
         begin, end = match.span()
         if match["tag"] is None and match[0].startswith(("<!--", "<?")):
@@ -220,12 +204,19 @@ def _pieces(source: str, name: str) -> list[_Piece]:
             pieces[-1].texts.append(text.replace("\r\n", "\n").replace("\r", "\n"))
         elif not match["close"]:
             waiting += [] if match["alone"] else [len(pieces)]
+            depth += not match["alone"] and match["tag"] in fixed
             pieces.append(_Piece("empty" if match["alone"] else "open", begin, end, match["tag"]))
-        elif (opened := waiting.pop()) == len(pieces) - 1:
-            pieces[-1].kind, pieces[-1].end = "empty", end
         else:
-            pieces[opened].partner = len(pieces)
-            pieces.append(_Piece("close", begin, end, match["tag"], opened))
+            opened = waiting.pop()
+            depth -= match["tag"] in fixed
+            if opened == len(pieces) - 1:
+                pieces[-1].kind, pieces[-1].end = "empty", end
+            elif match["tag"] in fixed and not depth:
+                texts = [text for piece in pieces[opened:] for text in piece.texts]
+                pieces[opened:] = [_Piece("fixed", pieces[opened].begin, end, match["tag"], texts=texts)]
+            else:
+                pieces[opened].partner = len(pieces)
+                pieces.append(_Piece("close", begin, end, match["tag"], opened))
     return pieces
 
 
