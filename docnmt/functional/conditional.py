@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -74,7 +75,7 @@ def document_groups(first: Spans, *others: Spans) -> list[tuple[_Padded, ...]]:
 
     Documents in which a kind of span is empty are left out. The result is cached with `first`.
     """
-    return first.derive((document_groups, *others), lambda: _make_groups((first, *others)))
+    return first.derive((document_groups, *others), partial(_make_groups, (first, *others)))
 
 
 def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[_Padded, ...]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -69,7 +69,8 @@ class _BucketPlan:
 
 def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _BucketPlan:
     """Return the plan of a pair of spans; it is cached with `q_spans`, so that all layers of a model share it."""
-    return q_spans.derive((bucket_plan, k_spans, heads, causal), lambda: _make_plan(q_spans, k_spans, heads, causal))
+    arguments = q_spans, k_spans, heads, causal
+    return q_spans.derive((bucket_plan, *arguments[1:]), partial(_make_plan, *arguments))
 
 
 def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _BucketPlan:

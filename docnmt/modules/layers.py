@@ -363,22 +363,19 @@ class Layer(nn.Module):
 
     def _through(self, x: Tensor, apply: Callable[[str, Tensor], Tensor]) -> Tensor:
         """x (T, d) → (T, d); `apply` gives what a sublayer, by its name, makes of its input (T, d)."""
-
-        def of_block(block: tuple[str, ...], h: Tensor) -> Tensor:
-            first, *beside = [apply(name, h) for name in block]
-            return sum(beside, start=first)
-
         residuals = [self.residual(block) for block in self.blocks]
         normed: Tensor | None = None  # x by the next block's norm
         for block, residual, following in zip(self.blocks, residuals, [*residuals[1:], None], strict=True):
-            if not residual.pre:  # x = norm(x + block(x))
-                _, normed = residual.add(x, of_block(block, x), residual.norm)
-                x, normed = cast(Tensor, normed), None
-                continue
-            if normed is None:  # x = x + block(norm(x)), whose sum is normed for the next block at once
+            if residual.pre and normed is None:
                 x, normed = residual.add(x, None, residual.norm)
-            next_norm = following.norm if following is not None and following.pre else None
-            x, normed = residual.add(x, of_block(block, cast(Tensor, normed)), next_norm)
+            h = cast(Tensor, normed) if residual.pre else x
+            added = apply(block[0], h)
+            for name in block[1:]:
+                added = added + apply(name, h)
+            if residual.pre:  # x = x + block(norm(x)), which is normed for the next block at once
+                x, normed = residual.add(x, added, following.norm if following is not None and following.pre else None)
+            else:  # x = norm(x + block(x))
+                x, normed = cast(Tensor, residual.add(x, added, residual.norm)[1]), None
         return x
 
     def remember(self, reads: Reads) -> dict[str, Any]:
@@ -442,7 +439,7 @@ def attended(
     module: nn.Module, read: ReadFunction, values: Tensor, *, sentences: bool = False, tree: bool = False
 ) -> Tensor:
     """Return `read(values)`, and record a `Note` with the other arguments inside `recording`."""
-    notes = taking_notes()
+    notes = _NOTES.get()
     if notes is not None:
         notes.append(Note(module, read, values, sentences, tree))
     return read(values)
