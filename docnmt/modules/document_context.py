@@ -445,7 +445,7 @@ class _ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
 
     def attend(self, x: Tensor, store: DocumentStore | None, layout: DocumentLayout) -> Tensor:
         """Queries x (T, d) of the row to the store's document → (T, d)."""
-        mixed: Tensor = self.attention(x, _there(store), layout)
+        mixed: Tensor = self.attention(x, _needed(store), layout)
         return mixed
 
     def start_closed(self) -> None:
@@ -478,12 +478,12 @@ class SourceContext(_ContextSublayer[PackedKeys | Keys, Shelf | OfMemories[Keys]
         if self.summarise is not None:
             store = self.summarise(self.hide(x), reads.layout)
         elif reads.source is None:  # in an encoder, whose words are this layer's
-            store = replace(_there(store), words=self.hide(x))
+            store = replace(_needed(store), words=self.hide(x))
         return self.attend(x, store, reads.layout)
 
     def remember(self, reads: Reads) -> PackedKeys | Keys:
         """What is read of all source documents; `Keys` where sentences are found through a tree."""
-        store = _there(reads.store)
+        store = _needed(reads.store)
         if store.tree is None or not isinstance(self.attention, ConditionalAttention):
             return self.attention.packed(store)
         keys = self.attention.project(store)
@@ -523,7 +523,7 @@ class EarlierContext(_ContextSublayer[None, Shelf]):
         return torch.zeros_like(x) if cache.empty else self.attention.step(x, cache, at)
 
 
-def _there(store: DocumentStore | None) -> DocumentStore:
+def _needed(store: DocumentStore | None) -> DocumentStore:
     if store is None:
         raise ValueError("context attention needs the summaries of a document, and none were made")
     return store
