@@ -72,6 +72,7 @@ KEPT: list[tuple[str, str, list[str], list[str]]] = [
     ("md", '+++\nname = "old"\n+++\n\nOne.\n', ['+++\nname = "old"\n+++\n\nONE.\n'], ["One."]),
     ("md", ":class: A name.\n:name: Two.\n\n:one: is.\n", [":class: A NAME.\n:name: TWO.\n\n"], ["A name.", "Two."]),
     ("md", "> See <a\n>   href=x>it</a> now.\n", ["> SEE <a\n>   href=x>IT</a> NOW.\n"], ["See it now."]),
+    ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\nTea &lrm;. One &amp; two.\n", ["TEA \u200e. ONE &amp; TWO."], []),
     ("md", '{\n "name": "old"\n}\nOne.\n', ['{\n "name": "old"\n}\nONE.\n'], ["One."]),
     ("md", "> [!TIP]\n> Drink it.\n", ["> [!TIP]\n> DRINK IT.\n"], ["Drink it."]),
     ("md", "> [!TIP] A title\n> Drink it.\n", ["> [!TIP] A TITLE\n> DRINK IT.\n"], ["A title", "Drink it."]),

@@ -36,7 +36,7 @@ _LEAD = re.compile(rf"<[^<>]*>|(\{{\\[^{{}}]*\}}|[-–—]+|{_SPEAKER})[^\S\n]*"
 _ASS_BREAK = re.compile(r"(?<!\S)[A-Za-z]:\\\S*|(\\N)|(\\h)")
 #: Characters that subtitles may write as entities.
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\u00a0": "&nbsp;"}
-_ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|quot|apos|#\d{1,7}|#x[0-9A-Fa-f]{1,6});")
+_ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|quot|apos|lrm|rlm|#\d{1,7}|#x[0-9A-Fa-f]{1,6});")
 #: The expression of `srt` takes the square of such a number's length, and more.
 _DIGITS = 100
 _TEXT = re.compile(r"\S")
