@@ -215,7 +215,6 @@ def test_other_input(folder: Path, tmp_path: Path, capsys: Capture) -> None:
         ({"norm": "pre"}, "--norm pre: Marian has post only"),
         ({"position": "learned"}, "--position learned: Marian has sinusoidal only"),
         ({"position_fusion": "mul"}, "--position-fusion mul: Marian has add only"),
-        ({"position_fusion": ""}, "--position-fusion concat: Marian has add only"),
         ({"attention": "linear"}, "--attention linear: Marian has softmax only"),
     ],
 )

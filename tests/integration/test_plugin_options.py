@@ -79,20 +79,15 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "position", "fusion"),
     [
-        (["--arch", "transformer"], "sinusoidal", "concat"),
-        (["--arch", "doc_transformer"], "multi_level", "concat"),
-        (["--arch", "hier_cond_transformer"], "multi_level", "concat"),
+        (["--arch", "transformer"], "sinusoidal", "add"),
+        (["--arch", "doc_transformer"], "multi_level", "add"),
         (["--arch", "hier_cond_transformer", "--position", "learned"], "learned", "add"),
         (["--arch", "cond_transformer", "--position", "rope"], "rope", "add"),  # it has nothing to fuse
-        (["--arch", "concat_transformer"], "sinusoidal", "concat"),
         (["--arch", "scaleformer"], "none", "add"),
-        (["--arch", "scaleformer", "--position", "multi_level"], "multi_level", "concat"),
-        (["--arch", "doc_transformer", "--position-fusion", "add"], "multi_level", "add"),
+        (["--arch", "doc_transformer", "--position-fusion", "concat"], "multi_level", "concat"),
     ],
 )
-def test_the_position_family_decides_how_positions_join(
-    words: list[str], position: str, fusion: str, tmp_path: Path
-) -> None:
+def test_a_run_records_how_positions_join(words: list[str], position: str, fusion: str, tmp_path: Path) -> None:
     """A run records what was meant; its options are then those that were typed, with the default or without."""
     command = [str(DATA), *words, *SMALL, "--save-dir", str(tmp_path / "run")]
     model = parse(command)["model"]

@@ -33,15 +33,6 @@ NOTHING_TO_FUSE = {
 }
 
 
-def _fusion_of(position: str, fusion: str) -> str:
-    """Return `fusion`, or the default operator of the position family if none is given ("").
-
-    Positions by sines, of the word or of several levels, translate better with `concat` than with `add`
-    (docs/results/fusion.md); other families, which have `add`, were not tried.
-    """
-    return fusion or ("concat" if position in ("sinusoidal", "multi_level") else "add")
-
-
 def position_problems(position: str, fusion: str, attention: str, width: int, heads: int) -> list[str]:
     """Return the reasons why a family does not fit an operator, an attention or a width."""
     problems = []
@@ -120,10 +111,7 @@ class TransformerConfig:
         ],
     )
     position_fusion: str = option(
-        "",
-        "how positions join the embeddings (gate_conv: in text classification only) [concat with --position "
-        "sinusoidal and multi_level, add with the others]",
-        choices=FUSIONS.names,
+        "add", "how positions join the embeddings (gate_conv: in text classification only)", choices=FUSIONS.names
     )
     max_positions: int = option(
         1024,
@@ -136,10 +124,6 @@ class TransformerConfig:
     )
     norm_embeddings: bool = option(False, "a layer norm of the embeddings with their positions, which mBART has")
     checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")
-
-    def __post_init__(self) -> None:
-        """Store settings that follow from others in place of them, so that a checkpoint says what was trained."""
-        object.__setattr__(self, "position_fusion", _fusion_of(self.position, self.position_fusion))
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
@@ -484,10 +468,7 @@ PARTS: dict[str, Registry[Any]] = {"position": POSITIONS, "position_fusion": FUS
 
 def chosen_parts(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the chosen value of each option of `PARTS`, given or by default; "" for options that the model lacks."""
-    chosen = {name: values.get(name, getattr(config, name, "")) for name in PARTS}
-    if hasattr(config, "position_fusion"):
-        chosen["position_fusion"] = _fusion_of(chosen["position"], chosen["position_fusion"])
-    return chosen
+    return {name: values.get(name, getattr(config, name, "")) for name in PARTS}
 
 
 def model_config(model: str, values: Mapping[str, Any]) -> type:

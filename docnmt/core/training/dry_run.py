@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import torch
 
-from docnmt.core.models.config import chosen_parts, model_config
+from docnmt.core.models.config import model_config
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
@@ -218,11 +218,7 @@ def _separate(state: Mapping[str, Any]) -> str:
 def _model_defaults(architecture: Architecture, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the default of each option of a model with these values under `--arch` alone."""
     config, preset = model_config(architecture.model, values), dict(architecture.overrides())
-    defaults = {setting.name: setting.default for setting in settings(config)} | preset
-    if "position" in values:  # the default fusion depends on it
-        parts = chosen_parts(config, {**preset, "position": values["position"]})
-        defaults["position_fusion"] = parts["position_fusion"]
-    return defaults
+    return {setting.name: setting.default for setting in settings(config)} | preset
 
 
 def _command(header: Mapping[str, Any]) -> str:

@@ -50,6 +50,7 @@ STUDIES = {
     "dialogue": ("dialogue", "dialogue/run.sh", "dialogue.jsonl"),
     "fusion": ("fusion", "fusion_matters/run.sh", "fusion.jsonl.xz"),
     "translation": ("fusion", "fusion_translation/run.sh", "fusion-translation.json"),
+    "default": ("fusion", "default_fusion/run.sh", "default-fusion.jsonl"),
     "lengths": ("sentences", "scaleformer/run.sh", "scaleformer.json"),
     "inferlite": ("vectors", "inferlite/run.sh", "inferlite.jsonl.xz"),
     "card": ("speed", "gpu/run.sh", "processes.jsonl"),
@@ -249,6 +250,11 @@ def fusion() -> Iterator[Claim]:
         )
     number = cell(FUSION, 3, "which of two", 1)
     yield Claim("which of two marks is first: relative positions − `add`, points", number, "3", "fusion")
+    rows = [row for row in read("default-fusion.jsonl/seeds.json")["rows"] if row[1] == "69a2da80"]
+    for operator in ("add", "concat"):
+        right = [float(share) for row in rows if row[0] == operator for share in row[3:]]
+        number = f"{min(right)} to {max(right)}"
+        yield Claim(f"generated documents, default model with `{operator}`: right, %", number, "3", "default")
     number = cell(TRANSLATION, 1, "multi_level.concat", 5)
     yield Claim("PHP manual, translation: `concat` − `add`, nats (less is better)", number, "3", "translation")
     number = f"{cell(TRANSLATION, 1, 'multi_level.concat', 8)}, p {cell(TRANSLATION, 1, 'multi_level.concat', 9)}"
@@ -403,7 +409,7 @@ def mechanisms() -> Iterator[tuple[str, ...]]:
         ("decoder", "context in the decoder", "`--context-sides decoder`"),
         ("both-sides", "on both sides", "`--context-sides both`"),
         ("no-positions", "no positions", "`--position none`"),
-        ("fusion-concat", "positions concatenated, the default", "`--position-fusion concat`"),
+        ("fusion-concat", "positions concatenated", "`--position-fusion concat`"),
         ("source-mask", "masked source words", "`--source-mask 0.1`"),
         ("summaries-only", "attention to summaries alone", "`hier_transformer`"),
         ("summaries-random", "the same from a random start", "`--no-equal-start`"),

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Is `add` or `concat` the better default fusion of positions? About three hours on one core; goes on after an
+# interruption. Everything is under runs/default-fusion.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+work=runs/default-fusion corpus=runs/default-fusion/corpus
+. tools/environment.sh
+. recipes/studies/tools/experiment.sh
+environment plot
+discourse $corpus $work/data-bin
+for sentences in 32 128 512; do
+    longer=$corpus/contrastive.$sentences.tsv
+    [ -e $longer ] || python recipes/quickstart/lengthen.py $corpus/contrastive.tsv --sentences $sentences --every 4 > $longer
+done
+docnmt-compare recipes/studies/default_fusion/compare.yaml
