@@ -104,7 +104,7 @@ def test_an_option_of_a_part_that_is_not_chosen_names_what_is(
 ) -> None:
     words = [str(DATA), "--arch", "doc_transformer", *SMALL, "--save-dir", str(tmp_path / "run")]
     assert train([*words, "--position-weight", "0.5"]) == 2
-    wanted = "--position-weight: has no effect with --position-fusion concat; it belongs to weighted"
+    wanted = "--position-weight: has no effect with --position-fusion add; it belongs to weighted"
     assert wanted in capsys.readouterr().err
 
 
