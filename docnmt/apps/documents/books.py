@@ -273,6 +273,7 @@ def _renamed(root: Element, languages: tuple[str, str]) -> bool:
 
 # FODT: an OpenDocument text in one file of XML.
 
+
 class Fodt(Odt):
     """As `Odt`, without a package around.
 

@@ -133,6 +133,7 @@ def picture_texts(element: Element, part: str, units: tuple[str, str]) -> Iterat
 
 # Packages whose parts refer to each other, as those of Office Open XML do.
 
+
 class Relation(NamedTuple):
     """A reference from a part to another one: its `id`, its `kind` (`slide`, `chart` …) and the part's name."""
 

@@ -160,6 +160,7 @@ def local(element: Element) -> str:
 
 # Text with elements inside of it, in XML: read as a segment, and filled with another text.
 
+
 class Role(NamedTuple):
     """What an element in text is.
 
@@ -347,6 +348,7 @@ def _append_text(parent: Element, waiting: list[str]) -> None:
 
 
 # Formats that are XML: a document is one tree or several, and segments are places in them.
+
 
 class Unit(NamedTuple):
     """A segment, what puts a translation in its place, and which part of the document that is in."""
