@@ -202,6 +202,7 @@ def test_leaving_a_sentence_out_is_scoring_without_it(arch: str, options: dict[s
         assert each.log_probs is not None
         assert float(each.log_probs.sum()) == pytest.approx(model.score(document, targets, lenpen=0)[number], abs=1e-3)
         assert [one.sentence for one in each.without] == list(each.others)[:3]
+        assert list(each.others.values()) == sorted(each.others.values(), reverse=True)
         for one in each.without:
             rest = [n for n in range(len(document)) if n != one.sentence]
             scores = model.score([document[n] for n in rest], [targets[n] for n in rest], lenpen=0)

@@ -147,9 +147,9 @@ LONG = {"segments": ["a" * 2500]}
         ("POST", "", {"glossary": {"a": "\u4e16"}}, 400), ("POST", "", {"segments": ["a"] * 301}, 413),
         ("POST", "", b"a" * 5000, 413), ("GET", "/x", None, 404), ("DELETE", "/x", None, 404),
         ("POST", "/ID/segments", LONG, 413), ("POST", "/ID/segments", {"segments": ["a"], "before": 9}, 400),
-        ("PUT", "/ID/segments/9", {"translation": "a"}, 404), ("PUT", "/ID/segments/x", {"translation": "a"}, 404),
+        ("PUT", "/ID/segments/2", {"translation": "a"}, 404), ("PUT", "/ID/segments/x", {"translation": "a"}, 404),
         ("PUT", "/ID/segments/0", {"translation": "a" * 2500}, 413), ("PUT", "/ID/segments/0", {"translation": 1}, 400),
-        ("PUT", "/ID/segments/1", {}, 400), ("POST", "/ID/translate", {"segments": [0, 9]}, 404),
+        ("PUT", "/ID/segments/1", {}, 400), ("POST", "/ID/translate", {"segments": [0, 2]}, 404),
         ("POST", "/ID/translate", {"segments": "all"}, 400), ("PUT", "/ID", {}, 405),
     ],
 )  # fmt: skip

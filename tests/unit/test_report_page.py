@@ -168,6 +168,17 @@ def test_pairs_of_many_systems_are_folded(tmp_path: Path) -> None:
         assert ("pairs of systems</summary>" in out.read_text(encoding="utf-8")) == folded
 
 
+def test_the_best_of_each_column_is_marked(tmp_path: Path) -> None:
+    texts, out = documents([3, 4]), tmp_path / "page.html"
+    systems = [
+        write(tmp_path / name, noised(texts, share, seed=1)) for name, share in (("worse", 0.5), ("better", 0.0))
+    ]
+    words = ["--ref", write(tmp_path / "ref", texts), "--sys", *systems]
+    assert command.main([*words, "--samples", "20", "--out", str(out)]) == 0
+    page = out.read_text(encoding="utf-8").partition("<tbody>")[2].partition("</tbody>")[0]
+    assert [row.count('class="best"') for row in page.split("</tr>")[:2]] == [0, page.count("<td") // 2]
+
+
 def test_one_document_is_shown_without_intervals(tmp_path: Path) -> None:
     texts = documents([5])
     ref, sys = write(tmp_path / "ref", texts), write(tmp_path / "sys", noised(texts, 0.3, seed=1))
