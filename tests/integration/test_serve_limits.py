@@ -141,6 +141,8 @@ def test_sizes(start: Start) -> None:
     assert refused(answer) == (413, "too_long")
     assert "31 texts" in answer.text
     assert client.post("/translate", json={"documents": [["a dog"] * 5]}).status_code == 200
+    ten, eleven = (client.post("/translate", json={"text": "a " * number}) for number in (9, 10))  # with the end
+    assert (ten.status_code, refused(eleven)) == (200, (413, "too_long"))
 
 
 def test_what_has_no_words_has_its_limit_too(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
