@@ -135,8 +135,9 @@ def test_the_score_of_a_beam_is_what_the_model_gives_it(case: str) -> None:
             assert forced_scores([model], task, [example]) == pytest.approx([found[-1][nth].score], abs=1e-3)
 
 
-#: Values tried of the options that are not chosen from a list; an option that an architecture lacks is left out.
+#: Values tried of options without a list of choices, or of which plug-ins add some; those that a model lacks are left out.
 VALUES: dict[str, list[Any]] = {
+    "attention": ["softmax", "linear"],
     "relative_horizon": [None, 0, 3],
     "levels": [1, 2, 3, 4],
     "source_context": [0, 1, 3],
@@ -153,7 +154,7 @@ VALUES: dict[str, list[Any]] = {
 def test_any_combination_of_switches_is_refused_or_decodes_as_it_trains(name: str) -> None:
     draw, sizes = random.Random(name), {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2}
     options = settings(MODELS.config(name))
-    values = {o.name: o.choices or VALUES.get(o.name) or ([True, False] if o.kind is bool else None) for o in options}
+    values = {o.name: VALUES.get(o.name) or o.choices or ([True, False] if o.kind is bool else None) for o in options}
     drawn = [{key: draw.choice(of) for key, of in values.items() if of} for _ in range(500)]
     accepted = [chosen for chosen in drawn if not contradictions(MODELS.config(name)(**sizes, **chosen))]
     assert len(accepted) >= 8

@@ -66,7 +66,10 @@ def corpus_of_text(lines: TextLines, own: Tokenizer | None = None) -> ParallelCo
 def config(arch: str, **options: Any) -> Any:
     """The configuration of a very small model."""
     values = {**ARCHITECTURES.get(arch).overrides(), "embed_dim": 32, "heads": 2, "ffn_dim": 48, **options}
-    return MODELS.config(ARCHITECTURES.get(arch).model)(**values)
+    settings = MODELS.config(ARCHITECTURES.get(arch).model)
+    if values.get("position", getattr(settings, "position", "")) in ("sinusoidal", "multi_level"):
+        values = {"position_fusion": "concat", **values}  # with `add` random weights repeat one word for ever
+    return settings(**values)
 
 
 def model(arch: str = "transformer_tiny", seed: int = 0, of: DocumentTranslation | None = None, **options: Any) -> Any:
