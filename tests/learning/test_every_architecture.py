@@ -135,7 +135,7 @@ def test_the_score_of_a_beam_is_what_the_model_gives_it(case: str) -> None:
             assert forced_scores([model], task, [example]) == pytest.approx([found[-1][nth].score], abs=1e-3)
 
 
-#: Values tried of options without a list of choices, or of which plug-ins add some; those that a model lacks are left out.
+#: Values tried of options without a list of choices, or with plug-ins in it; those that a model lacks are left out.
 VALUES: dict[str, list[Any]] = {
     "attention": ["softmax", "linear"],
     "relative_horizon": [None, 0, 3],
