@@ -95,9 +95,9 @@ class Comparison:
         """Carry out what is missing; return the table's content, {} with `dry_run`."""
         plan = self.plan
         names = {**plan.starts, **plan.systems}
-        for seed in plan.seeds:
-            for name in sorted(names, key=self._depth):
-                self._train(name, seed)
+        runs = [(name, self._seed(name, seed)) for seed in plan.seeds for name in sorted(names, key=self._depth)]
+        for name, seed in dict.fromkeys(runs):  # a start with a seed of its own is there for all
+            self._train(name, seed)
         trained = {name: [] if self.dry_run else [self._trained(name, s) for s in plan.seeds] for name in plan.systems}
         if not self.dry_run:
             self._check_trained(trained)
@@ -132,7 +132,8 @@ class Comparison:
         """Train until docnmt-train says that its limit is reached; an interrupted training goes on."""
         options, model = self._options(name), self._model(name, seed)
         start, data = options.pop("start", None), options.pop("data", self.plan.data)
-        words = [data, "--save-dir", str(model), "--seed", str(options.pop("seed", seed))]
+        options.pop("seed", None)
+        words = [data, "--save-dir", str(model), "--seed", str(seed)]
         if start is not None:
             words += ["--finetune-from-model", str(self._checkpoint(start, seed))]
         last = model / "checkpoint_last.safetensors"
