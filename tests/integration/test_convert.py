@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 
 marian = pytest.importorskip("marian_models", reason="transformers is not installed")
@@ -109,23 +108,6 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
             assert scores == pytest.approx(their_scores, rel=1e-5, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("beam", "options"),
-    [
-        (1, {"no_repeat_ngram_size": 2}),
-        (4, {"repetition_penalty": 1.5}),
-        (4, {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2}),
-    ],
-)
-def test_what_works_against_repetitions_is_transformers(system: System, beam: int, options: dict[str, Any]) -> None:
-    text, scores = translations(system.ours, beam, **options)
-    assert text != translations(system.ours, beam)[0]  # it has something to do
-    other, their_scores = system.theirs.translate(SOURCES, beam, LIMIT, **options)
-    assert text == other
-    if their_scores is not None:
-        assert scores == pytest.approx(their_scores, abs=1e-4)
-
-
 def test_there_and_back_nothing_changes(system: System) -> None:
     one, two = (load_checkpoint(system.folder / name / "checkpoint_best.safetensors") for name in ("own", "again"))
     assert one.tensors.keys() == two.tensors.keys()
@@ -196,20 +178,6 @@ def test_what_the_vocabulary_lacks_is_said(tmp_path: Path, capsys: pytest.Captur
     assert left_out not in tokenizer.source_tokenizer.vocabulary()
     (ids,) = tokenizer.source_tokenizer.encode([left_out[1:]])
     assert tokenizer.source_tokenizer.decode(ids) == left_out[1:]
-
-
-def test_a_folder_without_the_embeddings_is_refused_by_their_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As `MarianModel.save_pretrained` writes it, whose tensors have no `model.` before their names."""
-    marian.write(tmp_path / "marian")
-    file = tmp_path / "marian/model.safetensors"
-    tensors = {name.removeprefix("model."): tensor for name, tensor in safetensors.torch.load_file(file).items()}
-    safetensors.torch.save_file(tensors, file, {"format": "pt"})
-    assert convert([str(tmp_path / "marian"), str(tmp_path / "own"), "--to", "docnmt"]) == 1
-    (error,) = [line for line in capsys.readouterr().err.splitlines() if " error: " in line]
-    assert "model.shared.weight" in error
-    assert str(tmp_path / "marian") in error
 
 
 def test_tokens_that_were_added_are_words(tmp_path: Path) -> None:

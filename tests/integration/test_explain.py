@@ -321,11 +321,3 @@ def test_alignment_takes_the_step_at_which_equal_words_meet(
     (found,) = model.align([source], [target])
     assert len(found) == len(right)
     assert all(source[slice(*each.source)] == target[slice(*each.target)] for each in found)
-
-
-def test_spans_of_subwords() -> None:
-    tokenizer = small_system.tokenizer()
-    for text in ("the  döG sees ﬁnds .", "", "a", "x​y z"):
-        spans = tokenizer.spans(text)
-        assert len(spans) == len(tokenizer.encode([text])[0])
-        assert "".join(text[a:b] for a, b in spans).split() == ["".join(text.split())] * bool(text)

@@ -208,19 +208,6 @@ def test_the_given_translations_tell_the_form_of_what_follows(
         docnmt.load(told).translate(TEXT, formality="given")
 
 
-def test_documents_in_which_nothing_given_has_a_form_are_counted(
-    told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = "who\nyou\n\nyou\nwho\n"
-    common = ["--path", str(told), "--device", "cpu", "--formality", "given", "--input-format", "corpus"]
-    for given, note in (("il vient\n\n\nvous venez\n\n", "in 1 of 2 documents has"), ("tu\n\n\n\ntu\n", None)):
-        (tmp_path / "given.fr").write_text(given)
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
-        assert translate([*common, "--given", str(tmp_path / "given.fr")]) == 0
-        said = capsys.readouterr().err
-        assert note in said if note else "note: --formality" not in said
-
-
 def test_models_that_were_not_told_and_other_words_are_refused(
     told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

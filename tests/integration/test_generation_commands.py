@@ -103,22 +103,6 @@ def test_each_sentence_has_a_limit_and_words_of_its_own(arch: str) -> None:
         assert len({piece for each in found for piece in each.pieces}) < sum(len(each.pieces) for each in found)
 
 
-def test_no_sequence_is_written_twice_in_a_sentence(run: Run) -> None:
-    words = ("generate", "data", "--path", "run", "--scoring", "none", "--max-len-a", "3")
-
-    def loops(*more: str) -> int:
-        texts = [line.split("\t")[2].split() for line in run(*words, *more)[1].splitlines() if line.startswith("H-")]
-        pairs = [list(itertools.pairwise(text)) for text in texts]
-        return sum(len(each) - len(set(each)) for each in pairs)
-
-    assert loops() > 0
-    assert loops("--no-repeat-ngram-size", "2") == 0
-    assert loops("--repetition-penalty", "5") < loops() / 2
-    for wrong in (("--no-repeat-ngram-size", "-1"), ("--repetition-penalty", "0.5"), ("--repetition-penalty", "nan")):
-        status, _, err = run(*words, *wrong)
-        assert (status, wrong[0] in err) == (2, True)
-
-
 @pytest.mark.across_batches
 def test_other_searches_by_the_command_line(run: Run) -> None:
     """A plug-in's diverse groups, and minimum Bayes risk: in translate, generate and any batch the same."""
@@ -253,17 +237,6 @@ def test_what_a_report_needs_is_missed_before_the_work(run: Run, monkeypatch: py
     assert "no picture form .txt" in err
 
 
-def test_batch_size_and_ensembles_by_the_command_line(run: Run) -> None:
-    pair = ["generate", "data", "--path", "run:run/second.safetensors", *SHORT]
-    whole, single, alone = (
-        [line.split("\t") for line in run(*command)[1].splitlines() if line.startswith("D-")]
-        for command in (pair, [*pair, "--batch-size", "1", "--max-tokens", "1"], [*pair, "--path", "run"])
-    )
-    assert [row[2] for row in whole] == [row[2] for row in single]
-    assert [float(row[1]) for row in whole] == pytest.approx([float(row[1]) for row in single], rel=1e-5, abs=1e-4)
-    assert [row[1] for row in whole] != [row[1] for row in alone]
-
-
 def test_the_order_of_an_ensemble_does_not_matter(run: Run) -> None:
     """Documents are cut as the document model was trained, whichever comes first."""
     found = [
@@ -326,13 +299,6 @@ def test_rows_are_translated_as_the_documents_that_they_form(run: Run, folder: P
 def test_a_corpus_without_a_sentence_keeps_its_lines(run: Run, stdin: bytes) -> None:
     status, out, _ = run("translate", "--path", "run", "--input-format", "corpus", *SHORT, stdin=stdin)
     assert (status, out) == (0, "\n" * stdin.count(b"\n"))
-
-
-def test_a_criterion_that_judges_something_else_is_refused(run: Run) -> None:
-    options = ["data", "--arch", "transformer_tiny", "--save-dir", "no-run", "--max-update", "1", "--criterion", "nli"]
-    status, _, err = run("train", *options)
-    assert status == 2
-    assert "--criterion" in err
 
 
 def test_validation_bleu_is_that_of_generate(run: Run, folder: Path) -> None:

@@ -6,12 +6,10 @@ import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import small_system
-from small_models import build
+from small_models import Numbers, build
 
 from docnmt.apps.commands.models import load_models
 from docnmt.apps.commands.scoring import answers
@@ -23,7 +21,6 @@ from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import translate_corpus
 
-ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
 DOCUMENTS = small_system.text(3, 4)
 
 
@@ -37,52 +34,9 @@ def examples() -> list[ForcedExample]:
     ]
 
 
-class Numbers:
-    """A target tokenizer whose text is the token numbers: every hypothesis is the segmentation of its text."""
-
-    vocab_size = small_system.tokenizer().vocab_size
-
-    def encode(self, lines: list[str]) -> list[list[int]]:
-        return [[int(word) for word in line.split()] for line in lines]
-
-    def decode(self, ids: tuple[int, ...]) -> str:
-        return " ".join(map(str, ids))
-
-    pieces = small_system.tokenizer().pieces
-
-
-def task_of_numbers() -> Any:
-    task = small_system.task()
-    task.target_tokenizer = Numbers()  # type: ignore[assignment]
-    return task
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("lenpen", [0.0, 1.0])
-def test_the_forced_score_is_the_beam_score(arch: str, lenpen: float) -> None:
-    model, task = small_system.model(arch), task_of_numbers()
-    search = BeamSearchConfig(beam=4, nbest=4, lenpen=lenpen, max_len_a=0.5)
-    results = list(translate_corpus([model], task, small_system.corpus(DOCUMENTS), GenerationConfig(), search))
-    numbers = np.cumsum([len(document) for document in DOCUMENTS]) - 1  # the last sentence of each document
-    for document, number in zip(DOCUMENTS, numbers, strict=True):
-        best = results[number].nbest
-        forced = [ForcedExample(tuple(document[:-1]), document[-1], (), found.text) for found in best]
-        scores = [found.score for found in best]
-        assert forced_scores([model], task, forced, lenpen=lenpen) == pytest.approx(scores, rel=1e-5, abs=1e-4)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_batches_change_no_score(arch: str) -> None:
-    model, task = small_system.model(arch), small_system.task()
-    many = forced_scores([model], task, examples())
-    assert forced_scores([model], task, examples(), max_tokens=1) == pytest.approx(many, rel=1e-5, abs=1e-4)
-    backwards = forced_scores([model], task, examples()[::-1], max_tokens=90)
-    assert backwards == pytest.approx(many[::-1], rel=1e-5, abs=1e-4)
-    assert forced_scores([model, model], task, examples()) == pytest.approx(many, rel=1e-5, abs=1e-4)
-
-
 def test_an_ensemble_averages_each_tokens_probability() -> None:
-    models, task = [small_system.model(seed=seed) for seed in (0, 1)], task_of_numbers()
+    models, task = [small_system.model(seed=seed) for seed in (0, 1)], small_system.task()
+    task.target_tokenizer = Numbers()  # type: ignore[assignment]
     corpus = small_system.corpus([[DOCUMENTS[0][0]]])
     search = BeamSearchConfig(beam=2, nbest=2, lenpen=0.0)
     for found in next(translate_corpus(models, task, corpus, GenerationConfig(), search)).nbest:
@@ -90,20 +44,6 @@ def test_an_ensemble_averages_each_tokens_probability() -> None:
         assert forced_scores(models, task, [example]) == pytest.approx([found.score], rel=1e-5, abs=1e-4)
         apart = [forced_scores([model], task, [example])[0] for model in models]
         assert not math.isclose(found.score, sum(apart) / 2, abs_tol=1e-4)  # which averages logarithms
-
-
-def test_context_matters_to_document_models_only() -> None:
-    task = small_system.task()
-    with_context = examples()[:2]
-    without = [ForcedExample((), e.source, (), e.target) for e in with_context]
-    assert len(with_context[0].source_context) > 0
-    sentence, document = small_system.model("transformer_tiny"), small_system.model("cond_transformer_tiny")
-    assert forced_scores([sentence], task, with_context) == pytest.approx(
-        forced_scores([sentence], task, without), rel=1e-5, abs=1e-4
-    )
-    assert forced_scores([document], task, with_context) != pytest.approx(
-        forced_scores([document], task, without), abs=1e-3
-    )
 
 
 def test_target_context_gets_a_sentence_for_each_of_the_sources() -> None:

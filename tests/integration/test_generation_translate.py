@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
+from small_models import assert_same
 
 from docnmt.apps.commands.models import in_half_precision, load_models, open_models
 from docnmt.apps.options import ModelsConfig
@@ -29,7 +31,6 @@ from docnmt.runtime.system import UsageError
 DOCUMENTS = small_system.text(3, 4)
 #: Untrained models write as long as they may.
 SHORT: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 4}
-ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
 
 
 def translate(
@@ -43,21 +44,6 @@ def translate(
     settings = GenerationConfig(generator=generator, **options)
     search = search or BeamSearchConfig(**SHORT)
     return list(translate_corpus(models, small_system.task(), small_system.corpus(documents), settings, search))
-
-
-def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
-    assert [r.number for r in first] == [r.number for r in second]
-    for one, other in zip(first, second, strict=True):
-        assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
-        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], rel=1e-5, abs=1e-4)
-
-
-def test_sampling_does_not_depend_on_the_batch() -> None:
-    model, search = small_system.model(), SamplingConfig(nbest=2, top_p=0.9, seed=5, **SHORT)
-    many = translate(model, search=search, generator="sampling", batch_size=64)
-    assert_same(many, translate(model, search=search, generator="sampling", batch_size=2, max_tokens=50))
-    other = translate(model, search=SamplingConfig(nbest=2, top_p=0.9, seed=6, **SHORT), generator="sampling")
-    assert [r.nbest[0].text for r in other] != [r.nbest[0].text for r in many]
 
 
 def undecided(arch: str, **options: Any) -> Any:
@@ -114,13 +100,6 @@ def test_later_sentences_read_the_sample_that_was_chosen(monkeypatch: pytest.Mon
             assert {r.number: list(r.nbest[0].pieces) for r in found} == read
 
 
-def test_greedy_is_a_beam_of_one() -> None:
-    model = small_system.model()
-    assert_same(
-        translate(model, search=GreedyConfig(), generator="greedy"), translate(model, search=BeamSearchConfig(beam=1))
-    )
-
-
 def test_scores_are_those_of_the_pieces_and_the_end() -> None:
     for result in translate(small_system.model(), search=BeamSearchConfig(beam=4, nbest=4, lenpen=0.5)):
         scores = [found.score for found in result.nbest]
@@ -130,11 +109,6 @@ def test_scores_are_those_of_the_pieces_and_the_end() -> None:
             assert len(found.piece_scores) == len(found.pieces)
             end = found.score * (len(found.pieces) + 1) ** 0.5 - sum(found.piece_scores)
             assert end < 1e-4  # what is missing is the log-probability of </s>
-
-
-def test_an_ensemble_of_one_model_twice_is_that_model() -> None:
-    model = small_system.model()
-    assert_same(translate([model, model]), translate(model))
 
 
 def test_an_ensemble_averages_probabilities() -> None:
@@ -158,21 +132,12 @@ def test_an_ensemble_averages_probabilities() -> None:
     assert found.score == pytest.approx(float(expected.sum()), rel=1e-5, abs=1e-4)
 
 
-def test_models_of_different_units_translate_together() -> None:
-    models = [small_system.model("transformer_tiny"), small_system.model("hier_cond_transformer_tiny")]
-    assert_same(translate(models, max_tokens=40), translate(models, max_tokens=10_000, batch_size=3))
-
-
 def test_progress_counts_every_source_token() -> None:
     corpus, counts = small_system.corpus(DOCUMENTS), []
     options = GenerationConfig(max_tokens=60)
     for _ in translate_corpus([small_system.model()], small_system.task(), corpus, options, progress=counts.append):
         pass
     assert sum(counts) == len(corpus.source.tokens) + corpus.num_sentences
-
-
-def test_nothing_in_nothing_out() -> None:
-    assert translate(small_system.model(), []) == []
 
 
 @given(
@@ -197,54 +162,41 @@ def test_groups_hold_whole_units_and_fit(lengths: list[int], cuts: list[set[int]
             assert sum(lengths[first:next_unit]) > most
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_gpu_translates_as_the_cpu_does(arch: str) -> None:
-    model = small_system.model(arch)
-    here = translate(model, search=BeamSearchConfig(beam=3))
-    there = translate(model.cuda(), search=BeamSearchConfig(beam=3))
-    for one, other in zip(here, there, strict=True):
-        assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=1e-3)
+def in_half(kind: torch.dtype) -> Callable[[Any], None]:
+    return lambda model: in_half_precision(Path("m"), model, kind)
+
+
+eight_bits = pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
 
 
 @pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "copy_transformer_tiny"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize(("kind", "near"), [(torch.float16, 0.02), (torch.bfloat16, 0.1)])
-def test_half_precision_gives_nearly_the_same_scores(arch: str, device: str, kind: torch.dtype, near: float) -> None:
-    """Also on a CPU, where the command does not offer it."""
-    model = small_system.model(arch).to(device)
+@pytest.mark.parametrize(
+    ("rounded", "near"),
+    [
+        (in_half(torch.float16), 0.02),
+        (in_half(torch.bfloat16), 0.1),
+        (lambda model: replace_linear(model, BFloat16Linear), 0.05),
+        pytest.param(lambda model: replace_linear(model, EightBitLinear), 0.05, marks=eight_bits),
+    ],
+    ids=["float16", "bfloat16", "bfloat16 products", "8 bits"],
+)
+def test_rounded_numbers_give_nearly_the_same_scores_in_any_batch(
+    arch: str, device: str, rounded: Callable[[Any], None], near: float
+) -> None:
+    """Half types also on a CPU, where the command does not offer them."""
+    model = small_system.model(arch, position_fusion="add").to(device)  # with concat a search has a near tie
     search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
     whole = translate(model, search=search)
-    in_half_precision(Path("m"), model, kind)
-    assert {parameter.dtype for parameter in model.parameters()} == {kind}
-    for one, other in zip(translate(model, search=search), whole, strict=True):
-        assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=near)
-
-
-@pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
-@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "copy_transformer_tiny"])
-def test_eight_bits_give_nearly_the_same_scores_in_any_batch(arch: str) -> None:
-    model = small_system.model(arch, position_fusion="add")  # with concat a search has a near tie
-    search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
-    whole = translate(model, search=search)
-    replace_linear(model, EightBitLinear)
-    eight = translate(model, search=search)
-    for one, other in zip(eight, whole, strict=True):
-        assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=0.05)
-    assert_same(translate(model, search=search, batch_size=1), eight)
-
-
-@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "copy_transformer_tiny"])
-def test_bfloat16_gives_nearly_the_same_scores(arch: str) -> None:
-    model = small_system.model(arch)
-    search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
-    whole = translate(model, search=search)
-    replace_linear(model, BFloat16Linear)
-    pairs = [(one.nbest[0], other.nbest[0]) for one, other in zip(translate(model, search=search), whole, strict=True)]
+    rounded(model)
+    found = translate(model, search=search)
+    pairs = [(one.nbest[0], other.nbest[0]) for one, other in zip(found, whole, strict=True)]
     same = [(one.score, other.score) for one, other in pairs if one.pieces == other.pieces]
     assert len(same) >= 0.8 * len(pairs)  # of random weights, two hypotheses may be nearly equal
     for one, other in same:
-        assert one == pytest.approx(other, abs=0.05)
+        assert one == pytest.approx(other, abs=near)
+    if device == "cpu" and next(model.parameters()).dtype == torch.float32:
+        assert_same(translate(model, search=search, batch_size=1), found)
 
 
 def test_eight_bits_are_refused_where_they_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

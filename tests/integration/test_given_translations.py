@@ -17,7 +17,7 @@ import pytest
 import small_system
 import torch
 from commands import SHORT
-from small_models import OWN_TEXT, Numbers, build
+from small_models import OWN_TEXT, Numbers, assert_same, build
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.batch import collate, planned_units
@@ -78,27 +78,8 @@ def assert_rest(found: list[SentenceResult], whole: list[SentenceResult], given:
     """`found` is `whole` without what is given."""
     expected = [result for result in whole if given[result.number] is None]
     assert 0 < len(expected) < len(whole)
-    assert_same(found, expected)
-
-
-def assert_same(found: list[SentenceResult], expected: list[SentenceResult]) -> None:
     assert [result.number for result in found] == [result.number for result in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert [each.text for each in one.nbest] == [each.text for each in other.nbest]
-        scores = [each.score for each in other.nbest]
-        assert [each.score for each in one.nbest] == pytest.approx(scores, rel=1e-5, abs=1e-4)
-
-
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_its_own_translations_given_leave_the_rest_as_it_is(name: str, options: dict[str, Any]) -> None:
-    """First sentences of documents, and any others; with a beam only where sentences are decided one by one."""
-    model, search = build(name, **options), GREEDY if (name, options) in JOINED else SEARCH
-    whole = translate(model, search=search)
-    own = [result.text for result in whole]
-    first = first_of_documents(own, [0, *itertools.accumulate(map(len, DOCUMENTS))], 0.5)
-    some = [text if place is None else None for text, place in zip(own, foreign(1), strict=True)]
-    for given in (first, some):
-        assert_rest(translate(model, given, search), whole, given)
+    assert_same(found, expected)
 
 
 def teacher_forced(model: Any, texts: list[str]) -> Iterator[float]:
@@ -218,12 +199,6 @@ def test_of_sentences_without_a_subword_nothing_is_written(name: str, options: d
         given = ["" if text == nothing else None for text in texts]
         expected = translate(model, given, search, documents=documents)
         assert [result.text for result in found if result.text] == [result.text for result in expected]
-
-
-def test_given_texts_are_counted() -> None:
-    with pytest.raises(ValueError, match=str(SENTENCES)):
-        translate(build("transformer"), ["5"])
-    assert translate(build("transformer"), ["5"] * SENTENCES) == []
 
 
 @pytest.mark.parametrize(("share", "firsts"), [(0, [0, 0, 0]), (0.5, [0, 1, 5]), (0.29, [0, 0, 2]), (1, [1, 3, 10])])
@@ -360,22 +335,25 @@ def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(run: Run, folder: 
     assert (status, out.splitlines()[1]) == (0, "A LONG ONE.")
 
 
-def test_given_lines_that_do_not_fit_are_refused(run: Run, folder: Path) -> None:
-    cases = [("a\n", "text", "bad.de"), ("\nb\n\n\n\n\n", "text", "bad.de:2"), ("\nb\n\n\n\n\n", "corpus", "bad.de:2")]
-    for content, form, message in cases:
-        (folder / "bad.de").write_text(content, encoding="utf-8")
-        options = ["--path", "run", "--input-format", form, "--given", "bad.de"]
-        status, out, err = run("translate", *options, stdin=TEXT.encode())
-        assert (status, out) == (1, "")
-        assert message in err.splitlines()[-1]
+MARKED = "<d>\na dog.\n<d>\nthe cat.\n"
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("<d>\n\nb\n\n", "bad.de:3"), ("\n\n<p>\n\n", "bad.de:3"), ("\n<p>\n\n\n", "bad.de:2")]
+    ("content", "form", "stdin", "message"),
+    [
+        ("a\n", "text", TEXT, "bad.de"),
+        ("\nb\n\n\n\n\n", "text", TEXT, "bad.de:2"),
+        ("\nb\n\n\n\n\n", "corpus", TEXT, "bad.de:2"),
+        ("<d>\n\nb\n\n", "corpus", MARKED, "bad.de:3"),
+        ("\n\n<p>\n\n", "corpus", MARKED, "bad.de:3"),
+        ("\n<p>\n\n\n", "corpus", MARKED, "bad.de:2"),
+    ],
 )
-def test_given_marks_that_do_not_fit_are_refused(content: str, message: str, run: Run, folder: Path) -> None:
+def test_given_lines_and_marks_that_do_not_fit_are_refused(
+    content: str, form: str, stdin: str, message: str, run: Run, folder: Path
+) -> None:
     (folder / "bad.de").write_text(content, encoding="utf-8")
-    options = ["--path", "run", "--input-format", "corpus", "--given", "bad.de"]
-    status, out, err = run("translate", *options, stdin=b"<d>\na dog.\n<d>\nthe cat.\n")
+    options = ["--path", "run", "--input-format", form, "--given", "bad.de"]
+    status, out, err = run("translate", *options, stdin=stdin.encode())
     assert (status, out) == (1, "")
     assert message in err.splitlines()[-1]

@@ -86,21 +86,6 @@ def test_conditional_attention_gives_the_equation_and_its_gradients(width: int, 
     assert torch.equal(found[0], again[0])
 
 
-def test_all_queries_may_keep_the_same_sentences() -> None:
-    """One sentence is then read by many sequences, and its gradients are their sums."""
-    layout = DocumentLayout.from_lengths([[20] * 200])
-    there, inputs = layout.to(DEVICE), drawn(layout)
-    with torch.no_grad():
-        inputs[3].copy_(inputs[3][:1].expand_as(inputs[3]))
-
-    def attend(*x: Tensor, backend: str = "auto") -> Tensor:
-        return conditional_attention(*x, query_layout=there, key_layout=there, top_t=2, backend=backend)
-
-    found = passes(attend, inputs)
-    exact = passes(lambda *x: attend(*x, backend="dense"), exactly(inputs))
-    assert_near(found, exact)
-
-
 @pytest.mark.parametrize("causal", [False, True])
 def test_sentences_give_the_equation_and_its_gradients(causal: bool) -> None:
     there, (q, k, v, *_) = LAYOUT.to(DEVICE), drawn(LAYOUT)
@@ -110,16 +95,6 @@ def test_sentences_give_the_equation_and_its_gradients(causal: bool) -> None:
 
     found = passes(attend, [q, k, v])
     assert_near(found, passes(attend, exactly([q, k, v])))
-
-
-def test_a_query_whose_source_is_empty_reads_nothing() -> None:
-    queries = DocumentLayout.from_lengths([[2, 1, 4]]).to(DEVICE)
-    keys = DocumentLayout.from_lengths([[0, 3, 0]]).to(DEVICE)
-    q, k, v = (drawn(DocumentLayout.from_lengths([[n]]))[0] for n in (7, 3, 3))
-    out = packed_attention(q, k, v, queries.sentences, keys.sentences)
-    assert not out[:2].any()
-    assert not out[3:].any()
-    assert all(torch.isfinite(x).all() for x in torch.autograd.grad(out.float().sum(), (q, k, v)))
 
 
 def test_what_follows_the_choice_does_not_wait_for_the_card() -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -25,7 +24,6 @@ from docnmt.core.training.run import Run
 from docnmt.core.training.start import prepare
 from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate
 from docnmt.core.training.update import take_step
-from docnmt.functional import kernels
 from docnmt.modules.positions import MultiLevel
 from docnmt.registry import MODELS
 from docnmt.runtime.device import seeds_from
@@ -179,31 +177,6 @@ def test_a_recording_that_fails_ends_the_graphs_and_not_the_run(
     assert [line["loss"] for line in ours] == pytest.approx([line["loss"] for line in theirs], rel=2e-4)
 
 
-@pytest.mark.usefixtures("flash")
-def test_graphs_that_find_no_memory_end_and_the_run_goes_on(
-    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """At the first batch of another shape, as graphs keep the memory of theirs; nothing is added twice."""
-    loss_of, shapes = Run.loss_of, set[int]()
-
-    def full(self: Run, batch: Any) -> Any:
-        graphs = self.__dict__.get("graphs")
-        if kernels._used and graphs is not None:
-            shapes.add(batch.source.layout.num_tokens)
-            if len(shapes) == 3:
-                raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return loss_of(self, batch)
-
-    monkeypatch.setattr(Run, "loss_of", full)
-    options = "--dropout 0 --update-freq 2"
-    ours = trainings.train("full", options)
-    assert capfd.readouterr().err.count("no CUDA graphs") == 1
-    assert trainings.recorders[0].recordings
-    theirs = trainings.train("none", options, graphs=False)
-    for name in ("loss", "gnorm"):
-        assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-4)
-
-
 def test_on_a_cpu_there_are_none(trainings: Trainings, capfd: pytest.CaptureFixture[str]) -> None:
     trainings.patch.setenv("DOCNMT_GRAPHS", "on")
     assert main([*trainings.options("cpu", ""), "--device", "cpu", "--max-update", "1"]) == 0
@@ -239,38 +212,6 @@ def test_a_loss_that_is_not_a_number_changes_no_weight(trainings: Trainings) -> 
         after = [*run.model.parameters(), *run.optimizer.state[next(run.model.parameters())].values()]
         for x, y in zip(before, after, strict=True):
             assert torch.equal(x.cpu().nan_to_num(7), y.detach().cpu().nan_to_num(7))
-
-
-@pytest.mark.skipif(not pretended.interprets(), reason="needs triton and its interpreter (TRITON_INTERPRET=1)")
-def test_an_update_is_two_graphs(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batch and seeds in one copy, the passes; losses and norm in one copy; clipping factor and rates, the step."""
-    monkeypatch.setenv("DOCNMT_GRAPHS", "on")
-    options = "--bf16 --force-bf16 --label-smoothing 0.1 --dropout 0.1 --max-tokens 300"
-    options += " --embed-dim 32 --ffn-dim 32 --heads 2"
-    found = host_syncs.count(data, tmp_path / "run", "transformer", options.split(), kernels=False, updates=12)
-    assert sum(found.waits.values()) == 1
-    launched = [what for what, _ in found.launches.elements()]
-    assert launched.count("graph") == 2
-    assert len(launched) <= 7, launched
-
-
-def test_the_batch_that_is_prepared_is_the_next_one(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the same epoch, after all batches of an update."""
-    batch, said = Run.batch, list[tuple[str, int]]()
-
-    def asked(self: Run, data: Any, units: np.ndarray) -> Any:
-        said.append(("asked", id(units)))
-        return batch(self, data, units)
-
-    monkeypatch.setattr(Run, "batch", asked)
-    monkeypatch.setattr(Run, "prepare", lambda self, data, units: said.append(("prepared", id(units))))
-    options = trainings.options("ahead", "--update-freq 2 --no-bf16 --max-tokens 300 --max-epoch 1")
-    assert main([*options, "--device", "cpu"]) == 0
-    prepared = [place for place, (what, _) in enumerate(said) if what == "prepared"]
-    assert len(prepared) > 1
-    assert [said[place + 1] for place in prepared] == [("asked", said[place][1]) for place in prepared]
-    assert all(said[place - 2][0] == said[place - 1][0] == "asked" for place in prepared)
-    assert said[-1][0] == "asked"  # nothing follows the last
 
 
 @pytest.mark.parametrize(

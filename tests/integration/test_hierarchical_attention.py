@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from docnmt.functional import build_tree, conditional_attention, hierarchical_conditional_attention
+from docnmt.functional import build_tree, hierarchical_conditional_attention
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout
@@ -133,42 +133,6 @@ def test_small_tree_by_hand(backend):
         weights = torch.tensor([w or -torch.inf for w in weights]).softmax(0)
         out = attend(tree, layout, layout, t, select_on, backend, count_copies)(zero, zero, v, one, node_k)
         torch.testing.assert_close(out, (weights @ v.view(3)).expand(3, 1, 1))
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("select_on", SELECT_ON)
-def test_all_sentences_are_conditional_attention_with_cumulative_keys(backend, select_on):
-    layout, tree, (q, k, v, sentence_q, node_k) = self_attention_inputs([[3, 4, 2], [1, 1]])
-    parents = tree.index.parents
-    sums = node_k
-    while (parents >= 0).any():
-        sums = sums + torch.where((parents >= 0).view(-1, 1, 1), node_k[parents], 0)
-        parents = torch.where(parents >= 0, tree.index.parents[parents], -1)
-    expected = conditional_attention(
-        q, k, v, sentence_q, sums[tree.index.leaves], query_layout=layout, key_layout=layout, top_t=5
-    )
-    got = attend(tree, layout, layout, 5, select_on, backend)(q, k, v, sentence_q, node_k)
-    torch.testing.assert_close(got, expected)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("select_on", SELECT_ON)
-def test_gradcheck_through_the_tree(backend, select_on):
-    """Summaries and the parameters of merge learn through the kept scores."""
-    layout = DocumentLayout.from_lengths([[2, 0, 3, 1, 1], [1]])
-    q, k, v, sentence_q, summaries = (
-        x.double().requires_grad_() for x in reference.random_inputs(layout, layout, 6, 0, h=1, d_k=3)
-    )
-    weight = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
-
-    def run(q, k, v, sentence_q, summaries, weight):
-        tree = build_tree(
-            summaries.flatten(1), layout.document_offsets, lambda left, right: (left @ weight + right).tanh()
-        )
-        node_k = tree.nodes.unsqueeze(1)
-        return attend(tree, layout, layout, 2, select_on, backend)(q, k, v, sentence_q, node_k)
-
-    assert torch.autograd.gradcheck(run, (q, k, v, sentence_q, summaries, weight))
 
 
 @pytest.mark.parametrize("backend", [*BACKENDS, "auto"])

@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from docnmt.cli.train import main
 from docnmt.core.training import criterions as form_choice
-from docnmt.functional import conditional_attention
 from docnmt.functional import selection as nearest
-from docnmt.layout import DocumentLayout
 from docnmt.modules.layers import Dropout
 from docnmt.runtime.device import to_device, to_host
 
@@ -92,26 +90,6 @@ def test_an_update_waits_once_and_computes_the_same(
         assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-5)
 
 
-#: Kernels, copies and fills of an update in bfloat16, at most: six and six layers, of widths that a test has time for.
-BUDGETS = {
-    "transformer": 600,
-    "hier_cond_transformer": 2974,
-    "copy_transformer": 876,
-    "transformer --checkpoint-activations": 1106,
-}
-
-
-@pytest.mark.skipif(not pretended.interprets(), reason="needs triton and its interpreter (TRITON_INTERPRET=1)")
-@pytest.mark.parametrize("case", BUDGETS)
-def test_an_update_launches_no_more_than_it_did(case: str, data: Path, tmp_path: Path) -> None:
-    arch, *more = case.split(" ")
-    options = "--bf16 --force-bf16 --label-smoothing 0.1 --dropout 0.1 --max-tokens 300"
-    options += " --embed-dim 32 --ffn-dim 32 --heads 2"
-    found = host_syncs.count(data, tmp_path / "run", arch, [*options.split(" "), *more], kernels=False)
-    assert sum(found.waits.values()) == 1
-    assert sum(found.launches.values()) <= BUDGETS[case], found.launches.most_common(40)
-
-
 def test_arrays_arrive_together_without_a_wait() -> None:
     arrays = [np.arange(3), np.zeros((0, 2)), np.array([[True], [False]]), torch.tensor([1.5, 2.5]), np.int32([[7]])]
     with pretended.pretended() as counter:
@@ -125,33 +103,3 @@ def test_arrays_arrive_together_without_a_wait() -> None:
         assert torch.equal(x, expected)
     assert numbers == [1.25, 2.5, float(torch.tensor(0.1)), 3.0]
     assert [what for what, _ in counter.found] == ["device to host"] * 6  # five arrays, and all numbers at once
-
-
-LAYOUTS = [[[5, 3, 40, 1], [7]], [[1] * 30, [2, 9], [60, 60, 60]], [[4, 0, 6, 0], [3, 3, 3, 3, 3]], [[0, 2], [11]]]
-
-
-@pytest.mark.parametrize("lengths", LAYOUTS)
-@pytest.mark.parametrize(("top_t", "alike"), [(1, True), (2, False), (5, False)])
-def test_a_dispatch_on_a_card_is_the_equation(lengths: list[list[int]], top_t: int, alike: bool) -> None:
-    """Also where all queries keep the same sentence, and all tiles are of one group."""
-    torch.manual_seed(0)
-    keys = DocumentLayout.from_lengths(lengths)
-    queries = DocumentLayout.from_lengths([[length + 1 for length in document] for document in lengths])
-    sizes = (queries.num_tokens, keys.num_tokens, keys.num_tokens, queries.num_tokens, keys.num_sentences)
-    inputs = [torch.randn(size, 2, 4, dtype=torch.float64) for size in sizes]
-    if alike:
-        inputs[3][:] = inputs[3][0]
-    weights = torch.randn(queries.num_tokens, 2, 4, dtype=torch.float64)
-
-    def attend(device: str, backend: str) -> list[Tensor]:
-        given = [x.clone().to(device).requires_grad_() for x in inputs]
-        layouts = {"query_layout": queries.to(device), "key_layout": keys.to(device)}
-        out = conditional_attention(*given, **layouts, top_t=top_t, backend=backend)
-        (out * weights.to(device)).sum().backward()
-        return [x.detach().cpu() for x in (out, *(each.grad for each in given))]
-
-    expected = attend("cpu", "dense")
-    with pretended.pretended():
-        found = attend(pretended.NAME, "dispatch")
-    for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours, theirs)

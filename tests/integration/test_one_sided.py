@@ -13,8 +13,7 @@ import small_system
 import torch
 from parallel_text import ParallelText
 from small_models import build
-from toy import assert_same_checkpoint, log
-from trainings import LAST, SMALL
+from trainings import SMALL
 
 from docnmt.cli import generate, score
 from docnmt.cli.train import main as train
@@ -131,19 +130,6 @@ def test_all_are_translated_and_the_others_scored(name: str, options: dict[str, 
     assert found == pytest.approx(evaluate([texts[n] for n in kept], reference, offsets).scores["s-BLEU"])
 
 
-def test_validation_bleu_takes_the_sentences_that_have_a_reference() -> None:
-    model, data, task = build("transformer"), corpus(), small_system.task()
-    settings = GenerationConfig(max_tokens=8000), BeamSearchConfig(beam=1)
-    texts = [result.text for result in translate_corpus([model], task, data, *settings)]
-    lines = ["" if n < data.document_offsets[1] else line for n, line in enumerate(data.references[0])]
-    kept = [n for n, line in enumerate(lines) if line]
-    assert kept
-    without = replace(data, references=[TextArray.from_lines(lines)])
-    found = corpus_bleu(model, task, without, DocumentTranslationConfig())
-    expected = evaluate([texts[n] for n in kept], [[lines[n] for n in kept]], [0, len(kept)]).scores["s-BLEU"]
-    assert found == pytest.approx(expected)
-
-
 def test_nothing_is_given_for_them() -> None:
     """Neither their empty references, nor by a memory; in foreign documents they stay without a translation."""
     data = corpus()
@@ -204,16 +190,6 @@ def test_long_sentences_without_a_partner_are_split_like_others(text: ParallelTe
     pieces = [n for n, line in enumerate(corpus.source_text) if set(line.split()) == {"garden"} and " " in line]
     assert len(pieces) > 1
     assert not corpus.has_partner(np.array(pieces)).any()
-
-
-def test_a_run_resumes_bit_for_bit(text: ParallelText, tmp_path: Path) -> None:
-    assert text.preprocess("--one-sided", "read", "--vocab-size", "60") == 0
-    command = [str(text.data), "--arch", "doc_transformer", *SMALL.split(), "--max-tokens", "300"]
-    for run, limits in (("whole", [6]), ("parts", [3, 6])):
-        for limit in limits:
-            assert train([*command, "--save-dir", str(tmp_path / run), "--max-update", str(limit)]) == 0
-    assert log(tmp_path / "whole", ["train"]) == log(tmp_path / "parts", ["train"])
-    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
 
 
 def test_generate_and_score_leave_them_out(text: ParallelText, tmp_path: Path, capsys: Capture) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
 import subprocess
@@ -15,7 +14,7 @@ import small_system
 from parallel_text import ParallelText, read_all
 
 from docnmt.cli import preprocess
-from docnmt.core.corpus import Document, ParallelCorpus, read_meta, structure_of
+from docnmt.core.corpus import Document, ParallelCorpus, structure_of
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.lines import TextLines
 from docnmt.core.preprocess import describe_folder, fitting_workers
@@ -88,24 +87,6 @@ def test_memory_and_disk_give_the_same_corpus(text: ParallelText) -> None:
         np.testing.assert_array_equal(corpus.source.tokens, stored.source.tokens)
         np.testing.assert_array_equal(corpus.source.offsets, stored.source.offsets)
         assert list(corpus.source_text) == list(stored.source_text)
-
-
-def test_tables_have_the_fingerprint_of_plain_text(text: ParallelText) -> None:
-    """Of one kind; `test_parallel_table` reads all."""
-    assert text.preprocess("--vocab-size", "60") == 0
-    columns = ["--columns", "document=book", "source=left", "target=right"]
-    for split in ("train", "dev", "test"):
-        book, rows = 0, []
-        for left, right in zip(text.lines(f"{split}.en"), text.lines(f"{split}.de"), strict=True):
-            book += not left
-            rows += [{"book": f"book {book}", "left": left, "right": right}] if left else []
-        table = "".join(f"{json.dumps(row)}\n" for row in rows)
-        text.path(f"{split}.jsonl.gz").write_bytes(gzip.compress(table.encode()))
-    files = [f"--{name}pref={text.path(split)}.jsonl.gz" for name, split in
-             (("train", "train"), ("valid", "dev"), ("test", "test"))]  # fmt: skip
-    out = text.folder / "of-tables"
-    assert preprocess.main(["-s", "en", "-t", "de", *files, f"--destdir={out}", "--vocab-size", "60", *columns]) == 0
-    assert read_meta(out)["fingerprint"] == read_meta(text.data)["fingerprint"]
 
 
 def test_levels_reach_the_corpus(text: ParallelText) -> None:
@@ -260,30 +241,6 @@ def test_overlap_is_of_documents_and_not_of_sentences_that_recur(text: ParallelT
     report = capsys.readouterr().err
     assert "warning: valid" not in report
     assert "warning: test: 2 of 3 documents stand in the training data, too (1 whole, 1 at least by half" in report
-
-
-def test_a_damaged_folder_is_refused_when_it_is_opened(text: ParallelText) -> None:
-    text.preprocess()
-    tokens = text.data / "test.en.tokens.bin"
-    data = tokens.read_bytes()
-    tokens.write_bytes(data[:-2])
-    with pytest.raises(UserError, match=r"test\.en\.tokens\.bin"):
-        text.corpus("test")
-    tokens.unlink()
-    with pytest.raises(UserError, match=r"test\.en\.tokens\.bin"):
-        text.corpus("test")
-    meta = json.loads((text.data / "meta.json").read_text())
-    (text.data / "meta.json").write_text(json.dumps(meta | {"format": 99}))
-    with pytest.raises(UserError):
-        read_meta(text.data)
-    with pytest.raises(UserError):
-        ParallelCorpus.open(text.folder, "test")
-
-
-def test_a_split_that_is_not_there_is_named(text: ParallelText) -> None:
-    text.preprocess()
-    with pytest.raises(UserError, match="'tset'"):
-        text.corpus("tset")
 
 
 def test_only_our_own_folders_are_replaced_and_only_on_request(text: ParallelText, capsys: Capture) -> None:

@@ -81,20 +81,6 @@ def test_interrupts(text: ParallelText, number: signal.Signals, status: int, sai
     assert leftovers(text) == []
 
 
-def test_kill(text: ParallelText) -> None:
-    before = contents(text)
-    process = start(text)
-    wait_for_temporary(text, process)
-    process.kill()
-    process.communicate(timeout=60)
-    assert contents(text) == before
-    assert text.corpus("train").num_sentences > 0
-    left = leftovers(text)
-    assert left != []
-    assert text.preprocess("--overwrite") == 0
-    assert leftovers(text) == left  # nothing reads them
-
-
 @pytest.mark.slow
 def test_workers_end_with_a_killed_parent(text: ParallelText) -> None:
     process = start(text, "--workers", "2")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import small_system
+from commands import translated
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from starlette.testclient import TestClient
@@ -57,13 +56,7 @@ def client(path: Path) -> TestClient:
 
 
 def command(path: Path, text: str, monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
-    """What docnmt-translate writes for stdin."""
-    out = io.StringIO()
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
-        patch.setattr(sys, "stdout", out)
-        assert translate_command(["--path", str(path), *BRIEF, *more]) == 0
-    return out.getvalue()
+    return translated(path, text, monkeypatch, "--max-len-a", "1", "--max-len-b", "2", *more)
 
 
 def test_a_text_keeps_all_by_every_way(client: TestClient, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -174,16 +173,6 @@ def test_a_rank_names_its_batch(data: Path, tmp_path: Path) -> None:
     assert "17" in line
 
 
-@pytest.mark.slow  # how a rank's error is told is tested above
-def test_out_of_memory_names_rank_and_batch(data: Path, tmp_path: Path) -> None:
-    """After the probe, and in one rank alone."""
-    options = ("--memory-at", "12", "--max-epoch", "3", "--disable-validation")
-    done = torchrun(2, rank_toy.__file__, "toy_other", str(data), str(tmp_path / "run"), *options)
-    (line,) = own_lines(done.stderr)
-    assert line.startswith("docnmt-train: error: rank 1: update ")
-    assert "train rows " in line
-
-
 def test_a_rank_without_memory_for_the_largest_batch_tries_no_other_that_needs_all_ranks(
     data: Path, tmp_path: Path
 ) -> None:
@@ -193,18 +182,6 @@ def test_a_rank_without_memory_for_the_largest_batch_tries_no_other_that_needs_a
     assert done.returncode != 0
     (line,) = own_lines(done.stderr)
     assert "--max-tokens" in line
-
-
-@pytest.mark.slow  # what refuses it is tested in one process, too
-def test_a_second_job_is_refused_before_it_reads_anything(data: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    (data / "train.json").unlink()  # it would not come to this
-    with RunFolder(run).opened():
-        done = torchrun(2, rank_toy.__file__, "toy", str(data), str(run), "--overwrite")
-    (line,) = own_lines(done.stderr)
-    assert line.startswith(
-        f"docnmt-train: error: rank 0: --save-dir {run}: another docnmt-train is writing there (proc"
-    )
 
 
 def test_a_job_that_no_lock_stopped_ends_the_first(tmp_path: Path) -> None:
@@ -232,35 +209,3 @@ def test_the_lock_of_a_killed_job_is_free(tmp_path: Path) -> None:
         process.kill()
     with RunFolder(run).opened():
         pass
-
-
-@pytest.mark.slow
-def test_kills_at_random_moments_lose_nothing(data: Path, tmp_path: Path) -> None:
-    """Forty SIGKILLs under two and three ranks, while a training starts and while it trains: as if nothing had been.
-
-    An update is six batches, whoever computes them: the run begins with one process.
-    """
-    draw, run, freq, kills = random.Random(0), tmp_path / "run", ("--update-freq", "6"), 0
-    assert train(data, run, "--max-update", "1", *freq, *OFTEN) == 0
-    while kills < 40:
-        processes = draw.choice([2, 3])
-        with job(processes, data, run, "--max-update", "100000", *freq, *OFTEN) as process:
-            while len(list(tmp_path.glob("pid.*"))) < processes:
-                time.sleep(0.02)
-            if draw.random() < 0.7:  # while it trains, else while it starts
-                wait_for(run, load_checkpoint(run / LAST).header["progress"]["update"] + draw.randrange(1, 40), process)
-            else:
-                time.sleep(3 * draw.random())
-            assert process.poll() is None
-            os.kill(pid(run, draw.randrange(processes)), signal.SIGKILL)
-            kills += 1
-            err = process.communicate(timeout=60)[1]
-        assert len(own_lines(err)) <= 1, err
-        print(f"kill {kills}, {processes} ranks, update {updates(run)}: {own_lines(err)}", file=sys.stderr, flush=True)
-    last = str(load_checkpoint(run / LAST).header["progress"]["update"] + 5)
-    assert train(data, run, "--max-update", last, *freq, *OFTEN) == 0
-    train(data, tmp_path / "whole", "--max-update", last, *freq, *OFTEN)
-    for line, other in zip(log(tmp_path / "whole"), log(run), strict=True):
-        other.pop("idle", None)
-        assert other.pop("event") == line.pop("event")
-        assert other == pytest.approx(line, rel=1e-4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import shutil
 import tracemalloc
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from docnmt.other_tasks.options import EmbedConfig, NliConfig
 from docnmt.other_tasks.sentence_vectors import embed as embed_command
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.use import Nli, SentenceEncoder
-from docnmt.registry import MODELS
 from docnmt.runtime.system import UserError
 
 NOUNS = ["dog", "cat", "man", "child", "bird", "train"]
@@ -151,15 +149,6 @@ def test_vectors_and_codes_are_the_same_in_every_batch(name: str, request: pytes
         reference = got
 
 
-def test_soft_codes_lie_on_their_bits_side_of_a_half(hashed: Path) -> None:
-    encoder = SentenceEncoder.load(hashed)
-    sentences = [words(line) for line in LINES]
-    soft, codes = encoder.features(sentences, "soft"), encoder.features(sentences, "codes")
-    assert soft.shape == codes.shape == (len(LINES), 24)
-    assert ((soft > 0) & (soft < 1)).any()
-    np.testing.assert_array_equal(soft > 0.5, codes == 1)
-
-
 def test_checkpoint_needs_no_folder_and_counts_unknown_words(plain: Path) -> None:
     encoder = SentenceEncoder.load(plain)
     encoder.features([words("the unheard cat"), []])
@@ -219,18 +208,6 @@ def test_wrong_use_is_one_clear_line(
     error = capsys.readouterr().err.splitlines()[-1]
     assert message in error
     assert not (folder / "new.npy").exists()
-
-
-def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "data"
-    shutil.copytree(folder / "data", copy)
-    (copy / "vectors.0.bin").write_bytes((copy / "vectors.0.bin").read_bytes()[:-3])
-    with pytest.raises(UserError, match=r"vectors\.0\.bin"):
-        Nli.load(NliConfig(), copy)
-    task = Nli.load(NliConfig(), folder / "data")
-    model = MODELS.get("bag_of_words").build(MODELS.config("bag_of_words")(), task)
-    with pytest.raises(UserError, match="'test'"):
-        task.dataset("test", model)
 
 
 def sts13(path: Path) -> list[str]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from typing import Any
 
 import pytest
 import small_system
+from commands import translated
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from served import Served, serve, started
@@ -42,17 +41,6 @@ def service(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         assert "Traceback" not in log.read_text()
 
 
-def command(checkpoint: Path, text: str, monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
-    """What docnmt-translate writes."""
-    out = io.StringIO()
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
-        patch.setattr(sys, "stdout", out)
-        words = ["--path", str(checkpoint), "--beam", "2", "--device", "cpu", *more]
-        assert translate_command(words) == 0
-    return out.getvalue()
-
-
 def test_twenty_requests_at_once_get_what_the_command_gives_each_alone(
     service: Served, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,11 +61,11 @@ def test_twenty_requests_at_once_get_what_the_command_gives_each_alone(
         answers = list(pool.map(post, bodies))
     for documents, answer in zip(asked, answers[:10], strict=True):
         corpus = "\n\n".join("\n".join(document) for document in documents) + "\n"
-        lines = command(checkpoint, corpus, monkeypatch, "--input-format", "corpus")
+        lines = translated(checkpoint, corpus, monkeypatch, "--input-format", "corpus")
         assert "\n\n".join("\n".join(document) for document in answer["documents"]) + "\n" == lines  # type: ignore[attr-defined]
     for text, answer in zip(texts, answers[10:], strict=True):
         assert answer.pop("limited", True) is True
-        assert answer == {"text": command(checkpoint, f"{text}\n\n", monkeypatch)}
+        assert answer == {"text": translated(checkpoint, f"{text}\n\n", monkeypatch)}
 
 
 def test_what_ends_at_the_length_limit_is_marked(checkpoint: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 import small_system
+from commands import translated
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from served import ARCHITECTURES, Served, serve, started
@@ -52,13 +51,7 @@ def service(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def command(checkpoint: Path, text: str, monkeypatch: pytest.MonkeyPatch, *more: str) -> list[str]:
-    """The lines that docnmt-translate writes."""
-    out = io.StringIO()
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
-        patch.setattr(sys, "stdout", out)
-        assert translate_command(["--path", str(checkpoint), "--beam", "2", "--device", "cpu", *more]) == 0
-    return out.getvalue().removesuffix("\n").split("\n")
+    return translated(checkpoint, text, monkeypatch, *more).removesuffix("\n").split("\n")
 
 
 def shaped(lines: list[str], texts: list[str]) -> list[str]:

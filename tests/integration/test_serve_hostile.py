@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -22,7 +21,6 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 import httpx
 from served import ROOT, Served, serve
 
-from docnmt.apps.serve import file_processes
 from docnmt.apps.serve.file_processes import Failed, FileProcesses, FileRequest, FileSource, FileTask, Unread, Written
 from docnmt.cli.serve import main as serve_command
 
@@ -402,11 +400,3 @@ def test_health_has_a_place_beside_idle_connections(service: Served) -> None:
     finally:
         for each in idle:
             each.close()
-
-
-def test_the_limit_of_an_idle_process_is_named() -> None:
-    """What a user reads of limits stands in the options of the command."""
-    text = Path(file_processes.__file__).read_text(encoding="utf-8")
-    options = set(re.findall(r"--[a-z-]+", text)) - {"--splitter"}
-    known = (ROOT / "tests" / "compat" / "options.txt").read_text(encoding="utf-8")
-    assert all(f"  {option}  " in known for option in options)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import json
-import subprocess
-import sys
 import time
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -179,18 +174,6 @@ def test_sessions_are_few_and_forgotten() -> None:
     client.service.worker.stop()
 
 
-def test_a_session_is_forgotten_though_nobody_asks() -> None:
-    async def opened() -> None:
-        sessions = OpenSessions(most=2, idle=0.05, size=100, segments=9)
-        kept = [weakref.ref(sessions.open([SessionSegment("a dog.")], None)) for _ in range(2)]
-        assert all(each() is not None for each in kept)
-        await asyncio.sleep(0.4)
-        gc.collect()
-        assert all(each() is None for each in kept)
-
-    asyncio.run(opened())
-
-
 def test_a_line_without_text_has_no_translation() -> None:
     client = started(models())
     segments = [{"source": "a dog.\n\na cat.", "translation": "the river\nno\nline"}, "it walks."]
@@ -250,21 +233,6 @@ def test_what_is_confirmed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert [translated(number) for number in range(6)] == first
     assert len(calls) <= 2 * 6  # what was written, and what was confirmed in its place
     client.service.worker.stop()
-
-
-def test_the_bench_of_sessions_prints_times_and_scores(tmp_path: Path) -> None:
-    path = small_system.save(tmp_path / "m.safetensors", "hier_cond_transformer_tiny", target_context="conditional")
-    (tmp_path / "a.en").write_text("The dog sees you.\nA cat finds you.\n\nYou walk.\n", encoding="utf-8")
-    (tmp_path / "a.de").write_text("the river\nSie\n\ndu\n", encoding="utf-8")
-    command = [sys.executable, str(Path(__file__).parents[2] / "tools/bench/sessions.py"), "--path", str(path)]
-    command += ["--text", str(tmp_path / "a.en"), "--ref", str(tmp_path / "a.de"), "--segments", "3"]
-    done = subprocess.run([*command, "--", "--beam", "2"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("|")]
-    assert [row[:2] for row in rows[2:5]] == [
-        ["in a session, its first", "1"], ["in a session, later ones", "2"], ["alone, the same model", "3"]
-    ]  # fmt: skip
-    assert [row[0] for row in rows[7:]] == ["in a session", "alone, the same model", "the reference"]
 
 
 @pytest.mark.parametrize("what", ["added", "deleted"])

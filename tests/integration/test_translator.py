@@ -20,8 +20,6 @@ from small_models import Numbers
 import docnmt
 from docnmt.cli import inspect, train
 from docnmt.core.corpus import ParallelCorpus, structure_of
-from docnmt.core.scoring.discourse import ForcedExample
-from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.glossary import Glossary
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.dry_run import model_card
@@ -207,14 +205,6 @@ def test_documents_stand_for_lists_on_both_sides(model: docnmt.Translator) -> No
     assert model.score(one, one) == model.score(lists[0], lists[0])
     assert model.score(several, several) == model.score(lists, lists)
     assert model.align(several, several) == model.align(lists, lists)
-
-
-def test_scores_are_those_of_contrastive_tests(model: docnmt.Translator) -> None:
-    sources, targets = DOCUMENTS[0], [line.replace("dog", "cat") for line in DOCUMENTS[0]]
-    example = ForcedExample(tuple(sources[:-1]), sources[-1], tuple(targets[:-1]), targets[-1])
-    expected = forced_scores(model.models.models, model.models.task, [example])
-    assert model.score(sources, targets, lenpen=0)[-1:] == pytest.approx(expected, rel=1e-5, abs=1e-4)
-    assert model.score([sources], [targets])[0] == model.score(sources, targets)
 
 
 @pytest.mark.parametrize(

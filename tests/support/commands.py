@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import small_system
 
 from docnmt.cli import generate, preprocess, score, train, translate
@@ -14,6 +17,16 @@ from docnmt.core.translation_task import DocumentTranslation
 COMMANDS = {m.__name__.rpartition(".")[2]: m for m in (generate, preprocess, score, train, translate)}
 SHORT = ["--max-len-a", "1", "--max-len-b", "2"]
 Run = Callable[..., tuple[int, str, str]]
+
+
+def translated(path: Path, text: str, monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
+    """What docnmt-translate writes for stdin, with a beam of 2."""
+    out = io.StringIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+        patch.setattr(sys, "stdout", out)
+        assert translate.main(["--path", str(path), "--beam", "2", "--device", "cpu", *more]) == 0
+    return out.getvalue()
 
 
 def write_system(path: Path) -> None:

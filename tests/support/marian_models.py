@@ -20,8 +20,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "relu, deeper": {"activation_function": "relu", "encoder_layers": 3, "decoder_layers": 2, "encoder_ffn_dim": 24,
                      "decoder_ffn_dim": 24, "seed": 3},
     "gelu, unscaled": {"activation_function": "gelu", "scale_embedding": False, "decoder_layers": 2, "seed": 6},
-    "two embeddings": {"share_encoder_decoder_embeddings": False},
-    "own output": {"tie_word_embeddings": False},
     "three matrices": {"tie_word_embeddings": False, "share_encoder_decoder_embeddings": False},
     "two vocabularies": {"separate": True, "d_model": 48},
     "two vocabularies, own output": {"separate": True, "tie_word_embeddings": False},
@@ -38,16 +36,26 @@ def sentences(number: int, side: str = "source", seed: int = 0) -> list[str]:
     return [" ".join(draw.choice(words, draw.integers(1, 13))) + str(draw.choice(ends)) for _ in range(number)]
 
 
-def spm(path: Path, side: str, kind: str = "unigram") -> list[str]:
-    """A SentencePiece model as OPUS-MT has them, and its pieces."""
+def spm(path: Path, texts: list[str], size: int, kind: str) -> list[str]:
+    """A SentencePiece model of some texts, and its pieces."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences(400, side)), model_writer=model, vocab_size=60, model_type=kind,
-        minloglevel=2, hard_vocab_limit=False,
+        sentence_iterator=iter(texts), model_writer=model, vocab_size=size, model_type=kind, minloglevel=2,
+        hard_vocab_limit=False,
     )  # fmt: skip
     path.write_bytes(model.getvalue())
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
+    return [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+
+
+def moved(model: Any) -> None:
+    """Change a random model so that its translations depend on what they translate; no gains are 1, no biases 0."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:  # not the positions
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    for layer in model.model.decoder.layers:
+        for part in (layer.encoder_attn.q_proj, layer.encoder_attn.out_proj):
+            part.weight.mul_(6.0)
 
 
 def table(pieces: list[str], seed: int) -> dict[str, int]:
@@ -67,7 +75,7 @@ def write(
         settings: of the `MarianConfig`.
     """
     folder.mkdir(parents=True)
-    pieces = [spm(folder / f"{side}.spm", side, kind) for side in ("source", "target")]
+    pieces = [spm(folder / f"{side}.spm", sentences(400, side), 60, kind)[3:] for side in ("source", "target")]
     joint = [*pieces[0], *pieces[1], *codes]
     tables = [table(side, seed) for side in (pieces if separate else [joint])]
     for name, content in zip(("vocab.json", "target_vocab.json"), tables, strict=False):
@@ -85,12 +93,7 @@ def write(
     torch.manual_seed(seed)
     model = MarianMTModel(MarianConfig(**values)).eval()
     with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.requires_grad:  # not the positions
-                parameter.add_(0.2 * torch.randn_like(parameter))
-        for layer in model.model.decoder.layers:
-            for part in (layer.encoder_attn.q_proj, layer.encoder_attn.out_proj):
-                part.weight.mul_(6.0)
+        moved(model)
         model.final_logits_bias.normal_(std=0.3)[0, 0] = 1.0  # some texts end by themselves
     model.save_pretrained(folder)
 
@@ -112,7 +115,23 @@ class EndAt(LogitsProcessor):
         return scores
 
 
-class Loaded:
+class Scoring:
+    """What transformers has loaded."""
+
+    tokenizer: Any
+    model: Any
+
+    @torch.no_grad()
+    def logits(self, sources: list[str], targets: list[str]) -> list[torch.Tensor]:
+        """(L, V) of each target, with its tag where it has one, and of `</s>`, in float64."""
+        given = self.tokenizer(sources, text_target=targets, return_tensors="pt", padding=True)
+        lengths = (given["labels"] != self.model.config.pad_token_id).sum(1).tolist()
+        scores = self.model.double()(**given).logits
+        self.model.float()
+        return [rows[:length] for rows, length in zip(scores, lengths, strict=True)]
+
+
+class Loaded(Scoring):
     """A folder as transformers loads it."""
 
     def __init__(self, folder: Path) -> None:
@@ -123,15 +142,6 @@ class Loaded:
         """The subwords of source texts, by their rows: `convert_ids_to_tokens` would take the target's table."""
         names = {row: piece for piece, row in self.tokenizer.encoder.items()}
         return [[names[row] for row in self.tokenizer(text).input_ids] for text in texts]
-
-    @torch.no_grad()
-    def logits(self, sources: list[str], targets: list[str]) -> list[torch.Tensor]:
-        """(L, V) of each target, and of `</s>`, in float64."""
-        given = self.tokenizer(sources, text_target=targets, return_tensors="pt", padding=True)
-        lengths = (given["labels"] != self.model.config.pad_token_id).sum(1).tolist()
-        scores = self.model.double()(**given).logits
-        self.model.float()
-        return [rows[:length] for rows, length in zip(scores, lengths, strict=True)]
 
     def translate(
         self, texts: list[str], beam: int, limit: int, **options: float

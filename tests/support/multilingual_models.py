@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import marian_models
 import numpy as np
-import sentencepiece
 import torch
 from transformers import (
     M2M100Config,
@@ -45,18 +43,6 @@ def sentences(number: int, seed: int = 0) -> list[str]:
     return [text.translate(table) if n % 3 == 2 else text for n, text in enumerate(latin)]
 
 
-def spm(path: Path, kind: str) -> list[str]:
-    """A SentencePiece model of all languages, and its pieces."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences(600)), model_writer=model, vocab_size=120, model_type=kind, minloglevel=2,
-        hard_vocab_limit=False,
-    )  # fmt: skip
-    path.write_bytes(model.getvalue())
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
-
-
 def write(
     folder: Path, *, family: str, kind: str = "bpe", seed: int = 0, shards: str | None = None, bias: bool = False,
     **more: Any,
@@ -68,7 +54,7 @@ def write(
         bias: of the output, at random. more: settings of the model's configuration.
     """
     folder.mkdir(parents=True)
-    pieces = spm(folder / "sentencepiece.bpe.model", kind)
+    pieces = marian_models.spm(folder / "sentencepiece.bpe.model", sentences(600), 120, kind)
     size = 4 + len(pieces) - 3
     if family == "m2m100":
         order = [str(piece) for piece in np.random.default_rng(seed).permutation(pieces[3:])]
@@ -100,11 +86,7 @@ def write(
     with torch.no_grad():
         if bias:
             model.final_logits_bias.normal_()
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-        for layer in model.model.decoder.layers:
-            for part in (layer.encoder_attn.q_proj, layer.encoder_attn.out_proj):
-                part.weight.mul_(6.0)
+        marian_models.moved(model)
         if family != "mbart50":
             _never_padding(model)
     model.save_pretrained(folder, **({} if shards is None else {"max_shard_size": shards}))
@@ -121,7 +103,7 @@ def _never_padding(model: M2M100ForConditionalGeneration) -> None:
     model.lm_head.weight[model.config.pad_token_id] = -20 * row / (row @ norm.bias)
 
 
-class Loaded:
+class Loaded(marian_models.Scoring):
     """A folder as transformers loads it."""
 
     def __init__(self, folder: Path) -> None:
@@ -140,15 +122,6 @@ class Loaded:
         """The row of the target language's tag."""
         name = self.tokenizer.tgt_lang
         return int(self.tokenizer.convert_tokens_to_ids(name if "_" in name else f"__{name}__"))
-
-    @torch.no_grad()
-    def logits(self, sources: list[str], targets: list[str]) -> list[torch.Tensor]:
-        """(L, V) of each target with its tag, and of `</s>`, in float64."""
-        given = self.tokenizer(sources, text_target=targets, return_tensors="pt", padding=True)
-        lengths = (given["labels"] != 1).sum(1).tolist()
-        scores = self.model.double()(**given).logits
-        self.model.float()
-        return [rows[:length] for rows, length in zip(scores, lengths, strict=True)]
 
     def translate(self, texts: list[str], beam: int, limit: int) -> tuple[list[list[int]], list[float] | None]:
         """The rows of the best translations by docnmt's algorithm, tag and end included; for a beam also their scores,

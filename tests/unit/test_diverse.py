@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from decoding import A, B, PrefixState, random_model, run, search, stepper
 
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
@@ -92,29 +91,6 @@ def test_one_group_is_beam_search() -> None:
     assert diverse(config(4, 1, 9.0), slots) == plain
 
 
-def test_groups_that_avoid_nothing_are_each_a_smaller_beam_search() -> None:
-    slots = [Slot(number, (6,)) for number in range(8)]
-    plain = search(random_model, BeamSearchConfig(beam=2, nbest=2), slots)
-    assert diverse(config(6, 3, 0.0, nbest=2), slots) == plain
-    every = diverse(config(6, 3, 0.0), slots)
-    assert [found[:2] for found in every] == plain
-    assert all(len({h.tokens for h in found}) == len(found) < 6 for found in every)  # each text once
-
-
-def test_translations_differ_more_than_those_of_beam_search() -> None:
-    """The share of places at which two translations of a list have different tokens."""
-    slots = [Slot(number, (9,)) for number in range(24)]
-
-    def difference(found: list[list[Hypothesis]]) -> float:
-        pairs = [pair for each in found for pair in itertools.combinations([h.tokens for h in each], 2)]
-        shares = [[a != b for a, b in itertools.zip_longest(*pair)] for pair in pairs]
-        return sum(sum(each) / len(each) for each in shares) / len(shares)
-
-    plain = difference(search(random_model, BeamSearchConfig(beam=6, nbest=4), slots))
-    some, much = (difference(diverse(config(6, 3, strength, nbest=4), slots)) for strength in (0.5, 2.0))
-    assert plain < some < much
-
-
 @pytest.mark.parametrize("strength", [0.5, 50.0])
 def test_what_is_given_is_not_avoided(strength: float) -> None:
     """Rows of a group that are inside a given sentence stand beside others that choose."""
@@ -124,12 +100,6 @@ def test_what_is_given_is_not_avoided(strength: float) -> None:
         expected = by_definition(slot, options)[:6]
         assert [h.tokens for h in found] == [tokens for tokens, _ in expected]
         assert [h.score for h in found] == pytest.approx([score for _, score in expected], abs=1e-5)
-
-
-def test_scores_that_are_no_numbers_are_refused() -> None:
-    generator, slots = DiverseBeamSearch(config(4, 2, 0.5)), [Slot(0, (4,))]
-    with pytest.raises(ValueError, match="NaN"):
-        run(stepper(lambda *_: torch.full((7,), torch.nan)), lambda new: PrefixState(new, 4), generator, slots)
 
 
 def test_what_does_not_fit_is_refused() -> None:

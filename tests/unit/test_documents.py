@@ -433,14 +433,6 @@ def test_damaged_and_hostile_files_are_refused_in_a_line(kind: str, content: byt
     assert "\n" not in str(caught.value)
 
 
-def test_a_package_is_not_unpacked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from docnmt.apps.documents import packages as package
-
-    monkeypatch.setattr(package, "MAX_BYTES", 1 << 20)
-    with pytest.raises(UserError):
-        document("docx", _package("word/document.xml", b"<a>" + b" " * (2 << 20) + b"</a>"))
-
-
 def test_a_damaged_picture_is_found_before_anything_is_translated() -> None:
     package = io.BytesIO()
     with zipfile.ZipFile(package, "w") as file:

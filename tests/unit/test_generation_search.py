@@ -68,13 +68,6 @@ def test_length_penalty_divides_by_the_length_with_its_end(lenpen: float) -> Non
         assert sum(hypothesis.token_scores) == pytest.approx(total, abs=1e-6)
 
 
-def test_a_long_hypothesis_wins_with_a_length_penalty_only() -> None:
-    script = {(): {A: 0.5, EOS: 0.5}, (A,): {A: 0.9, EOS: 0.1}, (A, A): {A: 0.1, EOS: 0.9}}
-    for lenpen, best in [(0.0, (EOS,)), (1.0, (A, A, EOS))]:
-        options = BeamSearchConfig(beam=3, lenpen=lenpen, min_len=0)
-        assert search(scripted(script), options, [Slot(0, (5,))])[0][0].tokens == best
-
-
 def everything(
     number: int, limits: tuple[int, ...], lenpen: float, min_len: int
 ) -> list[tuple[float, tuple[int, ...]]]:
@@ -224,20 +217,6 @@ def test_a_demanded_term_may_repeat_words() -> None:
         text = found[0].tokens
         assert any(text[i : i + 3] == (A, A, A) for i in range(len(text)))
         assert not repeats([token for token in text if token != A], 1)
-
-
-def test_units_of_several_sentences_have_exactly_their_breaks() -> None:
-    slots = [Slot(n, limits) for n, limits in enumerate([(4,), (3, 5), (6, 2, 4), (2, 2, 2, 2, 2)])]
-    for beam in (1, 2, 5):
-        for slot, found in zip(slots, search(random_model, BeamSearchConfig(beam=beam), slots), strict=True):
-            sentences: list[list[int]] = [[]]
-            for token in found[0].tokens:
-                sentences[-1].append(token)
-                if token == BRK:
-                    sentences.append([])
-            assert len(sentences) == len(slot.limits)
-            assert all(2 <= len(s) <= limit for s, limit in zip(sentences, slot.limits, strict=True))
-            assert [s[-1] for s in sentences] == [BRK] * (len(sentences) - 1) + [EOS]
 
 
 def test_a_break_is_forced_where_the_model_never_writes_one() -> None:

@@ -142,12 +142,6 @@ def test_time_grows_with_the_size_and_not_with_its_square(
     pytest.fail(f"{LARGE} bytes take {many:.3f} s, {SMALL} bytes {few:.3f} s")
 
 
-@pytest.mark.slow  # what is above, once more with the whole size
-@pytest.mark.parametrize("case", range(len(HOSTILE)))
-def test_a_large_file_takes_seconds(case: int) -> None:
-    assert seconds(*hostile(N)[case]) < SECONDS
-
-
 MANY: dict[str, str | bytes] = {
     "txt": "a\n" * 60,
     "md": "a\n\n" * 60,

@@ -100,14 +100,6 @@ def test_packed_equals_padded_with_gradients(width: int) -> None:
         torch.testing.assert_close(packed, reference, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "options", [{"gate": False}, {"skip": False}, {"gate": False, "skip": False}, {"pooling": "mean"}]
-)
-def test_ablations_change_the_vectors(options: dict[str, object]) -> None:
-    spans, tokens = spans_of(LENGTHS), tokens_of(LENGTHS)
-    assert not torch.allclose(encoder(**options)(tokens, tables(), spans), encoder()(tokens, tables(), spans))
-
-
 def test_gates_are_between_zero_and_one_and_one_set_a_type() -> None:
     spans, tokens = spans_of(LENGTHS), tokens_of(LENGTHS)
     gates = encoder().gates([table[tokens] for table in tables()], spans)
@@ -115,14 +107,6 @@ def test_gates_are_between_zero_and_one_and_one_set_a_type() -> None:
     assert bool(((gates > 0) & (gates < 1)).all())
     with pytest.raises(ValueError, match="without gates"):
         encoder(gate=False).gates([table[tokens] for table in tables()], spans)
-
-
-def test_width_1_ignores_order_and_width_3_does_not() -> None:
-    spans = spans_of([6])
-    tokens = torch.tensor([1, 2, 3, 4, 5, 6])
-    shuffled = tokens[[3, 0, 5, 1, 4, 2]]
-    assert torch.equal(encoder(1)(tokens, tables(), spans), encoder(1)(shuffled, tables(), spans))
-    assert not torch.allclose(encoder(3)(tokens, tables(), spans), encoder(3)(shuffled, tables(), spans))
 
 
 def encoders() -> dict[str, nn.Module]:
@@ -164,14 +148,6 @@ def test_sif_weighs_rare_words_more() -> None:
     vector = model(torch.tensor([1, 2]), [table], spans_of([2]))
     expected = torch.tensor([[1e-3 / 0.501 / 2, 1e-3 / 0.001001 / 2]]).double()
     torch.testing.assert_close(vector, expected)
-
-
-def test_pooling_of_an_empty_span_is_zero() -> None:
-    values = -torch.rand(3, 4)
-    spans = spans_of([2, 0, 1])
-    for pool in (span_max, span_mean):
-        assert torch.equal(pool(values, spans)[1], torch.zeros(4))
-    assert torch.equal(span_max(values, spans)[0], values[:2].amax(0))
 
 
 @pytest.mark.parametrize("length", [1, 255, 256, 300])
@@ -254,19 +230,6 @@ def test_hashing_is_equation_8_with_its_mean_in_the_bias() -> None:
     for _ in range(300):
         hash(sentences + 3)
     assert torch.allclose(hash.mean, sentences.mean(0) + 3, atol=0.2)  # it follows
-
-
-def test_what_all_sentences_share_takes_no_part_in_their_codes() -> None:
-    hash, sentences = hashing(), torch.randn(50, 6)
-    assert torch.allclose(hash(sentences + 100), hashing()(sentences), atol=1e-4)
-
-
-def test_temperature_is_part_of_the_state() -> None:
-    trained, fresh = hashing(), hashing()
-    for _ in range(4):
-        trained(torch.randn(2, 6))
-    fresh.load_state_dict(trained.state_dict())
-    assert fresh.temperature == trained.temperature < 1
 
 
 def test_words_weigh_as_much_as_positions_in_the_document_encoder_at_its_start() -> None:

@@ -294,22 +294,6 @@ def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:
     assert all(parameter is parameters[name] for name, parameter in model.named_parameters())
 
 
-def test_kernels_compute_where_updates_are_graphs_unless_the_environment_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(kernels, "lacking", str)
-    monkeypatch.delenv("DOCNMT_KERNELS", raising=False)
-    assert not kernels._switched_on()
-    with kernels.used():
-        assert kernels._switched_on()
-        monkeypatch.setenv("DOCNMT_KERNELS", "off")
-        assert not kernels._switched_on()
-        monkeypatch.delenv("DOCNMT_KERNELS")
-    assert not kernels._switched_on()
-    monkeypatch.setenv("DOCNMT_KERNELS", "on")
-    assert kernels._switched_on()
-
-
 def test_without_a_compiler_there_are_no_kernels_unless_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def active(self: object) -> None:
         raise RuntimeError("Failed to find C compiler.\nPlease specify via CC")

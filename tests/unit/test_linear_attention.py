@@ -197,19 +197,6 @@ def test_a_memory_keeps_values_only_where_a_horizon_reads_them() -> None:
 
 
 @pytest.mark.parametrize("backend", ["quadratic", "linear"])
-def test_a_changed_future_changes_nothing(backend: str) -> None:
-    q, k, v, rel = leaf(1, 2, 21, 3), leaf(1, 2, 21, 3), leaf(1, 2, 21, 2), leaf(7, 3)
-    out = linear_attention(q, k, v, rel, causal=True, backend=backend)
-    other_k, other_v = k.detach().clone(), v.detach().clone()
-    other_k[:, :, 13:], other_v[:, :, 13:] = 5, -5
-    changed = linear_attention(q, other_k, other_v, rel, causal=True, backend=backend)
-    assert torch.equal(out[:, :, :13], changed[:, :, :13])
-    assert not torch.allclose(out[:, :, 13:], changed[:, :, 13:])
-    grads = torch.autograd.grad(out[:, :, :13].sum(), (k, v))
-    assert not any(g[:, :, 13:].any() for g in grads)
-
-
-@pytest.mark.parametrize("backend", ["quadratic", "linear"])
 def test_very_negative_features_do_not_vanish(backend: str) -> None:
     q, k, v = torch.full((1, 1, 6, 4), -20.0), torch.full((1, 1, 6, 4), -20.0), torch.randn(1, 1, 6, 2)
     out = linear_attention(q, k, v, backend=backend)  # elu(-20) + 1 is 0 in float32, exp(-20) is not

@@ -150,11 +150,3 @@ def test_what_is_not_finite_counts_as_0_and_disturbs_no_other() -> None:
 def test_blocks_are_refused_for_earlier_sentences() -> None:
     with pytest.raises(ValueError, match="by_blocks"):
         SelectionPolicy(4, visible="earlier", by_blocks=True)
-
-
-@pytest.mark.parametrize(("sentences", "blocks", "members"), [(1024, 128, 8), (2048, 128, 16), (32768, 512, 64)])
-def test_how_many_blocks_and_sentences_a_query_is_compared_with(sentences: int, blocks: int, members: int) -> None:
-    """All blocks, and with t = 4 the sentences of 8 of them: 128 and 128 of 2,048, 512 and 512 of 32,768."""
-    made = SentenceBlocks.of(torch.zeros(sentences, 1, 1), DocumentLayout.from_lengths([[1] * sentences]))
-    assert made.keys.shape == (blocks, 1, 2)
-    assert made.columns.shape == (blocks, members)

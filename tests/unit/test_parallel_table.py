@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parallel_text import documents, places, read_all, translate
+from parallel_text import documents, read_all, translate
 
 from docnmt.core.corpus import Structure
 from docnmt.core.data_options import parse_columns
@@ -252,15 +252,6 @@ def test_sentences_without_a_partner(tmp_path: Path, form: str) -> None:
 def test_several_references(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "c.jsonl", [{"src": "a", "refA": "A", "refB": "B"}, {"src": "b", "refA": "C", "refB": ""}])
     assert read(path, "target=refA,refB")[0] == [("a", "A", "B"), ("b", "C", "")]
-
-
-def test_messages_say_where_a_sentence_stands(tmp_path: Path) -> None:
-    path = jsonl(
-        tmp_path / "c.jsonl", [{"src": "a\nb", "tgt": "A\nB"}, {"src": "", "tgt": "x"}, {"src": "c", "tgt": "C"}]
-    )
-    files = find_split(str(path), Reading(("en", "de")))
-    assert places(files)[:3] == [f"{path}:{line}" for line in (1, 1, 3)]
-    assert len(places(files)) == 3
 
 
 @pytest.mark.parametrize("empty", ["", "\n", " \r\n", "\n\n"])

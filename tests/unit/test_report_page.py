@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import fnmatch
 import hashlib
 import json
 import re
@@ -17,8 +16,6 @@ from translations import NASTY, documents, noised, write
 from docnmt.apps.pages import SHARED, template
 from docnmt.apps.report.report import HEAD, STYLES
 from docnmt.cli import report as command
-
-ROOT = Path(__file__).parents[2]
 
 
 class Parsed(HTMLParser):
@@ -158,16 +155,6 @@ def test_sentences_without_a_partner_are_left_out_and_counted(tmp_path: Path) ->
     assert left.partition('id="data"')[2] == pages[0].partition('id="data"')[2]
 
 
-def test_pairs_of_many_systems_are_folded(tmp_path: Path) -> None:
-    texts = documents([1, 2])
-    ref = write(tmp_path / "ref", texts)
-    for number, folded in ((6, False), (7, True)):
-        systems = [write(tmp_path / str(n), noised(texts, 0.3, seed=n)) for n in range(number)]
-        out = tmp_path / "page.html"
-        assert command.main(["--ref", ref, "--sys", *systems, "--samples", "20", "--out", str(out)]) == 0
-        assert ("pairs of systems</summary>" in out.read_text(encoding="utf-8")) == folded
-
-
 def test_the_best_of_each_column_is_marked(tmp_path: Path) -> None:
     texts, out = documents([3, 4]), tmp_path / "page.html"
     systems = [
@@ -235,14 +222,6 @@ def test_out_is_checked_before_anything_is_computed(
     words = files(tmp_path)
     assert command.main([*words[:-1], "/proc/page.html"]) == 1
     assert "/proc/page.html" in capsys.readouterr().err
-
-
-def test_the_package_brings_every_file_of_the_page() -> None:
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    patterns = re.findall(r'"([^"]+)"', re.search(r"^docnmt = \[(.*)\]", project, re.MULTILINE)[1])
-    for path in [*ROOT.glob("docnmt/*/templates/*")]:
-        name = path.relative_to(ROOT / "docnmt").as_posix()
-        assert any(fnmatch.fnmatch(name, pattern) for pattern in patterns), name
 
 
 def brightness(colour: str) -> float:

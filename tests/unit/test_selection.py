@@ -121,46 +121,6 @@ def test_lists_of_words_are_read_as_the_equation_says() -> None:
     assert_same([listed], [dense])
 
 
-def test_long_documents_with_the_own_sentence() -> None:
-    """Organised by sentence and padded give the same values and gradients; with all sentences kept, plain eq. 7's."""
-    layout = DocumentLayout.from_lengths([[4] * 9, [3] * 12])
-    x = random_inputs(layout, layout, layout.num_sentences, 1)
-
-    def run(t: int, backend: str, always_own: bool = True) -> list[Tensor]:
-        return values_and_gradients(
-            lambda q, k, v, sentence_q, sentence_k: selective_attention(
-                Queries(q, sentence_q, layout),
-                Keys(k, v, sentence_k, layout),
-                SelectionPolicy(t, always_own=always_own),
-                backend,
-            ),
-            x,
-        )
-
-    assert_same(run(3, "dense"), run(3, "dispatch"))
-    assert_same(run(12, "dense"), run(12, "dispatch"))
-    assert_same(run(12, "dense"), run(12, "dense", False))
-    assert not torch.allclose(run(3, "dense")[0], run(3, "dense", False)[0])
-
-
-def test_the_own_sentence_is_read_where_it_is_least_relevant() -> None:
-    """Relevance that points away from the own sentence: only with the policy a change of its words is seen."""
-    layout = DocumentLayout.from_lengths([[2, 2, 2]])
-    torch.manual_seed(0)
-    q, sentence_q, v = torch.randn(3, 6, 2, 4)
-    sentence_k = torch.zeros(3, 2, 4)
-    sentence_k[0] = -sentence_q[0]  # least relevant for its own first word
-    changed = v.clone()
-    changed[:2] += 1  # the words of the first sentence
-
-    def first_word(values: Tensor, always_own: bool) -> Tensor:
-        keys = Keys(q, values, sentence_k, layout)
-        return selective_attention(Queries(q, sentence_q, layout), keys, SelectionPolicy(2, always_own=always_own))[0]
-
-    assert torch.equal(first_word(v, False), first_word(changed, False))
-    assert not torch.allclose(first_word(v, True), first_word(changed, True))
-
-
 @pytest.mark.parametrize("top_t", [0, -1])
 def test_to_keep_no_sentence_is_refused_everywhere(top_t: int) -> None:
     layout = DocumentLayout.from_lengths([[2, 3]])

@@ -441,13 +441,6 @@ def test_emphasis_of_a_sentence_is_read_again_without_the_space_behind_it(source
     assert text_of == translate(document("txt", re.sub("[*_]", "", source)), Model(chinese)).decode()
 
 
-def test_the_attributes_of_a_heading_are_no_text() -> None:
-    model = Model()
-    out = translate(document("md", "# dog {#dog}\n\n### A `x` {: .b #c }\n"), model).decode()
-    assert out == "# DOG {#dog}\n\n### A `x` {: .b #c }\n"
-    assert [sentence.text for sentence in model.asked[0]] == ["dog", "A x"]
-
-
 @pytest.mark.parametrize(
     ("kind", "source"),
     [
@@ -526,35 +519,3 @@ def test_lines_end_where_a_script_without_spaces_allows_it(words: list[str], wid
         assert before[-1:] not in "「“（" or before[-1] in ends
     alone = "今天" * 30
     assert max(map(display_width, wrapped(Translated(alone), width).text.split("\n"))) in (width, width - 1)
-
-
-def test_captions() -> None:
-    source = subtitle(">> Good evening to all.", "&gt;&gt; MARY: Tom &amp; Anna go.", ">>> Now a", "dog.")
-    model = Model()
-    out = translate(document("srt", source), model).decode()
-    asked = [sentence.text for sentence in model.asked[0]]
-    assert asked == ["Good evening to all.", "MARY: Tom & Anna go.", "Now a dog."]
-    assert ">> GOOD EVENING TO ALL.\n&gt;&gt; MARY: TOM &amp; ANNA GO.\n>>> NOW A DOG.\n" in out
-    vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\nTom &amp; Anna: 1 &lt; 2\n\n00:03.000 --> 00:04.000\nTom & I\n"
-    model = Model()
-    out = translate(document("vtt", vtt), model).decode()
-    assert [sentence.text for sentence in model.asked[0]] == ["Tom & Anna: 1 < 2", "Tom & I"]
-    assert out == vtt.upper().replace("&AMP;", "&amp;").replace("&LT;", "&lt;")
-    model = Model()
-    assert (
-        translate(document("srt", subtitle("One of two.\\NTwo of two.")), model)
-        .decode()
-        .endswith("ONE OF TWO. TWO OF TWO.\n")
-    )
-    assert [sentence.text for sentence in model.asked[0]] == ["One of two.", "Two of two."]
-
-
-def test_subtitles_of_aegisub_have_hard_spaces_and_text_behind_drawings() -> None:
-    head = "[Events]\nFormat: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n"
-    cue = "Dialogue: 0,0:00:02.00,0:00:03.00,Default,,0,0,0,,"
-    texts = [r"{\pos(1,1)\p1}m 0 0 l 1 1{\p0}Label on", r"{\p1}m 0 0 l 1 1", r"Go 10\h000 km"]
-    model = Model()
-    out = translate(document("ass", head + "".join(f"{cue}{each}\n" for each in texts)), model).decode()
-    assert [sentence.text for sentence in model.asked[0]] == ["Label on", "Go 10\u00a0000 km"]
-    found = [line.removeprefix(cue) for line in out.splitlines()[2:]]
-    assert found == [texts[0].replace("Label on", "LABEL ON"), texts[1], r"GO 10\h000 KM"]

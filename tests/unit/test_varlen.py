@@ -10,8 +10,6 @@ from collections.abc import Callable
 import attention_reference as reference
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from varlen_emulation import EMULATED, pretend
@@ -22,7 +20,7 @@ from docnmt.functional import varlen as varlen_plan
 from docnmt.functional.conditional import select
 from docnmt.functional.packed import Sequences, packed_attention, takes_varlen, varlen_packed_attention
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.functional.varlen import plan_varlen, suits_varlen, varlen_attention
+from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
 
 Attend = Callable[[Queries, Keys, Selection], Tensor]
@@ -81,17 +79,6 @@ def test_every_form_of_selection_has_these_gradients(policy: SelectionPolicy, tr
     same_as_the_equation(policy, LAYOUT, LAYOUT, tree=tree)
 
 
-@settings(max_examples=25)
-@given(reference.documents, st.integers(1, 5), st.sampled_from(["document", "earlier"]), st.integers(1, 4))
-def test_any_layout_gives_the_equation(lengths: list[list[int]], t: int, visible: str, tile: int) -> None:
-    layout = DocumentLayout.from_lengths(lengths)
-    if layout.num_tokens == 0:
-        return  # left to the equation: see test_nothing_is_left_to_the_equation
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(varlen_plan, "FLASH_TILE", tile)
-        same_as_the_equation(SelectionPolicy(t, visible), layout, layout, tree=False)
-
-
 def test_a_sentence_kept_alone_leaves_its_relevance_without_gradient() -> None:
     _, *_, of_sentence_q, of_sentence_k = read(emulated, SelectionPolicy(1), LAYOUT, LAYOUT, tree=False)
     assert not of_sentence_q.any()
@@ -128,19 +115,6 @@ def test_heads_are_divided_where_a_call_takes_fewer_sequences(monkeypatch: pytes
     assert len(calls) == 2  # two heads
     assert max(calls) <= 20
     reference.assert_same(parts, whole)
-
-
-def test_a_popular_sentence_is_read_by_several_short_sequences() -> None:
-    """All 5,000 queries keep one sentence; no sequence has more than 512 of them, and each query is in one."""
-    layout = DocumentLayout.from_lengths([[4] * 50])
-    selection = Selection(torch.full((1, 5000, 1), 7), torch.zeros(1, 5000, 1))
-    plan = plan_varlen(selection, layout.sentences)
-    lengths = plan.sequences.q.diff()
-    assert int(lengths.max()) == plan.sequences.max_q == varlen_plan.FLASH_TILE
-    assert int(lengths.sum()) == 5000
-    assert plan.query.sort().values.equal(torch.arange(5000))
-    begin, stop = plan.sequences.k[0], plan.sequences.k[1]
-    assert plan.key[begin:stop].tolist() == [28, 29, 30, 31]
 
 
 def test_what_flash_attention_takes(monkeypatch: pytest.MonkeyPatch) -> None:
