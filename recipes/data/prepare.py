@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import csv
+import html
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,6 +211,102 @@ def wmt24chat(roots: Sequence[Path], write: Write) -> None:
         text(list(chats.values()), ("en", "de"), split, write)
 
 
+def maruf(name: str) -> Callable[[Sequence[Path], Write], None]:
+    def prepare(roots: Sequence[Path], write: Write) -> None:
+        """The field's files; a line `<d>` begins a document. Some mirrors lack the large ones of train."""
+        for split in ("train", "dev", "test"):
+            for language in ("en", "de"):
+                path = roots[0] / f"data/{name}/concatenated_en2de_{split}_{language}.txt"
+                if path.exists():
+                    sentences = map(composed, path.read_text(encoding="utf-8-sig").split("\n"))
+                    content = "\n".join("" if sentence == "<d>" else sentence for sentence in sentences)
+                    write(f"{split}.{language}", content.strip("\n") + "\n")
+
+    return prepare
+
+
+def composed(sentence: str) -> str:
+    """A line in composed characters, without soft hyphens and entities."""
+    return line(unicodedata.normalize("NFC", html.unescape(sentence)).replace("\N{SOFT HYPHEN}", ""))
+
+
+def wmt_news(roots: Sequence[Path], write: Write) -> None:
+    """newstest2018 with its empty lines; newstest2019 and the names of its documents."""
+    for language in ("en", "de"):
+        news = (roots[0] / f"test/wmt.{language}").read_text(encoding="utf-8").split("\n")
+        write(f"newstest2018.{language}", "\n".join(map(composed, news)).strip("\n") + "\n")
+    names = (roots[1] / "DOCUMENT_IDS.tsv").read_text(encoding="utf-8").splitlines()
+    sides = [
+        (roots[1] / f"NTREX-128/newstest2019-{side}.txt").read_text(encoding="utf-8-sig").splitlines()
+        for side in ("src.eng", "ref.deu")
+    ]
+    documents: dict[str, list[tuple[str, ...]]] = {}
+    for name, *pair in zip(names, *sides, strict=True):
+        documents.setdefault(name, []).append(tuple(map(composed, pair)))
+    text(list(documents.values()), ("en", "de"), "newstest2019", write)
+
+
+def ag_news(roots: Sequence[Path], write: Write) -> None:
+    """The whole test set, and 10,000 items of the training set (its own file is too large for some mirrors)."""
+    with (roots[0] / "data/ag_news_csv/test.csv").open(encoding="utf-8", newline="") as rows:
+        test = [(str(int(row[0]) - 1), f"{row[1]} {row[2]}".replace("\\", " ")) for row in csv.reader(rows)]
+    with (roots[1] / "dataset/samples10000valMed.csv").open(encoding="utf-8", newline="") as rows:
+        train = [(row["gt"], row["text"].replace(" . ", " ", 1)) for row in csv.DictReader(rows)]
+        train = [(label, content.replace("\\$", "$").replace("\\", " ")) for label, content in train]
+    seen = {line(content) for _, content in test}
+    once = {line(content): label for label, content in reversed(train) if line(content) not in seen}
+    kept = [(once.pop(line(content)), content) for _, content in train if line(content) in once]
+    table("train10k.tsv", ["label", "text"], kept, write)
+    table("test.tsv", ["label", "text"], test, write)
+
+
+def imdb(roots: Sequence[Path], write: Write) -> None:
+    """The labelled reviews: 1 positive, 0 negative."""
+    for split in ("train", "test"):
+        reviews = []
+        for label, name in enumerate(("neg", "pos")):
+            for path in (roots[0] / "aclImdb" / split / name).glob("*.txt"):
+                number, rating = map(int, path.stem.split("_"))
+                content = path.read_text(encoding="utf-8").strip()
+                reviews.append((label, number, {"label": label, "rating": rating, "id": f"{split}/{name}/{path.stem}",
+                                                "text": content}))  # fmt: skip
+        rows = [row for _, _, row in sorted(reviews, key=lambda review: review[:2])]
+        write(f"{split}.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def nli(roots: Sequence[Path], write: Write) -> None:
+    """Pairs of SNLI (dev and test), of annotators in the loop, of Wikipedia, and counterfactual ones."""
+    snli, loop, wikipedia, counterfactual = roots
+    for split in ("dev", "test"):
+        parts = [snli / f"dataset/eSNLI/{part}.{split}" for part in ("labels", "s1", "s2")]
+        rows = zip(*(part.read_text(encoding="utf-8").splitlines() for part in parts), strict=True)
+        table(f"snli_dev_test/{split}.tsv", ["label", "text", "text2"], rows, write)
+    for split in ("train", "val"):
+        pairs = []
+        for protocol, (folder, *names) in _PROTOCOLS.items():
+            for number in range(1, 6):
+                name = f"{split}_round{number}_{names[split == 'val']}.jsonl"
+                for one in jsonl(loop / "NLI_data" / folder / name):
+                    pairs.append((one["label"], one["premise"], one["hypothesis"], protocol, str(number)))
+        table(f"ling_in_loop/{split}.tsv", ["label", "text", "text2", "protocol", "round"], pairs, write)
+    labels = {"e": "entailment", "n": "neutral", "c": "contradiction"}
+    for split in ("train", "test"):
+        labelled_pairs = [
+            (labels[one["label"]], one["premise"], one["hypothesis"], source)
+            for source in ("base_wiki", "sim_wiki", "translate_wiki")
+            for one in jsonl(wikipedia / f"data/{source}/{split}.jsonl")
+            if one["label"] in labels
+        ]
+        table(f"semi_automatic_wiki/{split}.tsv", ["label", "text", "text2", "source"], labelled_pairs, write)
+    for split in ("train", "dev", "test"):
+        cells = columns(counterfactual / f"NLI/all_combined/{split}.tsv")[1:]
+        table(f"cad_snli/{split}.tsv", ["label", "text", "text2"], [(row[2], row[0], row[1]) for row in cells], write)
+
+
+def jsonl(path: Path) -> list[dict[str, str]]:
+    return [json.loads(row) for row in path.read_text(encoding="utf-8").splitlines() if row]
+
+
 def columns(path: Path) -> list[list[str]]:
     """The cells of a table whose quotation marks are text."""
     return [row.split("\t") for row in path.read_text(encoding="utf-8-sig").splitlines() if row]
@@ -228,6 +326,11 @@ def labelled(path: Path, name: str, write: Write) -> None:
     table(name, ["label", "text"], [row.split(" ", 1) for row in lines.split("\n") if row], write)
 
 
+_PROTOCOLS = {
+    "base": ("1_Baseline_protocol", "baseline", "base"),
+    "LotS": ("2_Ling_on_side_protocol", "LotS", "LotS"),
+    "LitL": ("3_Ling_in_loop_protocol", "LitL", "LitL"),
+}
 _SPLITS = [f"stsa.{kind}.{split}" for kind in ("binary", "fine") for split in ("train", "dev", "test")]
 _TASKS = ["rt-polarity.all", "subj.all", "custrev.all", "mpqa.all", "TREC.train.all", "TREC.test.all", *_SPLITS]
 _CONVOLUTION = Repository(
@@ -305,6 +408,76 @@ CORPORA = {
         (Repository("WMT-Chat-task/chat-task-2024-data", "12a34149267dd9ae98e60e0ec2e415707fad5618",
                     ("train/en-de.csv", "valid/en-de.csv")),),
         wmt24chat,
+    ),
+    **{
+        name: Corpus(
+            f"{about}, English and German: the dev and test sets of Maruf et al. (2019)",
+            licence,
+            (Repository("sameenmaruf/selective-attn", "b30c31c8b1014f9cb1ec190658fc2369a6fd015c", tuple(
+                f"data/{folder}/concatenated_en2de_{split}_{side}.txt" for split in ("train", "dev", "test")
+                for side in ("en", "de") if split != "train" or folder == "IWSLT2017"
+            )),),
+            maruf(folder),
+        )
+        for name, folder, about, licence in (
+            ("ted", "IWSLT2017", "TED talks of IWSLT 2017", "CC BY-NC-ND 4.0"),
+            ("news-2016", "NC-2016", "newstest2015 and 2016", "research"),
+            ("europarl7", "Europarl7", "Europarl 7", "no known restriction; the European Parliament is named"),
+        )
+    },
+    "wmt-news": Corpus(
+        "newstest2018 and newstest2019 with their documents, English and German",
+        "CC BY-NC-SA 4.0 (2018); CC BY-SA 4.0 (2019)",
+        (
+            Repository("Helsinki-NLP/doclevel-MT-benchmark", "559aab4d5fd4ccffc09167949ab5eb14c25f2637", ("test",)),
+            Repository("MicrosoftTranslator/NTREX", "8561f6a622db9edad1217683e5c83daefd8bb2bf", (
+                "DOCUMENT_IDS.tsv", "NTREX-128/newstest2019-src.eng.txt", "NTREX-128/newstest2019-ref.deu.txt"
+            )),
+        ),
+        wmt_news,
+    ),
+    "ag-news": Corpus(
+        "AG News (Zhang et al. 2015): four topics; 10,000 items of train from NoisyAG-News",
+        "non-commercial research",
+        (
+            Repository(
+                "mhjabreel/CharCnn_Keras", "555590db4219b1243abb1918effd6a7425a2d75f", ("data/ag_news_csv/test.csv",)
+            ),
+            Repository(
+                "hhf-hd/NoisyAG-News", "94f5e5b24d49a64c0128caf90247869f991bd7c0", ("dataset/samples10000valMed.csv",)
+            ),
+        ),
+        ag_news,
+    ),
+    "imdb": Corpus(
+        "IMDB (Maas et al. 2011): 50,000 labelled reviews",
+        "none stated; research",
+        (Repository(
+            "PVidyadhar/Detection-of-Fraud-apps-using-Sentiment-Analysis", "81406d56e9c006de30f9d50737fd66177a4a1434",
+            tuple(f"aclImdb/{split}/{label}" for split in ("train", "test") for label in ("neg", "pos")),
+        ),),
+        imdb,
+    ),
+    "nli": Corpus(
+        "pairs for NLI: SNLI's dev and test, Parrish et al. (2021), Saha et al. (2020), Kaushik et al. (2020)",
+        "CC BY-SA 4.0 (SNLI), CC BY-SA 3.0 (Wikipedia), OANC (MultiNLI's premises), Apache-2.0",
+        (
+            Repository("OanaMariaCamburu/e-SNLI", "7b585a3f077fdea899780eb0473940522ae44a2e", tuple(
+                f"dataset/eSNLI/{part}.{split}" for part in ("labels", "s1", "s2") for split in ("dev", "test")
+            )),
+            Repository("Alicia-Parrish/ling_in_loop", "9def304e19161efa3a3959349021e6a7860b0afe", tuple(
+                f"NLI_data/{folder}/{split}_round{number}_{name}.jsonl"
+                for folder, *names in _PROTOCOLS.values() for split, name in zip(("train", "val"), names, strict=True)
+                for number in range(1, 6)
+            )),
+            Repository("nyu-mll/semi-automatic-nli", "853c480133141f1b737744dc7d6e2db2686578bb", tuple(
+                f"data/{source}" for source in ("base_wiki", "sim_wiki", "translate_wiki")
+            )),
+            Repository("acmi-lab/counterfactually-augmented-data", "6f232a1d2a11462a30ce08fb4825b734ab30828e", (
+                "NLI/all_combined",
+            )),
+        ),
+        nli,
     ),
     "senteval": Corpus(
         "SentEval's tasks (Conneau and Kiela 2018): MR, SUBJ, CR, MPQA, SST, TREC, MRPC, SICK, STS",
