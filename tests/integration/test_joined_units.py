@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import plugins  # noqa: F401  registers them
 import pytest
 import small_system
-from small_models import DOCUMENTS, JOINED, Numbers, assert_same, batch, build, collated, corpus, translate
+from small_models import DOCUMENTS, batch, build, collated, corpus, translate
 
 from docnmt.core.batch import planned_units, structure_positions
-from docnmt.core.scoring.discourse import ForcedExample
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
-from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tokenizer import BOS, BRK, EOS
 from docnmt.core.units import window_units
 from docnmt.options import from_dict
 from docnmt.registry import MODELS
 from docnmt.runtime.system import UsageError, UserError
-
-
-@pytest.mark.parametrize("name", ["doc_transformer", "concat_transformer"])
-def test_other_generators(name: str) -> None:
-    model = build(name)
-    assert_same(
-        translate(model, search=GreedyConfig(), generator="greedy"), translate(model, search=BeamSearchConfig(beam=1))
-    )
-    samples = translate(model, search=SamplingConfig(nbest=3), generator="sampling")
-    assert_same(samples, translate(model, search=SamplingConfig(nbest=3), generator="sampling", batch_size=1))
 
 
 def test_what_a_joined_document_looks_like() -> None:
@@ -83,13 +68,6 @@ def test_positions_count_inside_units_from_the_start_or_words_from_there_and_uni
         assert positions.T.tolist() == [words, sentences, paragraphs, sections]
 
 
-def test_families_of_one_level_count_along_the_sequence() -> None:
-    data = batch(build("doc_transformer", position="sinusoidal"))
-    for text in (data.source, data.target):
-        lengths = text.layout.sentences.lengths.tolist()
-        assert text.positions[:, 0].tolist() == [word for n in lengths for word in range(n)]
-
-
 def test_windows_tile_documents_and_read_what_stands_before() -> None:
     units = window_units(np.array([0, 5, 5, 6, 8]), 2, 1)
     rows = np.stack([units.source_first, units.first, units.last, units.document], axis=1).tolist()
@@ -124,32 +102,6 @@ def test_a_sliding_window_gives_its_last_sentence(batch_size: int) -> None:
         scores = [each.nbest[0].score for each in expected]
         assert [each.nbest[0].score for each in found] == pytest.approx(scores, rel=1e-5, abs=1e-5)
     assert [r.number for r in translate(model, DOCUMENTS)] == list(range(sum(map(len, DOCUMENTS))))
-
-
-def test_a_window_reads_its_context_and_nothing_else() -> None:
-    """2-to-1: the translation of a sentence changes with the one before it and with no other."""
-    model, sentences = build("concat_transformer"), ["the old dog.", "a cat sees it.", "he walks.", "the river."]
-
-    def changed(place: int) -> list[bool]:
-        other = [line if n != place else "under a new tree." for n, line in enumerate(sentences)]
-        before, after = translate(model, [sentences]), translate(model, [other])
-        return [abs(a.nbest[0].score - b.nbest[0].score) > 1e-5 for a, b in zip(before, after, strict=True)]
-
-    assert changed(1) == [False, True, True, False]
-
-
-@pytest.mark.parametrize(("name", "settings"), JOINED[:1] + JOINED[-3:])
-def test_forced_scores_are_the_models_own(name: str, settings: dict[str, Any]) -> None:
-    """The last sentence is scored alone, after its forced context: its pieces' probabilities in search."""
-    model, task = build(name, **settings), small_system.task()
-    task.target_tokenizer = Numbers()  # type: ignore[assignment]
-    search, options = BeamSearchConfig(beam=1, lenpen=0.0, max_len_a=0.5, max_len_b=4), GenerationConfig()
-    results = translate_corpus([model], task, small_system.corpus(DOCUMENTS), options, search)
-    for document in DOCUMENTS:
-        found = [next(results).nbest[0] for _ in document]
-        context = tuple(each.text for each in found[:-1])
-        example = ForcedExample(tuple(document[:-1]), document[-1], context, found[-1].text)
-        assert forced_scores([model], task, [example]) == pytest.approx([found[-1].score], rel=1e-5, abs=1e-4)
 
 
 def test_models_that_write_different_units_are_refused() -> None:

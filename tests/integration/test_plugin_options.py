@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from docnmt import registry
 from docnmt.cli.generate import main as generate
-from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
-from docnmt.core.models.config import model_config
 from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.positions import AttentionPosition, Position, PositionSettings
 from docnmt.options import option
@@ -99,15 +97,6 @@ def test_a_run_records_how_positions_join(words: list[str], position: str, fusio
     assert f"position-fusion: {fusion}\n" in (tmp_path / "run/config.yaml").read_text(encoding="utf-8")
 
 
-def test_an_option_of_a_part_that_is_not_chosen_names_what_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [str(DATA), "--arch", "doc_transformer", *SMALL, "--save-dir", str(tmp_path / "run")]
-    assert train([*words, "--position-weight", "0.5"]) == 2
-    wanted = "--position-weight: has no effect with --position-fusion add; it belongs to weighted"
-    assert wanted in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("arch", ["transformer_tiny", "hier_transformer_tiny"])
 def test_options_reach_what_is_built(arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(tmp_path / "run")
@@ -135,16 +124,6 @@ def test_options_of_a_family_that_is_not_chosen(tmp_path: Path, capsys: pytest.C
     with pytest.raises(SystemExit):
         train([*words, "--position", "period", "--help-all"])
     assert "--period N" in capsys.readouterr().out
-
-
-def test_a_configuration_has_the_options_of_its_parts() -> None:
-    plain = model_config("transformer", {})
-    assert plain is registry.MODELS.config("transformer")
-    extended = model_config("transformer", {"position": "period"})
-    assert issubclass(extended, plain)
-    assert registry.POSITIONS.options("period", extended(period=7)) == {"period": 7}
-    assert registry.POSITIONS.options("sinusoidal", extended()) == {}
-    assert torch.equal(Weighted(2, position_weight=2.0)(torch.ones(1, 2), torch.ones(1, 2)), torch.full((1, 2), 3.0))
 
 
 @dataclass(frozen=True)
@@ -180,11 +159,6 @@ def test_mistakes_of_a_plug_in_are_named(tmp_path: Path, capsys: pytest.CaptureF
 
     assert train([*words, "--arch", "no_reading"]) == 1
     assert "NoReading" in capsys.readouterr().err
-
-
-def test_options_that_are_close_are_suggested_as_they_are_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert inspect(["--path", "x"]) == 2
-    assert "--path" in capsys.readouterr().err
 
 
 class Bias(AttentionPosition):

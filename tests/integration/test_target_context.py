@@ -13,12 +13,12 @@ import torch
 from attention_reference import assert_same as assert_same_tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import OWN_TEXT, Numbers, assert_same, batch, build
+from small_models import OWN_TEXT, Numbers, batch, build
 from small_models import translate as translated
 from torch import Tensor
 
 from docnmt.core.scoring.discourse import ForcedExample
-from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig
+from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.search.forced import forced_scores
 from docnmt.core.tokenizer import BOS
 from docnmt.layout import DocumentLayout
@@ -100,19 +100,6 @@ SEARCH = BeamSearchConfig(beam=2, nbest=2, **SHORT)
 translate = partial(translated, documents=DOCUMENTS, search=SEARCH)
 
 
-@pytest.mark.parametrize(("name", "options"), OWN_TEXT[2:4])
-def test_a_batch_of_one_is_a_batch_of_many(name: str, options: dict[str, Any]) -> None:
-    """Also within a window; without: `test_architectures`."""
-    model, window = build(name, **options), 1
-    many = translate(model, window=window, max_tokens=10_000)
-    assert [r.number for r in many] == list(range(sum(map(len, DOCUMENTS))))
-    assert_same(many, translate(model, window=window, max_tokens=1, batch_size=1))
-    assert_same(many, translate(model, window=window, max_tokens=120, batch_size=3))
-    assert_same(
-        many, [result for document in DOCUMENTS for result in translate(model, documents=[document], window=window)]
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "options", "window"), [(*case, w) for n, case in enumerate(OWN_TEXT) for w in (None, 1 + n // 2 % 2)]
 )
@@ -135,17 +122,3 @@ def test_a_translation_scores_as_if_its_forerunners_were_forced(
         if len(document) > 1 and window is None:
             other = replace(example, target_context=(*context[:-1], "9 9 9 9"))
             assert forced_scores([model], task, [other]) != pytest.approx([found[-1].score], abs=1e-4)
-
-
-def test_ensembles_and_generators() -> None:
-    models = [build(name, **options) for name, options in (OWN_TEXT[0], OWN_TEXT[2])]
-    assert_same(translate([models[0], models[0]]), translate(models[0]))
-    mixed = [*models, build("transformer")]
-    assert_same(translate(mixed), translate(mixed, max_tokens=40, batch_size=2))
-    greedy = translate(models[1], search=GreedyConfig(**SHORT), generator="greedy")
-    assert_same(greedy, translate(models[1], search=BeamSearchConfig(beam=1, **SHORT)))
-    samples = [
-        translate(models[0], search=SamplingConfig(nbest=2, **SHORT), generator="sampling", batch_size=size)
-        for size in (64, 2)
-    ]
-    assert_same(*samples)

@@ -55,35 +55,12 @@ def test_they_are_the_general_step(policy: SelectionPolicy, beam: int) -> None:
     assert (found[4 * beam : 5 * beam] == 0).all()  # a document without a word
 
 
-def test_one_slot_may_have_all_rows() -> None:
-    keys, (q, sentence_q) = keys_of(0), queries(5)
-    expected = selective_attention_step(
-        q, sentence_q, keys, SelectionPolicy(2), document_of_row=torch.full((5,), 4)
-    )  # fmt: skip
-    found = shelf_of(keys, [4]).attend_chosen(q, sentence_q, SelectionPolicy(2), {})
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-
-
 def test_where_nothing_has_a_word_all_rows_are_0() -> None:
     keys, (q, sentence_q) = keys_of(0), queries(2)
     found = shelf_of(keys, [3, 3]).attend_chosen(q, sentence_q, SelectionPolicy(2), {})
     assert found.shape == q.shape
     assert (found == 0).all()
     assert Shelf([(), ()]).empty
-
-
-@torch.inference_mode()
-@pytest.mark.skipif(not row_invariant(), reason="products depend on the batch here")
-def test_a_row_has_the_same_bits_in_every_company() -> None:
-    keys, (q, sentence_q) = keys_of(0, torch.float32), queries(8, torch.float32)
-    policy, documents = SelectionPolicy(3), [0, 1, 0, 1, 4, 2, 4, 2]
-
-    def rows(some: list[int]) -> Tensor:
-        return shelf_of(keys, [documents[n] for n in some]).attend_chosen(q[some], sentence_q[some], policy, {})
-
-    whole = rows(list(range(8)))
-    for some in ([0, 1, 2, 3], [3, 2, 1, 0, 5], [7, 0, 6, 1, 5, 2, 4]):
-        assert torch.equal(rows(some), whole[some])
 
 
 #: One document whose sentences are compared by lists, two that are too long for it, with an empty sentence.

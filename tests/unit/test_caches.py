@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from docnmt.functional.decoding import PackedKeys, Plans, TokenTable
+from docnmt.functional.decoding import PackedKeys, TokenTable
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import KeyValueCache, SelfAttention
 from docnmt.modules.layers import Reads, Step
@@ -110,15 +110,3 @@ def test_slots_read_their_own_source_sentence_whatever_enters_and_leaves() -> No
             weights = (torch.einsum("bhd,khd->bhk", query, k) * 8**-0.5).softmax(-1)
             torch.testing.assert_close(rows, torch.einsum("bhk,khd->bhd", weights, v), atol=1e-5, rtol=1e-5)
     assert most <= 600  # what has left is given up
-
-
-@torch.inference_mode()
-def test_layers_share_the_lists_of_a_step() -> None:
-    spans, plans = DocumentLayout.from_lengths([[3, 4, 6]]).sentences, Plans()
-    layers, others = ([PackedKeys(*torch.randn(2, 13, 2, 8), spans) for _ in range(2)] for _ in range(2))
-    caches = [layer.of(torch.tensor([0, 2])) for layer in layers]
-    for cache, other in zip(caches, others, strict=True):
-        cache.append(other.of(torch.tensor([1])))
-        cache.keep(torch.tensor([1, 2]), torch.tensor([1, 2]))
-        cache.attend(torch.randn(2, 2, 8), plans)
-    assert len(plans) == 1

@@ -35,9 +35,9 @@ def test_out_of_memory_is_expected(error: Exception, capsys: pytest.CaptureFixtu
 
     assert run("docnmt-translate", work, []) == 1
     said = capsys.readouterr().err
-    assert said.startswith("docnmt-translate: error: out of memory: ")
-    assert said.endswith("; give less at once (--max-tokens, --beam), or a smaller model\n")
-    assert "unexpected" not in said
+    assert said.startswith("docnmt-translate: error: ")
+    assert "--max-tokens" in said
+    assert len(said.splitlines()) == 1
 
 
 def test_one_process_does_what_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:

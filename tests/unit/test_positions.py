@@ -81,16 +81,6 @@ def test_multi_level_with_scales_of_zero_is_sinusoidal() -> None:
     assert (module.scale.grad != 0).all(), "scales of zero must be able to learn"
 
 
-def test_multi_level_tells_levels_apart() -> None:
-    module = MultiLevel(64, levels=4).eval()
-    here, there = torch.tensor([[3, 5, 0, 0]]), torch.tensor([[5, 3, 0, 0]])
-    assert (module(here) - module(there)).norm() > 1
-    grid = torch.cartesian_prod(torch.arange(12), torch.arange(12), torch.arange(4), torch.arange(3))
-    encoded = module(grid).double()
-    distances = torch.cdist(encoded, encoded, compute_mode="donot_use_mm_for_euclid_dist").fill_diagonal_(9.0)
-    assert distances.min() > 0.5
-
-
 def test_the_scale_is_where_all_higher_levels_start() -> None:
     positions = torch.tensor([[3, 5, 2, 1]])
     half, whole = (MultiLevel(64, levels=4, scale=scale).eval()(positions) for scale in (0.5, 1.0))
@@ -154,18 +144,3 @@ def test_out_of_range_settings_are_refused() -> None:
         build_position("sinusoidal", 15)
     with pytest.raises(ValueError, match="'rotary'"):
         build_position("rotary", 16)
-
-
-def test_levels_are_told_apart_but_not_orthogonal() -> None:
-    """The cosines of the docstring of `MultiLevel`."""
-    made, levels = MultiLevel(128, levels=4), []
-    for column, (count, module) in enumerate(zip((50, 50, 10, 10), (made.word, *made.higher), strict=True)):
-        positions = torch.zeros(count, 4, dtype=torch.int64)
-        positions[:, column] = torch.arange(count)
-        levels.append(torch.nn.functional.normalize(module(positions), dim=1))
-    means = [float((a @ b.T).mean()) for n, a in enumerate(levels) for b in levels[n + 1 :]]
-    assert round(means[0], 2) == round(min(means), 2) == 0.25
-    assert 0.60 < max(means) < 0.63
-    words = levels[0] @ levels[0].T
-    assert round(float((words.sum() - 50) / (50 * 49)), 2) == 0.66
-    assert all(torch.allclose(level[0], levels[0][0], atol=1e-6) for level in levels)

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from docnmt.runtime import progress
-from docnmt.runtime.progress import Progress, format_count, format_seconds, waiting
+from docnmt.runtime.progress import Progress, format_count, format_seconds
 
 
 class Terminal(io.StringIO):
@@ -68,24 +68,6 @@ def test_resumed_work_counts_in_the_share_and_not_in_the_rate(clock: list[float]
     assert file.getvalue().splitlines()[0] == "training  90% of 100, 1 updates/s, 10s left"
 
 
-def test_an_interrupted_bar_says_so(clock: list[float]) -> None:
-    file = io.StringIO()
-    bar = Progress(None, "reading", file=file)
-    bar.update(3)
-    bar.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-    assert file.getvalue().startswith("reading (stopped): 3 in")
-
-
-def test_work_without_a_measure_shows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "TERMINAL_INTERVAL", 0.001)
-    file = Terminal()
-    with waiting("training a vocabulary", file=file):
-        while "training a vocabulary: 0." not in file.getvalue():
-            pass
-    last = file.getvalue().splitlines()[-1]
-    assert last.split("\x1b[K")[-1].startswith("training a vocabulary: 0.")
-
-
 def test_numbers_for_people() -> None:
     assert [format_count(n) for n in (7, 999, 12_345, 999_000, 4_560_000, 2e9)] == [
         "7", "999", "12.3k", "999k", "4.56M", "2G",
@@ -121,8 +103,3 @@ def test_what_is_done_once_does_not_count_in_the_time_left(clock: list[float]) -
     shown = file.getvalue().splitlines()[-2]
     minutes = int(shown.split(" left")[0].split(", ")[-1].split(":")[0])
     assert minutes == 15
-
-
-@pytest.mark.parametrize(("number", "text"), [(float("nan"), "nan"), (float("inf"), "inf"), (0.0, "0")])
-def test_no_number_is_too_strange(number: float, text: str) -> None:
-    assert format_count(number) == text

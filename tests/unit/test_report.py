@@ -53,18 +53,6 @@ def evaluated() -> dict[str, Evaluation]:
     )
 
 
-def test_every_sentence_is_in_one_part_of_each_division(evaluated: dict[str, Evaluation]) -> None:
-    position, length, words = found = list(divisions(evaluated, BOOTSTRAP))
-    assert [sum(part.sentences for part in division.parts) for division in found] == [OFFSETS[-1]] * 3
-    assert [(part.label, part.sentences, part.documents) for part in position.parts] == [
-        ("1", 7, 7), ("2", 6, 6), ("3–4", 9, 5), ("5–8", 9, 3), ("9–16", 9, 2), ("17–32", 1, 1)
-    ]  # fmt: skip
-    assert [(part.label, part.sentences) for part in length.parts] == [
-        ("1", 1), ("2", 2), ("3–4", 7), ("5–8", 5), ("9–16", 9), ("17–32", 17)
-    ]  # fmt: skip
-    assert [part.label for part in words.parts] == ["1–5", "6–10", "11–15"]
-
-
 def test_a_part_is_scored_as_its_sentences_are(evaluated: dict[str, Evaluation]) -> None:
     position, _, words = divisions(evaluated, BOOTSTRAP)
     first = OFFSETS[:-1]
