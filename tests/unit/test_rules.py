@@ -39,6 +39,14 @@ class Stove(Oven):
         return self.heat > 50
 
 
+@dataclass(frozen=True)
+class Range(Stove):
+    """Another rule about it: what its base demands is demanded first."""
+
+    also_needs: ClassVar[dict[str, Needs]] = {"light": Needs("wide", says="a wide door")}
+    wide: bool = option(False, "door")
+
+
 REFUSED = [
     (Oven(heat=-1), [], ["--heat"]),
     (Oven(heat=300.0), [], ["--heat"]),
@@ -52,6 +60,8 @@ REFUSED = [
     (Oven(mode="off"), ["speed"], ["--speed", "--mode other than off"]),
     (Oven(fan=False), ["speed"], ["--speed", "--fan"]),
     (Stove(light=True, timer=3, heat=50), [], ["--light", "a hot plate"]),
+    (Range(light=True, timer=3), [], ["--light", "a hot plate"]),
+    (Range(light=True, timer=3, heat=60), [], ["--light", "a wide door"]),
 ]
 
 
