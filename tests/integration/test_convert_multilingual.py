@@ -24,6 +24,9 @@ models = pytest.importorskip("multilingual_models", reason="transformers is not 
 from small_system import target_log_probs as log_probs  # noqa: E402
 
 import docnmt  # noqa: E402
+from docnmt.apps.commands.models import load_models  # noqa: E402
+from docnmt.apps.commands.translating import Translating  # noqa: E402
+from docnmt.apps.options import ModelsConfig  # noqa: E402
 from docnmt.cli.convert import main as convert  # noqa: E402
 from docnmt.cli.preprocess import main as preprocess  # noqa: E402
 from docnmt.cli.train import main as train  # noqa: E402
@@ -222,23 +225,24 @@ def test_commands_and_python_translate_into_the_language_asked_for(
 def test_a_service_translates_into_the_language_of_each_request(tmp_path: Path) -> None:
     """Requests for several languages share one search."""
     pytest.importorskip("uvicorn")
-    from served import serve
+    from served import started
 
     models.write(tmp_path / "theirs", family="nllb")
     assert convert([str(tmp_path / "theirs"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
     limits = {"max_len_a": 0, "max_len_b": LIMIT, "min_len": 0}
-    options = [word for name, value in limits.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    own, texts, found = str(tmp_path / "own"), SOURCES[:8], {}
+    own, texts = str(tmp_path / "own"), SOURCES[:8]
     wanted = [(None, None), (None, "rus_Cyrl"), ("fra_Latn", "zho_Hans")]
-    with serve(tmp_path / "log", "--path", own, "--beam", "2", *options) as served, ThreadPoolExecutor() as pool:
+    models_of = load_models(ModelsConfig(own, device="cpu"))
+    client = started(Translating(models_of, GenerationConfig(), BeamSearchConfig(beam=2, **limits)))
 
-        def ask(pair: tuple[str | None, str | None]) -> Any:
-            with served.client() as client:
-                languages = dict(zip(("source_lang", "target_lang"), pair, strict=True))
-                return client.post("/translate", json={"documents": [texts], **languages})
+    def ask(pair: tuple[str | None, str | None]) -> Any:
+        languages = dict(zip(("source_lang", "target_lang"), pair, strict=True))
+        return client.post("/translate", json={"documents": [texts], **languages})
 
+    with ThreadPoolExecutor() as pool:
         found = dict(zip(wanted, pool.map(ask, wanted), strict=True))
-        assert ask((None, "de")).status_code == 400
+    assert ask((None, "de")).status_code == 400
+    client.service.worker.stop()
     loaded = docnmt.load(own)
     for (source, target), answer in found.items():
         expected = loaded.translate(texts, beam=2, source_lang=source, target_lang=target, **limits)

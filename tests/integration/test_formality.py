@@ -17,6 +17,9 @@ import small_system
 from toy import assert_same_checkpoint
 
 import docnmt
+from docnmt.apps.commands.models import load_models
+from docnmt.apps.commands.translating import Translating
+from docnmt.apps.options import ModelsConfig
 from docnmt.cli.generate import main as generate
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
@@ -24,7 +27,7 @@ from docnmt.cli.translate import main as translate
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import TAGS, ToldForms, in_form, in_given_form, tag_numbers, target_forms
-from docnmt.core.search.config import GenerationConfig
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.core.translation_task import DocumentTranslation
@@ -234,17 +237,17 @@ def test_sentences_without_words_are_told_no_form(told: Path) -> None:
     assert texts[1]
 
 
-def test_the_service_takes_a_form_a_request(told: Path, tmp_path: Path) -> None:
+def test_the_service_takes_a_form_a_request(told: Path) -> None:
     pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
-    from served import serve
+    from served import started
 
-    asked = {"documents": [TEXT]}
-    with serve(tmp_path / "log", "--path", str(told), "--formality", "informal") as service:
-        client = service.client()
-        answers = [client.post("/translate", json={**asked, **more}).json()["documents"][0]
-                   for more in ({}, {"formality": "informal"}, {"formality": "formal"})]  # fmt: skip
-        assert answers == [by_hand(told, [TEXT], TAGS[form]) for form in ("informal", "informal", "formal")]
-        assert client.post("/translate", json={**asked, "formality": "polite"}).status_code == 400
-        wanted = {"text": TEXT, "target_lang": "FR", "formality": "more"}
-        answer = client.post("/v2/translate", json=wanted, headers={"authorization": "DeepL-Auth-Key any"}).json()
-        assert [each["text"] for each in answer["translations"]] == by_hand(told, [TEXT], TAGS["formal"])
+    loaded, asked = load_models(ModelsConfig(str(told), device="cpu")), {"documents": [TEXT]}
+    client = started(Translating(loaded, GenerationConfig(formality="informal"), BeamSearchConfig()))
+    answers = [client.post("/translate", json={**asked, **more}).json()["documents"][0]
+               for more in ({}, {"formality": "informal"}, {"formality": "formal"})]  # fmt: skip
+    assert answers == [by_hand(told, [TEXT], TAGS[form]) for form in ("informal", "informal", "formal")]
+    assert client.post("/translate", json={**asked, "formality": "polite"}).status_code == 400
+    wanted = {"text": TEXT, "target_lang": "FR", "formality": "more"}
+    answer = client.post("/v2/translate", json=wanted, headers={"authorization": "DeepL-Auth-Key any"}).json()
+    assert [each["text"] for each in answer["translations"]] == by_hand(told, [TEXT], TAGS["formal"])
+    client.service.worker.stop()

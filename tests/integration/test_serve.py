@@ -154,13 +154,6 @@ def test_a_file_is_what_the_command_makes_of_it(
     assert {(line["line"], line["sentence"]) for line in lines[1:-1]} == sentences
 
 
-def test_each_segment_of_a_file_is_a_line(service: Served) -> None:
-    content, accept = b"# The dog.\n\n* A cat. It sees.\n* A tree.\n", {"Accept": "application/x-ndjson"}
-    with service.client() as client:
-        answer = client.post("/translate/file?name=a.md", content=content, headers=accept)
-    assert json.loads(answer.text.splitlines()[0])["source"] == [["The dog."], ["A cat.", "It sees."], ["A tree."]]
-
-
 def test_lines_of_a_file_that_stay_are_named(service: Served) -> None:
     content, accept = b"A cat.\n\n> <div>\n> It sleeps.\n> </div>\n", {"Accept": "application/x-ndjson"}
     with service.client() as client:

@@ -549,20 +549,3 @@ def test_libretranslates_words_of_files_and_keys(small: Translating) -> None:
     assert (missing.status_code, "get an API key" in missing.json()["error"]) == (400, True)
     assert (wrong.status_code, wrong.json()) == (403, {"error": "Invalid API key"})
     client.service.worker.stop()
-
-
-def test_white_space_in_a_prompt_takes_linear_time() -> None:
-    """`from` and 990 spaces took 1.4 s, for each message."""
-
-    def seconds(spaces: int) -> float:
-        texts = [f"translate from{' ' * spaces}x", f"from{' ' * spaces}x", f"translate{' ' * spaces}:\n\nx"]
-        best = []
-        for _ in range(5):
-            begun = time.process_time()
-            for text in texts:
-                prompted(text)
-                instructed(text)
-            best.append(time.process_time() - begun)
-        return min(best)
-
-    assert seconds(960) < 50 * seconds(60)  # 16 times as many: 256 times if it were quadratic

@@ -20,7 +20,6 @@ from docnmt.apps.serve.kept import OpenSessions, SessionSegment
 from docnmt.apps.serve.service import Call
 from docnmt.core.search import scheduler as group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.scheduler import Ensemble
 from docnmt.core.search.translate import translate_corpus
 
 SOURCE = ["the cat.", "a dog sees it.", "it walks.", "the old tree.", "he sleeps."]
@@ -204,34 +203,6 @@ def test_an_open_document_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(calls) == 7
     whole = client.post("/translate", json={"text": "\n".join(["the river.", *SOURCE])}).json()["text"]
     assert found == whole.split("\n")[5]
-    client.service.worker.stop()
-
-
-def test_what_is_confirmed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when a segment is two sentences in turn with one, because its translation is one."""
-    used = models("hier_cond_transformer_tiny", target_context="conditional")
-    client, calls = started(used), list[tuple[int, ...]]()
-    remember = Ensemble.remember
-
-    def counted(self: Ensemble, memories: Any, sentences: Any, tokens: Any, *, given: bool) -> Any:
-        calls.append(tuple(tokens))
-        return remember(self, memories, sentences, tokens, given=given)
-
-    monkeypatch.setattr(Ensemble, "remember", counted)
-    segments = [{"source": text, "translation": f"the river {n}"} for n, text in enumerate(["a cat. a dog.", *SOURCE])]
-    address = f"/sessions/{client.post('/sessions', json={'segments': segments}).json()['session']}"
-
-    def translated(number: int) -> str:
-        """As if it had never been confirmed."""
-        client.put(f"{address}/segments/{number}", json={"confirmed": False})
-        (found,) = client.post(f"{address}/translate", json={"segments": [number]}).json()["segments"]
-        client.put(f"{address}/segments/{number}", json={"translation": segments[number]["translation"]})
-        return str(found["translation"])
-
-    first = [translated(number) for number in range(6)]
-    calls.clear()
-    assert [translated(number) for number in range(6)] == first
-    assert len(calls) <= 2 * 6  # what was written, and what was confirmed in its place
     client.service.worker.stop()
 
 

@@ -84,40 +84,6 @@ def test_a_second_request_of_a_client_that_does_not_read_is_given_up(monkeypatch
     assert serve(client) == (0, [])
 
 
-def test_a_connection_stays_while_its_client_reads() -> None:
-    class Transport(asyncio.Transport):
-        """A transport that is closing, with the rest of an answer."""
-
-        unread, aborted = 0, False
-
-        def get_write_buffer_size(self) -> int:
-            return self.unread
-
-        def get_extra_info(self, name: str, default: Any = None) -> Any:
-            return default
-
-        def abort(self) -> None:
-            self.aborted = True
-
-        def is_closing(self) -> bool:
-            return True
-
-        def close(self) -> None:
-            pass
-
-    async def look() -> list[bool]:
-        config, transport, found = uvicorn.Config(large, log_config=None), Transport(), []
-        protocol = run_service._Protocol(config=config, server_state=ServerState(), app_state={})
-        protocol.connection_made(transport)
-        for transport.unread in (3, 2, 1, 1):
-            protocol._look()
-            found.append(transport.aborted)
-        protocol.connection_lost(None)
-        return found
-
-    assert asyncio.run(look()) == [False, False, False, True]
-
-
 def test_the_head_of_a_stream_has_the_deadline_of_the_stream() -> None:
     async def send(message: Any) -> None:
         await asyncio.sleep(30)
