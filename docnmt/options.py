@@ -170,19 +170,11 @@ def option(
     """Define a field of a configuration dataclass that is also a command-line option.
 
     Supported types: bool (`--flag/--no-flag`), int, float, str, Literal, `X | None`, `tuple[X, ...]` (several values).
-
-    Args:
-        default: its default value; `dataclasses.MISSING` makes the option required.
-        choices: allowed values, or a function that returns them when needed (a registry's `names`).
-        positional: True if it is given by place instead of by name.
-        aliases: other spellings (`--batch-size` for `--max-sentences`), with the dashes.
-        basic: True if `--help` shows it; others are shown by `--help-all` only. Required options are always shown, and
-            so are all of a class without basic ones.
-        between: the least and the largest number; None means no limit, `Open` a limit that is itself excluded.
-        needs: a condition for every value but the default: an option that must be given, a tuple of options of which
-            one must be given, or `Needs`.
-        excludes: options that must keep their defaults if this one does not.
-    """
+    A default of `dataclasses.MISSING` makes it required; `choices` may be a function (a registry's `names`); `aliases`
+    have their dashes. `--help` shows `basic` and required options, and all of a class without basic ones. `between` are
+    the least and the largest number: None means no limit, `Open` a limit that is itself excluded. `needs` is a
+    condition for every value but the default: an option that must be given, a tuple of options of which one must be
+    given, or `Needs`; the options that it `excludes` must keep their defaults."""
     about = Option(help, choices, metavar, positional, aliases, basic, between, _as_needs(needs), excludes)
     return field(default=default, metadata={"option": about})
 
@@ -228,11 +220,8 @@ class Setting:
         return self.default is dataclasses.MISSING
 
     def convert(self, value: object) -> object:
-        """Convert a word of the command line, or a value of YAML or JSON, to this setting's type.
-
-        Raises:
-            ValueError: it is not of this type, out of its range, or not among the choices.
-        """
+        """Convert a word of the command line, or a value of YAML or JSON, to this setting's type. A `ValueError` says
+        that it is not of this type, out of its range, or not among the choices."""
         if self.optional and (value is None or (value == "none" and "none" not in (self.choices or ()))):
             return None
         if self.several:
@@ -303,12 +292,8 @@ def _setting(f: dataclasses.Field[Any], hint: Any, more_needs: tuple[Needs, ...]
 
 
 def contradictions(config: object, typed: Collection[str] = (), wrong_values: Collection[str] = ()) -> list[str]:
-    """Return a message for each error in a configuration: ranges, conditions, and its own method `problems`.
-
-    Args:
-        typed: the options that stand on the command line. wrong_values: options with defaults in place of wrong values,
-            of which nothing more is said.
-    """
+    """Return a message for each error in a configuration: ranges, conditions, and its own method `problems`. `typed`
+    are the options on the command line; of `wrong_values`, which have defaults in their place, nothing more is said."""
     every = [setting for setting in settings(type(config)) if setting.name not in wrong_values]
     values = {setting.name: getattr(config, setting.name) for setting in every}
     wrong = []
@@ -344,11 +329,7 @@ def _unmet(setting: Setting, value: object, config: object, typed: Collection[st
 
 
 def own_problems(config: object, kind: type) -> list[str]:
-    """Return the result of the method `problems` of a configuration, or of its base `kind`; [] if there is none.
-
-    Raises:
-        TypeError: the result is no list, for instance if a plug-in's method lacks `return`.
-    """
+    """Return the result of the method `problems` of a configuration, or of its base `kind`; [] if there is none."""
     problems = kind.problems(config) if hasattr(kind, "problems") else []
     if not isinstance(problems, list):
         raise TypeError(f"{kind.__qualname__}.problems: expected a list of sentences, got {problems!r}")
@@ -365,16 +346,12 @@ def same_path(one: str | None, other: str | None) -> bool:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a command's configuration: `values` are the architecture's, between the defaults and the file's.
-
-    Attributes:
-        use: what its required options are required for, where that is not all that the command does.
-    """
+    """A part of a command's configuration."""
 
     name: str
     config: type
-    values: Mapping[str, Any] = field(default_factory=dict)
-    use: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)  # the architecture's, between the defaults and the file's
+    use: str = ""  # what its required options are for, where that is not all that the command does
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -386,17 +363,9 @@ def build(
     sections: Sequence[Section], file: Mapping[str, Any], typed: Mapping[str, Any],
     unknown: Callable[[str], str] = lambda key: f"unknown key {key}", where: str = "",
 ) -> dict[str, Any]:  # fmt: skip
-    """Resolve every section: default < architecture < file < typed.
-
-    Args:
-        file: the `--config` file's content, flat.
-        typed: command-line words by field name.
-        unknown: returns the problem of a key of the file that is no option, which it gets in quotation marks.
-        where: the file, for messages.
-
-    Raises:
-        UsageError: with every problem found.
-    """
+    """Resolve every section: default < architecture < file < typed; a `UsageError` has every problem found. `file` is
+    the content of the `--config` file, flat, `where` its name, `typed` are words by field name; `unknown` returns the
+    problem of a key, in quotation marks, that is no option."""
     problems: list[str] = []
     beginning = f"{where}: " if where else ""
     every = {setting.name: setting for section in sections for setting in section.settings}

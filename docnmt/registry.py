@@ -48,11 +48,9 @@ class Architecture:
 
 @dataclass(frozen=True)
 class MetricKind:
-    """A metric of translations.
-
-    `make` is a function, or a reference to it, from the name of sacreBLEU's tokenizer and the references, each a list
-    of lines, to a `docnmt.core.scoring.metrics.Metric` or a metric of sacreBLEU; `of` says what a line is.
-    """
+    """A metric of translations: `make` is a function, or a reference to it, from the name of sacreBLEU's tokenizer and
+    the references, each a list of lines, to a `docnmt.core.scoring.metrics.Metric` or a metric of sacreBLEU; `of` says
+    what a line is."""
 
     make: Callable[[str, Sequence[Sequence[str]]], Any] | str
     lower_is_better: bool = False
@@ -80,17 +78,12 @@ class Registry(Generic[T]):
         self._entries: dict[str, _Entry[T]] = {}
 
     def add(self, name: str, target: T | str, *, config: type | str | None = None, help: str = "") -> None:
-        """Register `target` (an object or a `"module:object"` reference) under `name`.
+        """Register `target` (an object or a `"module:object"` reference) under `name`, with its configuration
+        dataclass, or a reference to it, by default its attribute `Config`, and one line of help, by default of its
+        docstring.
 
-        Args:
-            config: its configuration dataclass or a reference to it; by default, its attribute `Config`, if any.
-            help: one line of help; by default, the first line of its docstring.
-
-        Raises:
-            ValueError: `name` is taken by a different object; the message names both places. Registering the same
-                object again, also after another import of its module, is allowed.
-            TypeError: the configuration is no dataclass.
-        """
+        A different object under a taken name is a `ValueError` that names both places; the same one again, also after
+        another import of its module, is allowed."""
         if name in self._entries and (first := _place(self._entries[name].target)) != (now := _place(target)):
             raise ValueError(f"{self.kind} '{name}' is registered twice: first {first}, now {now}; rename one of them")
         if not help and not isinstance(target, str):
@@ -221,30 +214,24 @@ def register_generator(name: str) -> Callable[[T], T]:
 
 
 def register_position(name: str, *, config: type | None = None) -> Callable[[T], T]:
-    """Register a position family under `name` (`--position`).
-
-    It is called with `docnmt.modules.positions.PositionSettings` and, by name, with the values of the options of
-    `config`, and returns a `Position`. `config` is a frozen dataclass of `docnmt.options` fields: they
-    are on the command line, and stored with the model, if the family is chosen.
-    """
+    """Register a position family under `name` (`--position`). It is called with
+    `docnmt.modules.positions.PositionSettings` and, by name, with the values of the options of `config`, and returns a
+    `Position`. `config` is a frozen dataclass of `docnmt.options` fields: they are on the command line, and stored with
+    the model, if the family is chosen."""
     return POSITIONS.register(name, config=config)
 
 
 def register_fusion(name: str, *, config: type | None = None) -> Callable[[T], T]:
-    """Register a module that joins positions with embeddings under `name` (`--position-fusion`).
-
-    It is called with the width and, by name, with the values of the options of `config` (see `register_position`), and
-    returns a module: `fusion(embeddings, positions, offsets)`.
-    """
+    """Register a module that joins positions with embeddings under `name` (`--position-fusion`). It is called with the
+    width and, by name, with the values of the options of `config` (see `register_position`), and returns a module:
+    `fusion(embeddings, positions, offsets)`."""
     return FUSIONS.register(name, config=config)
 
 
 def register_attention(name: str, *, config: type | None = None) -> Callable[[T], T]:
-    """Register a self-attention, a class of sublayers, under `name` (`--attention`).
-
-    It is called by name with `d_model`, `heads`, `d_head`, `causal` (true in a decoder), `position` (an
-    `AttentionPosition` to apply, or None) and the values of the options of `config` (see `register_position`).
-    """
+    """Register a self-attention, a class of sublayers, under `name` (`--attention`). It is called by name with
+    `d_model`, `heads`, `d_head`, `causal` (true in a decoder), `position` (an `AttentionPosition` to apply, or None)
+    and the values of the options of `config` (see `register_position`)."""
     return ATTENTIONS.register(name, config=config)
 
 
@@ -256,15 +243,11 @@ def register_merge(name: str) -> Callable[[T], T]:
 def register_metric(
     name: str, lower_is_better: bool = False, of: Literal["sentences", "documents"] = "sentences"
 ) -> Callable[[T], T]:
-    """Register a metric under `name` (`--metrics`).
-
-    It is called with the name of sacreBLEU's tokenizer (`--sacrebleu-tokenize`) and a list of references, each a list
-    of lines, and returns a `Metric`: `counts(lines)` returns additive counts (n, K) of the lines of a translation,
-    `score(sums)` the score of summed counts (K,), and `signature` says what the number depends on.
-
-    Args:
-        of: what a line is: a sentence, or a document, its sentences joined as in d-BLEU.
-    """
+    """Register a metric under `name` (`--metrics`). It is called with the name of sacreBLEU's tokenizer
+    (`--sacrebleu-tokenize`) and a list of references, each a list of lines, and returns a `Metric`: `counts(lines)`
+    returns additive counts (n, K) of the lines of a translation, `score(sums)` the score of summed counts (K,), and
+    `signature` says what the number depends on. A line is one `of` the sentences, or a document, its sentences joined
+    as in d-BLEU."""
 
     def _decorate(make: T) -> T:
         kind = MetricKind(cast(Callable[..., Any], make), lower_is_better, of)

@@ -75,14 +75,11 @@ def corpus() -> ParallelCorpus:
 def check_model(arch: str, **options: Any) -> None:
     """Check a translation architecture, built small with these options of its model.
 
-    - Every parameter gets a gradient, and all of them are finite.
-    - A step at a time gives the scores of the whole row (float64, 1e-10).
-    - A document's translations depend on no other document and not on the batch.
+    Every parameter gets a gradient, and all of them are finite. A step at a time gives the scores of the whole row
+    (float64, 1e-10). A document's translations depend on no other document and not on the batch.
 
-    Raises:
-        AssertionError: one of these does not hold.
-        ValueError: no such architecture, or its options contradict each other.
-    """
+    An `AssertionError` says what does not hold; a `ValueError`, that there is no such architecture, or its options
+    contradict each other."""
     architecture = ARCHITECTURES.get(arch)
     config = model_config(architecture.model, {**architecture.overrides(), **options})
     if getattr(config, "default_task", "document_translation") != "document_translation":
@@ -165,16 +162,11 @@ def _check_documents(model: Any, name: str) -> None:
 
 
 def check_sublayer(sublayer: Sublayer, d_model: int = 32, *, tolerance: float = 1e-8) -> None:
-    """Check a decoder's sublayer on random rows of two documents (float64).
+    """Check a decoder's sublayer on random rows of two documents (float64); an `AssertionError` says what does not
+    hold.
 
-    - Its output has the shape of its input.
-    - It is causal: later tokens change nothing.
-    - A step at a time gives the numbers of the full pass.
-    - Rows may branch off: two equal rows of a slot stay equal.
-
-    Raises:
-        AssertionError: one of these does not hold.
-    """
+    Its output has the shape of its input. It is causal: later tokens change nothing. A step at a time gives the numbers
+    of the full pass. Rows may branch off: two equal rows of a slot stay equal."""
     name, sublayer = type(sublayer).__name__, sublayer.double().eval()
     draw = torch.Generator().manual_seed(0)
     layout = DocumentLayout.from_lengths([[4, 2], [5]])
@@ -211,16 +203,11 @@ def check_sublayer(sublayer: Sublayer, d_model: int = 32, *, tolerance: float = 
 
 
 def check_metric(name: str) -> None:
-    """Check a registered metric (`--metrics NAME`), built in or a plug-in's.
+    """Check a registered metric (`--metrics NAME`), built in or a plug-in's; an `AssertionError` says what does not
+    hold.
 
-    - Its counts add up: the score of a text is that of the sums over its documents.
-    - The references themselves score best; a damaged text scores worse.
-    - The same text scores the same again, and its signature says what the number depends on.
-
-    Raises:
-        AssertionError: one of these does not hold.
-        ValueError: no such metric.
-    """
+    Its counts add up: the score of a text is that of the sums over its documents. The references themselves score best;
+    a damaged text scores worse. The same text scores the same again, and its signature says what it depends on."""
     kind = METRICS.get(name)
     texts = documents(6, 4, seed=3)
     lines = [line for document in texts for line in document]
@@ -245,16 +232,11 @@ def check_metric(name: str) -> None:
 
 
 def check_kind(ending: str, sample: bytes | None = None) -> None:
-    """Check a kind of documents by the ending of its files, with a sample file of it or the built-in one.
+    """Check a kind of documents by the ending of its files, with a sample file of it or the built-in one; an
+    `AssertionError` says what does not hold, a `ValueError`, that there is no built-in sample.
 
-    - It has text, and unchanged text leaves the file byte for byte.
-    - Translated text is found again, in order, with the marks and units that it had.
-    - As many texts must come back as went in.
-
-    Raises:
-        AssertionError: one of these does not hold.
-        ValueError: there is no built-in sample of this kind; give one.
-    """
+    It has text, and unchanged text leaves the file byte for byte. Translated text is found again, in order, with the
+    marks and units that it had. As many texts must come back as went in."""
     kind = ending.removeprefix(".")
     content = sample_file(kind) if sample is None else sample
     load = partial(read, kind=kind, name=f"x.{kind}", source_lang="en", target_lang="de")

@@ -70,32 +70,18 @@ class _Switches:
 
 
 class Given:
-    """The words of a command line, parsed step by step, and the options of its `--config` file.
-
-    Attributes:
-        help: the options that `--help` shows, None without it.
-        user_dir: the folder of plug-ins.
-        debug: True if tracebacks are requested.
-        skip_checksums: True if files are not compared with their checksums.
-        words: the command line.
-        typed: the typed options by field name: strings, lists of them, and true or false.
-        config: the path of the `--config` file. file: its content, by its own keys.
-        rest: after `parse`, the words that mean nothing.
-        parsed: True after `parse` was called.
-
-    Raises:
-        UsageError: the file cannot be read, or names plug-ins.
-    """
+    """The words of a command line, parsed step by step, and the options of its `--config` file; a `UsageError` says
+    that the file cannot be read, or names plug-ins."""
 
     def __init__(self, prog: str, words: Sequence[str]) -> None:
         parser = Parser(prog)
         add_common(parser)
         self.prog, self.words = prog, list(words)
         common = vars(parser.parse_known_args(self.words)[0])
-        self.help: Literal["basic", "all"] | None = common.get("help")
+        self.help: Literal["basic", "all"] | None = common.get("help")  # the options that `--help` shows
         self.config: str | None = common.get("config")
         self.user_dir: str | None = common.get("user_dir")
-        self.file = read_yaml(Path(self.config)) if self.config is not None else {}
+        self.file = read_yaml(Path(self.config)) if self.config is not None else {}  # by its own keys
         if "user_dir" in map(underscored, self.file):  # it runs code, so it must be visible on the command line
             raise UsageError(f"--config {self.config}: user-dir is for the command line only: --user-dir DIR")
         switches: dict[str, bool] = {}
@@ -107,8 +93,8 @@ class Given:
                     raise UsageError(f"--config {self.config}: {error}") from None
         self.debug: bool = common.get("debug", switches.get("debug", False))
         self.skip_checksums: bool = common.get("skip_checksums", switches.get("skip_checksums", False))
-        self.typed: dict[str, Any] = {}
-        self.rest: list[str] = []
+        self.typed: dict[str, Any] = {}  # by field name: strings, lists of them, and true or false
+        self.rest: list[str] = []  # after `parse`, the words that mean nothing
         self.parsed = False
 
     def read_choices(self, *names: str) -> None:
@@ -120,8 +106,7 @@ class Given:
 
         All words are read at once, those of `read_choices` and the common ones, too: without such an option, a word
         behind it would become another value of the option in front of it. Positional words may stand anywhere between
-        options; behind `--` all words are positional.
-        """
+        options; behind `--` all words are positional."""
         by_name = {setting.name: setting for section in reversed(sections) for setting in section.settings}
         parser = self._parser([name for name in self.typed if name not in by_name])
         add_common(parser)
@@ -171,11 +156,8 @@ def add_common(parser: Parser) -> argparse._ArgumentGroup:
 
 
 def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = False, described: bool = True) -> int:
-    """Add the options of sections, a group each; with `basic` only those marked so. Returns the number left out.
-
-    Args:
-        described: with their help, which takes most of the time, and with the positional words.
-    """
+    """Add the options of sections, a group each; with `basic` only those marked so. Returns the number left out. They
+    are `described` with their help, which takes most of the time, and with the positional words."""
     seen: set[str] = set()
     left = 0
     for section in sections:
@@ -273,23 +255,16 @@ def known(registry: Registry[Any], flag: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Command:
-    """A command as data; called with the words of a command line, it returns the exit status.
+    """A command as data; called with the words of a command line, it returns the exit status."""
 
-    Attributes:
-        name: without `docnmt-`. summary: one line, for `docnmt --help`.
-        description: a sentence or two. examples: one per line, at the beginning of `--help`.
-        sections: all options that it may have.
-        flags: words that its body handles itself, each with its help. more: returns the end of its help.
-    """
-
-    name: str
-    summary: str
-    description: str
-    examples: str
-    sections: tuple[Section | Chosen, ...]
+    name: str  # without `docnmt-`
+    summary: str  # one line, for `docnmt --help`
+    description: str  # a sentence or two
+    examples: str  # one per line, at the beginning of `--help`
+    sections: tuple[Section | Chosen, ...]  # all options that it may have
     body: Callable[[Given], object]
-    flags: Mapping[str, str] = field(default_factory=dict)
-    more: Callable[[], str] = str
+    flags: Mapping[str, str] = field(default_factory=dict)  # words that its body handles itself, with their help
+    more: Callable[[], str] = str  # returns the end of its help
 
     @property
     def prog(self) -> str:
@@ -334,12 +309,8 @@ class Command:
         elsewhere: Callable[[str], str] = lambda name: "", epilog: str = "",
     ) -> dict[str, Any]:  # fmt: skip
         """Return the configuration of every section, by section name; if `--help` was given, print it and exit instead.
-
-        Args:
-            choices: the parts that were chosen by name, so that options of others can be explained.
-            elsewhere: returns when an option of this command has no effect ("with --contrastive"), or "".
-            epilog: the end of the help.
-        """
+        `choices` are the parts that were chosen by name, so that options of others can be explained; `elsewhere`
+        returns when an option of this command has no effect ("with --contrastive"), or ""."""
         if given.help is not None:
             print(self.help(sections, epilog or self.more(), basic=given.help == "basic"))
             raise SystemExit(0)
@@ -421,8 +392,7 @@ def run(
     """Do the work on the words of the command line and return the exit status for every way it can end.
 
     0 success (or what the work returns), 2 usage error, 1 any other error, 143 after SIGTERM, 130 after Ctrl-C. A
-    user's error is one line on stderr; `--debug`, or `debug()` afterwards, adds the traceback.
-    """
+    user's error is one line on stderr; `--debug`, or `debug()` afterwards, adds the traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (for the rest of the process)

@@ -33,15 +33,9 @@ def _called(command: Command, words: Sequence[str], options: Mapping[str, Any]) 
 def preprocess(**options: object) -> Path:
     """Preprocess as docnmt-preprocess does; return the folder, which `docnmt.train` and `docnmt.generate` take.
 
-    `docnmt.preprocess(source_lang="en", target_lang="de", trainpref="train", validpref="dev", destdir="data-bin")`.
-    The report goes to stderr.
-
-    Args:
-        options: the command's options, with underscores; None leaves one out, several values are a list.
-
-    Raises:
-        UserError: for the command's errors.
-    """
+    `docnmt.preprocess(source_lang="en", target_lang="de", trainpref="train", validpref="dev", destdir="data-bin")`. The
+    options are the command's, with underscores; None leaves one out, several values are a list. The report goes to
+    stderr, and the command's errors are `UserError`s."""
     command = COMMANDS["preprocess"]
     with _called(command, [], options) as given:
         command.body(given)
@@ -51,16 +45,9 @@ def preprocess(**options: object) -> Path:
 def generate(data: str | Path, path: str | Path | Sequence[str | Path], **options: object) -> Generated:
     """Translate and score a split as docnmt-generate does: `docnmt.generate("data-bin", "runs/a", beam=4)`.
 
-    Nothing is printed to stdout. Notes and progress go to stderr.
-
-    Args:
-        data: a folder that docnmt-preprocess wrote.
-        path: a checkpoint or a `--save-dir`; several translate together.
-        options: the command's options, with underscores; None leaves one out, several values are a list.
-
-    Raises:
-        UserError: for the command's errors.
-    """
+    `data` is a folder that docnmt-preprocess wrote, `path` a checkpoint or a `--save-dir`, or several, which translate
+    together; options and errors are as in `preprocess`. Nothing is printed to stdout. Notes and progress go to
+    stderr."""
     paths = [path] if isinstance(path, (str, Path)) else path
     words, command = [str(data), f"--path={':'.join(map(str, paths))}"], COMMANDS["generate"]
     with _called(command, words, options) as given, open(os.devnull, "w", encoding="utf-8") as nowhere:
@@ -73,17 +60,8 @@ def generate(data: str | Path, path: str | Path | Sequence[str | Path], **option
 
 
 def score(**options: object) -> dict[str, Any]:
-    """Score as docnmt-score does: `docnmt.score(ref="test.de", sys="hypotheses.txt")`.
-
-    Args:
-        options: the command's options, with underscores; None leaves one out, several values are a list.
-
-    Returns:
-        What the command prints with `--json`.
-
-    Raises:
-        UserError: for the command's errors.
-    """
+    """Score as docnmt-score does: `docnmt.score(ref="test.de", sys="hypotheses.txt")`; return what the command prints
+    with `--json`. Options and errors are as in `preprocess`."""
     with _called(SCORE, [], options) as given:
         report, _ = scored(given)
         return {} if report is None else report.to_dict()

@@ -46,13 +46,8 @@ def _train(given: Given) -> None:
 
 @dataclass(frozen=True)
 class Trained:
-    """The results of a training.
-
-    Attributes:
-        path: the `--save-dir`, an argument of `docnmt.load`.
-        last, best: its checkpoints, or None.
-        history: the events of its `train.jsonl`, in order.
-    """
+    """The results of a training: its `--save-dir`, an argument of `docnmt.load`; its checkpoints `last` and `best`, or
+    None; `history`, the events of its `train.jsonl`, in order."""
 
     path: Path
     last: Path | None
@@ -63,12 +58,8 @@ class Trained:
 def train(data: str | Path, **options: object) -> Trained:
     """Train as docnmt-train does: `docnmt.train("data-bin", arch="transformer_tiny", save_dir="runs/a", max_update=9)`.
 
-    Messages go to stderr.
-
-    Args:
-        data: a folder that docnmt-preprocess wrote.
-        options: the command's options, with underscores; None leaves one out, several values are a list.
-    """
+    `data` is a folder that docnmt-preprocess wrote. The options are the command's, with underscores; None leaves one
+    out, several values are a list. Messages go to stderr."""
     given = Given(TRAIN.prog, [str(data), *words_of(options)])
     import_plugins(given.user_dir)
     config = resolve(given)

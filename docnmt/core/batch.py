@@ -26,12 +26,8 @@ from docnmt.runtime.device import to_device
 def planned_units(
     plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
 ) -> Units:
-    """Return the units of the plan, which contain every sentence of the corpus.
-
-    Args:
-        limit: the most subwords of a document; a plan of whole documents cuts longer ones.
-        window: the most sentences read before and after a sentence (`ReadingPlan.within`).
-    """
+    """Return the units of the plan, which contain every sentence of the corpus. A plan of whole documents cuts those of
+    more than `limit` subwords; `window` is the most sentences read before and after one (`ReadingPlan.within`)."""
     offsets, narrow = corpus.document_offsets, plan.within(window)
     if narrow.written is None:
         units = document_units(offsets)
@@ -54,12 +50,8 @@ def learned_units(units: Units, corpus: ParallelCorpus) -> Units:
 def last_sentence_units(
     plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
 ) -> Units:
-    """Return one unit per document: its last sentence, with as much before it as the plan reads at once.
-
-    Args:
-        limit: the most source subwords that a plan of whole documents reads.
-        window: the most sentences read before the last; their positions do not change.
-    """
+    """Return one unit per document: its last sentence, with as much before it as the plan reads at once, at most
+    `limit` source subwords of a plan of whole documents and `window` sentences; positions do not change."""
     first, last = corpus.document_offsets[:-1], corpus.document_offsets[1:]
     narrow = plan.within(window)
     if not plan.whole_documents:
@@ -113,19 +105,11 @@ NOISE = 0.25
 def plan_batches(
     sizes: np.ndarray, max_tokens: int, *, seed: int, epoch: int, shuffle: bool = True, max_units: int | None = None
 ) -> list[np.ndarray]:
-    """Divide units into batches of at most `max_tokens`; every unit is in exactly one batch.
+    """Divide units of these sizes (U,) into batches of at most `max_tokens` and `max_units`: of each, the int64 numbers
+    of its units. Every unit is in exactly one; one larger than `max_tokens` is a batch of its own.
 
-    A unit larger than `max_tokens` is a batch of its own. With `shuffle`, batches combine units of similar size at
-    random and come in random order, both drawn from (seed, epoch) alone; without, units keep their order.
-
-    Args:
-        sizes: (U,) the cost of each unit.
-        max_tokens: limit on the summed size of a batch.
-        max_units: limit on the number of units of a batch.
-
-    Returns:
-        For each batch the int64 indices of its units.
-    """
+    With `shuffle`, batches combine units of similar size at random and come in random order, both drawn from (seed,
+    epoch) alone; without, units keep their order."""
     sizes = np.asarray(sizes)
     if max_tokens < 1 or (max_units is not None and max_units < 1):
         raise ValueError(f"max_tokens and max_units must be at least 1, got {max_tokens} and {max_units}")
@@ -159,25 +143,15 @@ IGNORE = -100
 
 @dataclass(frozen=True, eq=False)
 class PackedText:
-    """Several documents concatenated to one sequence of tokens.
+    """Several documents concatenated to one sequence of tokens."""
 
-    Attributes:
-        tokens: (T,) int64.
-        layout: the spans that attention sees. Usually its sentences are the corpus's; architectures that write several
-            sentences as one sequence have one row a unit here.
-        positions: (T, 4) int64, the index of each token's word, sentence, paragraph and section, each counted inside
-            its parent (or from the document's start, as the model requires); -1 if a level is unknown.
-        begins: for a source whose units are joined to one row each: (S, n, 4) positions of the first tokens of the n
-            target sentences of row s, the last repeated if there are fewer. None if each sentence becomes one, which
-            begins where its source does.
-        bound: what `highest` is, where it is known.
-    """
-
-    tokens: Tensor
-    layout: DocumentLayout
-    positions: Tensor
+    tokens: Tensor  # (T,) int64
+    layout: DocumentLayout  # the spans that attention sees: sentences, or units of several written as one sequence
+    positions: Tensor  # (T, 4) int64, the index of each token's word, sentence, paragraph, section; -1: unknown
+    # of a source with a row for each unit: (S, n, 4) positions of the first tokens of the n target sentences of row s,
+    # the last repeated if there are fewer; None if each sentence becomes one, which begins where its source does
     begins: Tensor | None = None
-    bound: tuple[int, ...] | None = field(default=None, kw_only=True)
+    bound: tuple[int, ...] | None = field(default=None, kw_only=True)  # what `highest` is, where it is known
 
     @cached_property
     def highest(self) -> tuple[int, ...]:
@@ -205,22 +179,13 @@ class PackedText:
 
 @dataclass(frozen=True, eq=False)
 class TranslationBatch:
-    """Source documents with the decoder's input and labels.
+    """Source documents with the decoder's input and labels."""
 
-    Attributes:
-        source: the source side; every sentence ends in `</s>`.
-        target: the decoder's input, every sentence beginning with `<s>`; one sentence for each of the source's.
-        labels: (T,) int64, the next token of each of `target.tokens`, `</s>` at a sentence's end;
-            `IGNORE` for tokens that are not predicted.
-        units: (U,) int64, the dataset's numbers of these units (for messages and for the order of results).
-        counted: what `num_tokens` is, where it is known.
-    """
-
-    source: PackedText
-    target: PackedText
-    labels: Tensor
-    units: Tensor
-    counted: int | None = field(default=None, kw_only=True)
+    source: PackedText  # every sentence ends in `</s>`
+    target: PackedText  # the decoder's input, every sentence beginning with `<s>`; one for each of the source's
+    labels: Tensor  # (T,) int64, the next token of each of `target.tokens`; `IGNORE`: not predicted
+    units: Tensor  # (U,) int64, the dataset's numbers of these units
+    counted: int | None = field(default=None, kw_only=True)  # what `num_tokens` is, where it is known
 
     @cached_property
     def num_tokens(self) -> int:
@@ -273,11 +238,8 @@ def join_begins(begins: Sequence[Tensor]) -> Tensor:
 
 
 def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> TranslationBatch:
-    """Collate the units `chosen` (U,) of a plan, in that order, to a training batch.
-
-    The target of a sentence without a translation is its first token, without a label, so nothing is learned from it.
-    Sentences before `units.kept` have no label either.
-    """
+    """Collate the units `chosen` (U,) of a plan, in that order, to a training batch. The target of a sentence without a
+    translation is its first token, without a label; sentences before `units.kept` have no label either."""
     if (side := corpus.target) is None:
         raise ValueError("a training batch needs a target side, and this corpus has none")
     if plan.joined:
@@ -334,13 +296,9 @@ def pack(
     side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
     *, begin: bool, empty: np.ndarray | None = None,
 ) -> PackedText:  # fmt: skip
-    """Pack sentences of one side in one row, each followed by `</s>` or, with `begin`, preceded by `<s>` instead.
-
-    Args:
-        sentences: (S,) numbers in the corpus. documents: (D+1,) offsets into them.
-        structure: (S, 4) positions of each sentence's first token; the word index is counted from there.
-        empty: (S,) True for sentences whose tokens are left out; None: none.
-    """
+    """Pack the sentences (S,) of one side in one row, each followed by `</s>` or, with `begin`, preceded by `<s>`
+    instead. `documents` (D+1,) are offsets into them, `structure` (S, 4) the positions of each one's first token, from
+    which words count; where `empty` (S,) is true, tokens are left out."""
     full = slice(None) if empty is None else ~empty
     first, last = np.asarray(side.offsets[sentences])[full], np.asarray(side.offsets[sentences + 1])[full]
     lengths = np.zeros_like(sentences)
@@ -360,13 +318,9 @@ def pack_joined(
     side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
     *, begin: bool, running: bool, breaks: bool = True,
 ) -> PackedText:  # fmt: skip
-    """Pack like `pack`, but each document as one sequence: `<brk>` begins or ends a sentence inside it, and positions
-    still say which sentence a token is in.
-
-    Args:
-        running: if true, the word index counts along the sequence.
-        breaks: if false, `<brk>` is left out.
-    """
+    """Pack like `pack`, but each document as one sequence: `<brk>` begins or ends a sentence inside it, unless `breaks`
+    is false, and positions still say which sentence a token is in. If `running`, the word index counts along the
+    sequence."""
     text = pack(side, sentences, documents, structure, begin=begin)
     tokens, positions, offsets = text.tokens, text.positions, text.layout.sentence_offsets
     inner = torch.ones(len(sentences), dtype=torch.bool)
@@ -390,9 +344,8 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
     `count="unit"`: each index counts inside its parent unit (the default); `"document"`: each counts from the
     document's start; `"mixed"`: so does the word's, the others inside their parent unit (PE135,4,2 of Trankova and
     Rykunov, section 1.2); `"sequence"`: as `"unit"`, for joined units whose word index `pack_joined` sets. A target
-    sentence takes its source line's, the word index included.
-    An unknown level is -1. Cutting a document changes no position.
-    """
+    sentence takes its source line's, the word index included. An unknown level is -1. Cutting a document changes no
+    position."""
     offsets = corpus.document_offsets
     document = np.searchsorted(offsets, sentences, side="right") - 1
     begin = offsets[document]
@@ -412,13 +365,8 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
 def _set_levels(
     positions: np.ndarray, levels: np.ndarray, segments: np.ndarray, row: np.ndarray, *, counts: bool
 ) -> None:
-    """Set the columns of sentence, paragraph and section in positions (S, 4).
-
-    Args:
-        levels: (L, depths), for each line of these documents the units that it is in, the outermost first.
-        segments: (D + 1,) where the documents begin in it. row: (S,) the line of each sentence.
-        counts: number the units of a document through, also those in different units above.
-    """
+    """Set the columns of sentence, paragraph and section in positions (S, 4) by the levels (L, K) of the lines `row`.
+    `segments` (D+1,) are the documents in these; with `counts`, the units of a document are numbered through."""
     first, lengths = segments[:-1], np.diff(segments)
     begins_document = np.zeros(len(levels), dtype=bool)
     begins_document[first] = True
@@ -464,20 +412,13 @@ def sentences_read(units: Units, chosen: np.ndarray, before: int) -> dict[int, i
 
 @dataclass(frozen=True)
 class HiddenWords:
-    """Replaces source words by `<mask>`.
+    """Replaces source words by `<mask>`."""
 
-    Attributes:
-        own: probability in sentences that the unit translates. context: probability in those that it only reads.
-        seeds: of the draws, which also depend on the unit's number and the word's place in it.
-        breaks: True if a token separates the sentences of a unit (`ReadingPlan.source_breaks`).
-        kept: entries that are never hidden, besides the ends of sentences: `Tokenizer.marks`.
-    """
-
-    own: float
-    context: float
-    seeds: tuple[int, ...]
-    breaks: bool = True
-    kept: tuple[int, ...] = ()
+    own: float  # probability in sentences that the unit translates
+    context: float  # in those that it only reads
+    seeds: tuple[int, ...]  # of draws, which also depend on the unit's number and the word's place in it
+    breaks: bool = True  # does a token separate the sentences of a unit?
+    kept: tuple[int, ...] = ()  # entries that are never hidden, besides the ends of sentences: `Tokenizer.marks`
 
     def hide(self, text: PackedText, corpus: ParallelCorpus, units: Units, chosen: np.ndarray) -> PackedText:
         """Hide words in the source side of the units `chosen`; the ends of sentences are kept."""
@@ -502,11 +443,7 @@ class HiddenWords:
 
 @dataclass(frozen=True)
 class DroppedContexts:
-    """Removes the context of units.
-
-    Attributes:
-        share: of the units. seeds: of the draws, which also depend on the unit's number.
-    """
+    """Removes the context of a `share` of the units, by draws from the seeds and the unit's number."""
 
     share: float
     seeds: tuple[int, ...]

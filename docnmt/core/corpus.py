@@ -37,16 +37,10 @@ from docnmt.runtime.system import (
 
 @dataclass(frozen=True)
 class Document:
-    """A document's sentences with their structure.
-
-    Attributes:
-        sentences: the sentences, in order.
-        units: for each sentence the labels of the units that contain it, outermost first (section, paragraph), equally
-            many for each; a unit begins where its own or an outer label changes. Empty: the structure is unknown.
-    """
+    """A document's sentences and, if it is known, their structure."""
 
     sentences: tuple[str, ...]
-    units: tuple[tuple[str, ...], ...] = ()
+    units: tuple[tuple[str, ...], ...] = ()  # of each sentence, outermost first; () if unknown
 
     def __post_init__(self) -> None:
         for name in ("sentences", "units"):
@@ -84,17 +78,11 @@ class Document:
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """The division of a corpus's sentences into documents and units.
+    """The division of a corpus's sentences into documents and units."""
 
-    Attributes:
-        document_offsets: (D+1,) int64, the sentence where each document begins; the last entry is S.
-        blank_lines: (D+1,) int32, empty lines of the source file before each document and after the last.
-        levels: (S, K) int32, known units above the sentence, outermost first; the index inside the parent unit.
-    """
-
-    document_offsets: np.ndarray
-    blank_lines: np.ndarray
-    levels: np.ndarray
+    document_offsets: np.ndarray  # (D+1,) int64, the sentence where each begins; the last entry is S
+    blank_lines: np.ndarray  # (D+1,) int32, empty lines of the file before each document and after the last
+    levels: np.ndarray  # (S, K) int32, units above the sentence, outermost first: the index inside the parent, or -1
 
     @property
     def num_sentences(self) -> int:
@@ -108,11 +96,7 @@ class Structure:
 
 
 class StructureBuilder:
-    """Gathers the structure of documents.
-
-    Attributes:
-        before: empty lines before the next document. num_sentences: the number of sentences so far.
-    """
+    """Gathers the structure of documents; `before` are the empty lines before the next one."""
 
     def __init__(self) -> None:
         self.before = self.num_sentences = 0
@@ -157,10 +141,8 @@ def structure_of(documents: Sequence[Document]) -> Structure:
 
 
 def unit_numbers(labels: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return the levels (n, K), int32, of a document's sentences, by the labels of the units that contain each.
-
-    A unit begins where its own or an outer label changes; its number is its place inside the unit around it.
-    """
+    """Return the levels (n, K), int32, of a document's sentences, by the labels of the units that contain each. A unit
+    begins where its own or an outer label changes; its number is its place inside the unit around it."""
     depth = len(labels[0]) if labels else 0
     levels, numbers = [], [0] * depth
     for before, units in itertools.pairwise([*labels[:1], *labels]):
@@ -192,11 +174,8 @@ def renumber(levels: np.ndarray, document_offsets: np.ndarray) -> np.ndarray:
 
 
 class TokenArray:
-    """Sentences as subword numbers, without `</s>`.
-
-    Attributes:
-        tokens: (T,) uint16 or uint32, all sentences concatenated. offsets: (S+1,) int64, where each begins.
-    """
+    """Sentences as subword numbers, without `</s>`: `tokens` (T,) uint16 or uint32, and `offsets` (S+1,) int64, where
+    each sentence begins."""
 
     def __init__(self, tokens: np.ndarray, offsets: np.ndarray) -> None:
         self.tokens, self.offsets = tokens, offsets
@@ -230,11 +209,7 @@ class TokenArray:
 
 
 class TextArray(Sequence[str]):
-    """Lines of raw text.
-
-    Attributes:
-        data: (bytes,) uint8, UTF-8, all lines concatenated. offsets: (S+1,) int64, where each begins.
-    """
+    """Lines of raw text: `data` (bytes,) uint8, UTF-8, and `offsets` (S+1,) int64, where each line begins."""
 
     def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
         self.data, self.offsets = data, offsets
@@ -357,10 +332,8 @@ def file_entry(content: bytes) -> dict[str, Any]:
 
 
 def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]], **content: object) -> dict[str, Any]:
-    """Write `meta.json` with the format, docnmt's version and a fingerprint of the data; return its content.
-
-    `files` has of each file of the folder at least its `bytes` and checksum; `content` is everything else, as JSON.
-    """
+    """Write `meta.json` with the format, docnmt's version and a fingerprint of the data; return its content. `files`
+    has of each file of the folder at least its `bytes` and checksum; `content` is everything else, as JSON."""
     sums = "".join(f"\n{name} {files[name][KIND]}" for name in sorted(files) if name != DROPPED)
     content = {
         "format": FORMAT,
@@ -432,10 +405,8 @@ def write_array(path: Path, values: np.ndarray, dtype: np.dtype[Any] | str) -> d
 def stored_array(
     folder: Path, name: str, files: Mapping[str, Mapping[str, Any]], mode: Literal["r", "c"] = "r"
 ) -> np.ndarray:
-    """Map `NAME.bin` into memory; `files` is the list in `meta.json`.
-
-    With mode `c` it is copied on write, for arrays that become tensors as they are: torch expects writable ones.
-    """
+    """Map `NAME.bin` into memory; `files` is the list in `meta.json`. With mode `c` it is copied on write, for arrays
+    that become tensors as they are: torch expects writable ones."""
     path, entry = folder / f"{name}.bin", files.get(f"{name}.bin")
     if entry is None:
         raise UserError(f"{folder / META}: says nothing of {path.name}; {_AGAIN}")
@@ -500,17 +471,12 @@ class SplitFolder:
 
 @dataclass(frozen=True, eq=False)
 class ParallelCorpus(Structure):
-    """The sentences of documents, with translations if there are any.
+    """The sentences of documents, with translations if there are any."""
 
-    Attributes:
-        source: subwords of the S source sentences. target: subwords of their (first) translations.
-        source_text: the source sentences as given. references: all references, as given.
-    """
-
-    source: TokenArray
-    target: TokenArray | None
-    source_text: TextArray
-    references: list[TextArray] = field(default_factory=list)
+    source: TokenArray  # subwords of the S source sentences
+    target: TokenArray | None  # subwords of their (first) translations
+    source_text: TextArray  # as given
+    references: list[TextArray] = field(default_factory=list)  # all, as given
 
     def has_partner(self, sentences: np.ndarray) -> np.ndarray:
         """Return a mask (n,) of the sentences that have a translation on the target side; others are only read."""
@@ -577,11 +543,7 @@ _LOOKED_AT = 100
 
 
 class UnknownText:
-    """Counts the unknown subwords of a text that comes in parts; warns at the first, and at the end of later ones.
-
-    Attributes:
-        unknown, subwords: numbers of subwords. in_sentences, sentences: numbers of sentences.
-    """
+    """Counts the unknown subwords of a text that comes in parts; warns at the first, and at the end of later ones."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

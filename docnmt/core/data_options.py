@@ -22,21 +22,15 @@ ColumnNames = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of each role, by names (`a.b` for b inside column a) or by numbers from 1 without a header.
+    """The columns of each role, by names (`a.b` for b inside column a) or by numbers from 1 without a header."""
 
-    Attributes:
-        document: a document begins when one of them changes. section, paragraph: likewise inside a document.
-        source: one column. target: one per reference. hypothesis: one, with a system's translations.
-        alignment: one, for rows of whole documents with separate sentences per side: the links between these.
-    """
-
-    document: ColumnNames = ()
-    section: ColumnNames = ()
+    document: ColumnNames = ()  # a document begins when one of them changes
+    section: ColumnNames = ()  # likewise inside a document
     paragraph: ColumnNames = ()
-    source: ColumnNames = ()
-    target: ColumnNames = ()
-    hypothesis: ColumnNames = ()
-    alignment: ColumnNames = ()
+    source: ColumnNames = ()  # one
+    target: ColumnNames = ()  # one per reference
+    hypothesis: ColumnNames = ()  # one, with a system's translations
+    alignment: ColumnNames = ()  # one, of rows of whole documents: the links between the sentences of its sides
 
     @property
     def numbered(self) -> bool:
@@ -89,10 +83,8 @@ def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
 
 
 def complete(given: Columns, names: Collection[str], languages: tuple[str, str]) -> Columns:
-    """Return `given`, completed by known names among `names`; sections and paragraphs must be given.
-
-    `languages` are those of source and target, "" if unknown.
-    """
+    """Return `given`, completed by known names among `names`; sections and paragraphs must be given. `languages` are
+    those of source and target, "" if unknown."""
     roles: dict[str, ColumnNames] = {}
     for role, layouts in _KNOWN.items():
         known = (tuple(n.format(s=languages[0] or "?", t=languages[1] or "?") for n in layout) for layout in layouts)

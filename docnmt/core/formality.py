@@ -33,17 +33,11 @@ _ENGLISH = r"you(?:r|rs|rself|rselves)?|y['’]all|thou|thee|thy|thine|thyself"
 
 @dataclass(frozen=True)
 class AddressWords:
-    """The words of address of a language.
-
-    Attributes:
-        informal, formal: patterns of whole words, in lower case where it does not matter.
-        capital: patterns of words that are formal only with a capital letter, like German "Sie". At the beginning of a
-            sentence, where every word has a capital, they do not count.
-    """
+    """The words of address of a language, as patterns of whole words, in lower case where it does not matter."""
 
     informal: str
     formal: str = ""
-    capital: str = ""
+    capital: str = ""  # formal only with a capital letter, as German "Sie", and not at the beginning of a sentence
 
 
 #: The words by language, as a two-letter code of ISO 639-1.
@@ -71,11 +65,8 @@ ADDRESS_WORDS = {
 
 
 def address_language(language: str) -> str:
-    """Return the language of `ADDRESS_WORDS` for a name such as `fr`, `fr_FR` or `FR-ca`.
-
-    Raises:
-        UserError: the language has no rule.
-    """
+    """Return the language of `ADDRESS_WORDS` for a name such as `fr`, `fr_FR` or `FR-ca`; `UserError` if it has no
+    rule."""
     code = re.split("[-_]", language.lower())[0]
     if code not in ADDRESS_WORDS:
         raise UserError(f"no rule tells the forms of address of '{language}'; there are {', '.join(ADDRESS_WORDS)}")
@@ -130,11 +121,8 @@ def second_person(language: str) -> Callable[[str], bool]:
 
 
 def language_pair(wanted: str) -> tuple[str, str]:
-    """Return the languages of source and target for `fr` or `fr-CA` (from English), or for `de-fr`.
-
-    Raises:
-        UserError: a language has no rule.
-    """
+    """Return the languages of source and target for `fr` or `fr-CA` (from English), or for `de-fr`, which must have
+    rules."""
     source, dash, target = wanted.partition("-")
     region = source.islower() and _REGION.fullmatch(target) and target.lower() not in ADDRESS_WORDS
     if not dash or region or source.lower() == target.lower():  # fr-CA and fr-FR are French
@@ -176,9 +164,7 @@ def in_given_form(
     corpus: ParallelCorpus, given: Sequence[str | None], tokenizer: Tokenizer, language: str
 ) -> ParallelCorpus:
     """Return the corpus with a tag for the form of the last given translation before each sentence, in its document.
-
-    Before the first one with a form, sentences have its form; in a document without any, they have no tag.
-    """
+    Before the first one with a form, sentences have its form; in a document without any, they have no tag."""
     rule, numbers = AddressRule(language), tag_numbers(tokenizer)
     forms: list[Form | None] = [None if text is None else rule.form(text) for text in given]
     tags = np.empty(corpus.num_sentences, dtype=np.int64)
@@ -202,24 +188,16 @@ def note_formless(corpus: ParallelCorpus, told: ParallelCorpus) -> str | None:
 
 @dataclass(frozen=True)
 class ToldForms:
-    """Adds tags for the form of address to training text.
-
-    Attributes:
-        share: of the documents; in each, either all sentences or none get tags.
-        language: of the target. seeds: of the draws, which also depend on the document's number.
-    """
+    """Adds tags for the form of address to training text: in a `share` of the documents, before all sentences."""
 
     share: float
-    language: str
-    seeds: tuple[int, ...]
+    language: str  # of the target
+    seeds: tuple[int, ...]  # of the draws, which also depend on the document's number
 
     def tell(self, corpus: ParallelCorpus, tokenizer: Tokenizer) -> ParallelCorpus:
-        """Return the corpus with the form of each target sentence before its source, in the documents drawn.
-
-        A sentence without a form gets the one of the nearest sentence with one in its document: so a tag does not
-        demand a form where none belongs, and imperatives, whose form no word shows, have one. One with both forms gets
-        no tag.
-        """
+        """Return the corpus with the form of each target sentence before its source, in the documents drawn. One
+        without a form gets that of the nearest sentence with one: a tag does not demand a form where none belongs, and
+        imperatives, whose form no word shows, have one. One with both forms gets no tag."""
         if not self.share:
             return corpus
         drawn = uniform(self.seeds, np.arange(corpus.num_documents)) < self.share

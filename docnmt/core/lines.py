@@ -32,17 +32,9 @@ def kind_of_table(name: str) -> str | None:
 
 
 class TextLines:
-    """The lines of a file or a binary stream, without their ends, read once and in blocks.
-
-    Args:
-        source: a path, a binary stream such as `sys.stdin.buffer`, or its content, block by block.
-        name: its name in messages; the path by default.
-        progress: called with the number of bytes of every block read.
-
-    Attributes:
-        lines, crlf, bom: the facts found, complete after the last line.
-        bytes, sha256: of the file as stored, likewise.
-    """
+    """The lines of a file or a binary stream, or of its content block by block, without their ends, read once. `lines`,
+    `crlf`, `bom` and `bytes`, `sha256` of the file as stored are complete after the last one; `progress` is called with
+    the bytes of every block."""
 
     def __init__(
         self,
@@ -226,21 +218,14 @@ class Facts:
 
 @dataclass(slots=True)
 class ParallelDocument:
-    """A document on all sides, as it is read; one without rows only has the empty lines at the end of a file.
+    """A document on all sides, as it is read; one without rows only has the empty lines at the end of a file."""
 
-    Attributes:
-        rows: its sentences, each the texts of the source and of the references; "" where it has no partner.
-        units: for each sentence the labels of the units that contain it, outermost first. known: False if none.
-        places: of each sentence, for messages: file and number, which together read `train.en:12`.
-        name: "" without one. blank: the empty lines before it.
-    """
-
-    rows: list[tuple[str, ...]] = field(default_factory=list)
-    units: list[tuple[str, ...]] = field(default_factory=list)
-    places: list[tuple[str, int]] = field(default_factory=list)
+    rows: list[tuple[str, ...]] = field(default_factory=list)  # each sentence on all sides; "" without a partner
+    units: list[tuple[str, ...]] = field(default_factory=list)  # labels of what contains it, outermost first
+    places: list[tuple[str, int]] = field(default_factory=list)  # file and number: together `train.en:12`
     name: str = ""
-    blank: int = 0
-    known: bool = True
+    blank: int = 0  # the empty lines before it
+    known: bool = True  # are its units?
 
 
 class DocumentBuilder:

@@ -26,6 +26,7 @@ import numpy as np
 from docnmt.core.corpus import (
     DROPPED,
     META,
+    RaggedWriter,
     SplitFolder,
     StructureBuilder,
     TextArray,
@@ -41,7 +42,7 @@ from docnmt.core.corpus import (
 )
 from docnmt.core.data_options import TranslationPreprocessConfig
 from docnmt.core.lines import KINDS, Facts, ParallelDocument
-from docnmt.core.read_corpus import Reading, SplitFiles, find_splits, read_split
+from docnmt.core.read_corpus import Reading, SplitFiles, find_split, read_split
 from docnmt.core.tokenizer import UNK, Tokenizer, detokenizer
 from docnmt.core.units import cut_units, document_units
 from docnmt.core.vocabularies import make_tokenizers
@@ -56,18 +57,15 @@ Say = Callable[[str], None]
 
 
 def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> None:
-    """Write the data folder of parallel documents; `say` is called with each line of the report.
-
-    Everything is checked before the folder appears, and it appears whole or not at all.
-    """
+    """Write the data folder of parallel documents; `say` is called with each line of the report. Everything is checked
+    before the folder appears, and it appears whole or not at all."""
     destination = Path(config.destdir)
     if useless := config.useless():
         say(f"note: {', '.join(useless)}: no effect, as no vocabulary is trained here")
     check_folder(destination, marker=META, overwrite=config.overwrite)
     reading = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
-    inputs = {name: find_splits(prefixes, reading) for name, prefixes in config.prefixes().items()}
-    parts = [part for files in inputs.values() for part in (files, *files.following)]
-    if config.columns and not any(part.tables for part in parts):
+    inputs = {name: [find_split(prefix, reading) for prefix in given] for name, given in config.prefixes().items()}
+    if config.columns and not any(files.tables for corpora in inputs.values() for files in corpora):
         raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
         files: dict[str, dict[str, Any]] = {}
@@ -108,24 +106,25 @@ def _note(split: _Split, note: str | None, say: Say) -> None:
 
 @dataclass
 class _Split:
-    """A split that is read: its input, its files and the facts about them.
-
-    `sides` are the source's language and the names of the references; the first two are cut into subwords. `numbers`
-    and `where` (each file's first sentence and name) tell where sentences stand in the input.
-    """
+    """A split that is read: the files of its corpora, its files in the folder, and the facts about them."""
 
     name: str
-    input: SplitFiles
+    input: list[SplitFiles]
     files: SplitFolder
-    sides: list[str] = field(default_factory=list)
+    sides: list[str] = field(default_factory=list)  # language of the source, names of the references; two are cut
     facts: Facts = field(default_factory=Facts)
-    numbers: array[int] = field(default_factory=lambda: array("q"))
-    where: list[tuple[int, str]] = field(default_factory=list)
+    numbers: array[int] = field(default_factory=lambda: array("q"))  # of each sentence in its input file
+    where: list[tuple[int, str]] = field(default_factory=list)  # each file's first sentence and name
 
     @property
     def is_test(self) -> bool:
         """True for a test split, whose sentences and documents must not be changed."""
         return self.name.startswith("test")
+
+    @property
+    def path(self) -> Path:
+        """Its first file, for messages."""
+        return self.input[0].paths[0]
 
     def place(self, sentence: int) -> str:
         """Return the place of a sentence in the input, for messages."""
@@ -135,29 +134,29 @@ class _Split:
 
 def _read(split: _Split, config: TranslationPreprocessConfig, filters: _Filters | None = None) -> None:
     """Read all files of a split once; write raw text and structure to its folder."""
-    structure, known = StructureBuilder(), False
+    structure, known, shapes = StructureBuilder(), False, set[tuple[int, int]]()
     try:
-        size = sum(path.stat().st_size for path in split.input.paths)
+        size = sum(path.stat().st_size for files in split.input for path in files.paths)
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
     with contextlib.ExitStack() as stack:
         bar = stack.enter_context(Progress(size, f"reading {split.name}", unit="bytes"))
-        writers, changes = [], []
-        for part, documents in enumerate(read_split(split.input, split.facts, bar.update)):
-            structure.before += part > 0  # a document ends with its corpus
+        writers: list[RaggedWriter] = []
+        changes: list[Callable[[str], str]] = []
+        for files in split.input:
+            structure.before += files is not split.input[0]  # a document ends with its corpus
             begin = structure.num_sentences
-            for block in _blocks(documents):
+            for block in _blocks(read_split(files, split.facts, bar.update)):
+                shapes |= {(len(document.rows[0]), len(document.units[0])) for document in block if document.rows}
+                if len(shapes) > 1:
+                    raise UserError(
+                        f"{files.paths[0]}: has other references or levels than {split.path}; the corpora of one split "
+                        "must have the same"
+                    )
                 if not split.sides:
-                    references, path = len(block[0].rows[0]) - 1, split.input.paths[0]
-                    if not references and not split.is_test:
-                        raise UserError(
-                            f"{path}: no target side; {split.name} data needs one, only test data may have none"
-                        )
-                    if split.name == "train" and references > 1:
-                        raise UserError(f"{path}: {references} references; training data has one target side")
-                    split.sides = [config.source_lang, *reference_names(config.target_lang, references)]
+                    split.sides = _sides(split, config, references=next(iter(shapes))[0] - 1)
                     writers = [stack.enter_context(split.files.writer(f"{side}.text", "u1")) for side in split.sides]
-                    languages = [config.source_lang, *[config.target_lang] * references]
+                    languages = [config.source_lang, *[config.target_lang] * (len(writers) - 1)]
                     changes = [detokenizer(language) for language in languages if config.detokenize == "moses"]
                 for document in block if changes else ():
                     document.rows = [
@@ -181,6 +180,15 @@ def _read(split: _Split, config: TranslationPreprocessConfig, filters: _Filters 
                 structure.forget_levels(begin)
             known |= split.facts.levels
     split.files.write_structure(structure.build(known=known))
+
+
+def _sides(split: _Split, config: TranslationPreprocessConfig, references: int) -> list[str]:
+    """Return the names of the sides of a split with this number of references, if it may have so many."""
+    if not references and not split.is_test:
+        raise UserError(f"{split.path}: no target side; {split.name} data needs one, only test data may have none")
+    if split.name == "train" and references > 1:
+        raise UserError(f"{split.path}: {references} references; training data has one target side")
+    return [config.source_lang, *reference_names(config.target_lang, references)]
 
 
 def _blocks(documents: Iterable[ParallelDocument]) -> Iterator[list[ParallelDocument]]:
@@ -241,7 +249,7 @@ class _Filters:
         """Write the list `dropped.tsv`; return a note."""
         config, dropped = self._config, self._counts.total()
         if dropped == self._documents:
-            raise UserError(f"{train.input.paths[0]}: every document would be left out ({' '.join(config.filters())})")
+            raise UserError(f"{train.path}: every document would be left out ({' '.join(config.filters())})")
         content = "".join(f"{row}\n" for row in self._rows).encode()
         (train.files.folder / DROPPED).write_bytes(content)
         train.files.files[DROPPED] = file_entry(content)
@@ -276,9 +284,7 @@ def shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray
     """Return the share (D,) of each document's bytes that occurs in other texts.
 
     A sentence counts only if it occurs there next to the same neighbour: sentences that recur by themselves (headings,
-    greetings, small vocabularies) are no overlap of documents. A document's only sentence has no neighbour and counts
-    by itself. Of the other texts only a part is in memory.
-    """
+    greetings, small vocabularies) are no overlap of documents. A document's only sentence counts by itself."""
     return _shares(text, offsets, itertools.chain.from_iterable(map(_line_hashes, others)))
 
 
@@ -513,9 +519,8 @@ def _encoder(tokenizers: Mapping[str, Tokenizer], workers: int) -> Iterator[_Enc
         waiting: deque[list[Future[TokenArray]]] = deque()
         try:
             for part in parts:
-                mask = signal.pthread_sigmask(
-                    signal.SIG_BLOCK, {signal.SIGINT}
-                )  # a worker that starts here inherits it
+                # a worker that starts here inherits the mask
+                mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
                     waiting.append([pool.submit(_work, side, lines) for side, lines in part.items()])
                 finally:
@@ -578,7 +583,7 @@ def _finish_folder(
     counts = {split.name: _statistics(split) for split in splits}
     for split in splits:
         if counts[split.name]["without_partner"] == counts[split.name]["sentences"] and not split.is_test:
-            raise UserError(f"{split.input.paths[0]}: no sentence has a translation; expected one on the target side")
+            raise UserError(f"{split.path}: no sentence has a translation; expected one on the target side")
         say(_describe_split(split.name, counts[split.name]))
     write_meta(
         folder,

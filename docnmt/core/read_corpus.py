@@ -1,4 +1,4 @@
-"""Which files make a split, and their documents: plain text and WMT XML here, tables in `tables`.
+"""Which files make a corpus, and their documents: plain text and WMT XML here, tables in `tables`.
 files of a prefix (`find_split`) → reader of the layout → stream of `ParallelDocument`s (`read_split`)
 """
 
@@ -42,11 +42,8 @@ from docnmt.runtime.system import UserError
 
 @dataclass(frozen=True)
 class Reading:
-    """Settings for reading the files of a corpus, besides their names: `columns` are those of tables.
-
-    Without `one_sided`, a sentence without a partner is an error in text and XML, where it may be a mistake, and only
-    read in tables, whose rows cannot be misaligned.
-    """
+    """Settings for reading the files of a corpus. Without `one_sided`, a sentence without a partner is an error in text
+    and XML, where it may be a mistake, and only read in tables, whose rows cannot be misaligned."""
 
     languages: tuple[str, str]
     columns: Columns = dataclasses.field(default_factory=Columns)
@@ -55,8 +52,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class SplitFiles:
-    """The files of one split. `xml` or `tables`, if given, have everything; else `source`, `references`, and the files
-    that mark documents (`ids`) or units (`levels`). `following` are further corpora of the split."""
+    """The files of one prefix. `xml` or `tables`, if given, have everything; else `source`, `references`, and the files
+    that mark documents (`ids`) or units (`levels`)."""
 
     reading: Reading
     source: Path | None = None
@@ -65,19 +62,12 @@ class SplitFiles:
     ids: Path | None = None
     xml: Path | None = None
     tables: tuple[Path, ...] = ()
-    following: tuple[SplitFiles, ...] = ()
 
     @property
     def paths(self) -> list[Path]:
         """The paths of all files."""
         files = (self.xml, *self.tables, self.source, *self.references, self.levels, self.ids)
-        return [path for path in files if path is not None] + [path for part in self.following for path in part.paths]
-
-
-def find_splits(prefixes: Sequence[str], reading: Reading) -> SplitFiles:
-    """Find the files of a split of several corpora, in order."""
-    first, *others = (find_split(prefix, reading) for prefix in prefixes)
-    return dataclasses.replace(first, following=tuple(others))
+        return [path for path in files if path is not None]
 
 
 def find_split(prefix: str, reading: Reading) -> SplitFiles:
@@ -135,29 +125,11 @@ def _numbered(prefix: str, language: str) -> list[Path]:
     return [Path(f"{stem}{number}") for number in numbers]
 
 
-# The documents of a split.
-
-
 def read_split(
     files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None = None
-) -> Iterator[Iterator[ParallelDocument]]:
-    """Yield the documents of each corpus of a split; `facts` is complete after the last one, and after each corpus
-    `facts.levels` tells whether that one's levels are known.
-    """
-    shapes: list[tuple[int, int]] = []  # of the first sentence: texts and levels
-    for part in (files, *files.following):
-        facts.levels = False
-        yield _read_part(part, facts, progress, shapes, files.paths[0])
-
-
-def _read_part(
-    files: SplitFiles,
-    facts: Facts,
-    progress: Callable[[int], object] | None,
-    shapes: list[tuple[int, int]],
-    first: Path,
 ) -> Iterator[ParallelDocument]:
-    reading, path = files.reading, files.paths[0]
+    """Yield the documents; `facts` is complete after the last one, and `levels` tells whether theirs are known."""
+    reading, facts.levels = files.reading, False
     one_sided = reading.one_sided or ("read" if files.tables else "error")
     if files.xml is not None:
         documents = read_xml(files.xml, facts, reading.languages, one_sided, progress)
@@ -173,17 +145,10 @@ def _read_part(
         documents = read_text(sides, facts, levels=levels, ids=ids, one_sided=one_sided)
     empty = True
     for document in documents:
-        if document.rows:
-            empty = False
-            shapes.append((len(document.rows[0]), len(document.units[0])))
-            if shapes[0] != shapes[-1]:
-                raise UserError(
-                    f"{path}: has other references or levels than {first}; the corpora of one split must have the same"
-                )
-            del shapes[1:]
+        empty &= not document.rows
         yield document
     if empty:
-        raise UserError(f"{path}: holds no sentence, expected one a line")
+        raise UserError(f"{files.paths[0]}: holds no sentence, expected one a line")
 
 
 # Plain text: one sentence per line, an empty line or `<d>` between documents.
@@ -197,12 +162,8 @@ def read_text(
     ids: TextLines | None = None,
     one_sided: OneSided = "error",
 ) -> Iterator[ParallelDocument]:
-    """Yield the documents of plain text files: the source, then the references.
-
-    Args:
-        levels: the rows of levels.tsv. ids: those of the .ids file of OPUS, where a new pair of names begins a
-            document.
-    """
+    """Yield the documents of plain text files: the source, then the references. `levels` are the rows of levels.tsv,
+    `ids` those of the .ids file of OPUS, where a new pair of names begins a document."""
     files = [*sides, *(file for file in (levels, ids) if file)]
     streams = [iter(file) for file in files]
     builder, where = DocumentBuilder(sides[0].name, one_sided, facts), f"{sides[0].name}:"

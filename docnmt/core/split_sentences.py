@@ -31,17 +31,12 @@ Split = Callable[[str], list[str]]
 
 @dataclass
 class RunningText:
-    """Documents as sentences, with the rows of the input that contain them.
-
-    Attributes:
-        documents: in order. rows: for each row of the input, the number of sentences of each of its lines.
-        frames: one per row, which turns its translation with line breaks into a line of output. head: the first line.
-    """
+    """Documents as sentences, with the rows of the input that contain them."""
 
     documents: list[Document] = field(default_factory=list)
-    rows: list[list[int]] = field(default_factory=list)
-    frames: list[Callable[[str], str]] = field(default_factory=list)
-    head: str | None = None
+    rows: list[list[int]] = field(default_factory=list)  # of each row the numbers of sentences of its lines
+    frames: list[Callable[[str], str]] = field(default_factory=list)  # a row's translation, with line breaks → output
+    head: str | None = None  # the first line of output
 
     @classmethod
     def of(cls, counts: Sequence[int]) -> RunningText:
@@ -101,11 +96,9 @@ class _Open:
 
 
 def of_sentences(lines: TextLines, split: Split = lambda line: [line]) -> Iterator[RunningText]:
-    """Read the plain form of a corpus, a sentence per line, which `split` may divide; yield each document at its end.
-
-    A document ends at an empty line or at `<d>`; marks are written as an empty line between two documents.
-    Paragraphs are known from the first document on that has a line `<p>`.
-    """
+    """Read the plain form of a corpus, a sentence per line, which `split` may divide; yield each document at its end:
+    an empty line or `<d>`, both written as an empty line. Paragraphs are known from the first document on that has a
+    line `<p>`."""
     kinds, text, paragraph = set[str](), _Open(), 0
     for number, line in enumerate(lines, 1):
         kind = kind_of_line(line)
@@ -135,12 +128,7 @@ def of_documents(lines: TextLines, split: Split) -> Iterator[RunningText]:
 
 def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: Split) -> Iterator[RunningText]:
     """Read the source column of a TSV or JSONL file; each row is written with its translation in an additional column.
-
-    Yield each document at its end: where a row begins another one, has no text, or is a whole document.
-
-    Args:
-        kind: `tsv` or `jsonl`. given: the columns of `--columns`.
-    """
+    Yield each document at its end: where a row begins another one, has no text, or is a whole document."""
     from docnmt.core.tables import BREAKS, JsonlTable, TsvTable, choose_columns, is_header, label_of, text_of
 
     languages = (language, "")
@@ -186,10 +174,8 @@ def _tsv_row(line: str, translation: str) -> str:
 # A sentence ends at `.`, `!`, `?` or `…`, the closing quotes and brackets and the number of a note after it, if white
 # space follows and then a character that can begin a sentence. Marks of other scripts (`。`, `।`, `؟`, `።` …) end one
 # anywhere, with the quotes and brackets that close behind them. A full stop ends none after a known abbreviation, an
-# initial, a dotted abbreviation (`e.g.`, `U.S.`, `z. B.`) or, in languages that write ordinals with a full stop
-# (German
-# and others), a number of one or two digits. Nothing is ever lost: the sentences of a line, joined by
-# `languages.joined`, are the line up to white space.
+# initial, a dotted abbreviation (`e.g.`, `U.S.`, `z. B.`) or, in languages that write ordinals with one, a number of
+# one or two digits. The sentences of a line, joined by `languages.joined`, are the line up to white space.
 
 
 #: Abbreviations followed by a capital inside a sentence, without their full stop; compared case-insensitively.
@@ -270,12 +256,9 @@ _WINDOW = 2000
 
 
 def splitter(name: str, language: str) -> Callable[[str], list[str]]:
-    """Return a function that divides a line into sentences.
-
-    `rules` are our own; `sentencex` is the package, mended by them; `auto` are the rules for English and German and
-    sentencex for other languages, if it is installed. On stderr it is said once which one it is.
-    Sentences of more than `LONGEST_SENTENCE` characters are cut (`cut_long`), with one warning on stderr.
-    """
+    """Return a function that divides a line into sentences: by our own `rules`, by the package `sentencex`, mended by
+    them, or `auto`, the rules for English and German and sentencex for others, if it is installed. It says once on
+    stderr which one it is, and cuts sentences of more than `LONGEST_SENTENCE` characters."""
     if name not in ("auto", "rules", "sentencex"):
         raise UserError(f"splitter: expected auto, rules or sentencex, got {name!r}")
     code, boundaries, note = base(language), None, ""
@@ -373,12 +356,9 @@ def cut_long(sentence: str, longest: int) -> list[str]:
 def split_sentences(
     line: str, language: str = "", boundaries: Callable[[str], Sequence[int] | None] | None = None
 ) -> list[str]:
-    """Return the sentences of one line, in order, without surrounding white space; none for a blank line.
-
-    Args:
-        language: its code (`en`, `de-AT`, `deu` …); unknown languages use the common rules.
-        boundaries: says where sentences begin, in rising order, where the rules are not sure; None: nothing does.
-    """
+    """Return the sentences of one line, in order, without surrounding white space; none for a blank line. Unknown
+    languages use the common rules. `boundaries` says where sentences begin, in rising order, where the rules are not
+    sure."""
     language = base(language)
     proposed = None if boundaries is None else boundaries(line)
     begin, ends, free = 0, list[int](), 0

@@ -45,12 +45,8 @@ def uniform(seeds: Sequence[int], *numbers: np.ndarray) -> np.ndarray:
 
 
 class SubwordSampler:
-    """Draws segmentations of lines.
-
-    Args:
-        tokenizer: the source of the pieces.
-        alpha: for a unigram model the smoothing, less is more varied; for a BPE model the share of merges left out.
-    """
+    """Draws segmentations of lines. `alpha` is of a unigram model the smoothing, less is more varied; of a BPE model
+    the share of merges left out."""
 
     def __init__(self, tokenizer: Tokenizer, alpha: float) -> None:
         model = read_model(tokenizer.to_bytes())
@@ -106,13 +102,11 @@ class SubwordSampler:
 
 class _UnigramWords:
     """Draws words' pieces from their exact distribution, P(x) ∝ exp(α · Σ score of the pieces of x) over all
-    segmentations x of a word (Kudo 2018, Subword Regularization, eq. 8).
+    segmentations x of a word (Kudo 2018, Subword Regularization, eq. 8)."""
 
-    Forward filtering gives the weight of all segmentations of each beginning of a word; backward sampling draws the
-    last piece, then the last one of the rest, and so on. A *state* is a beginning; its choices are the pieces that may
-    end it. The bound of a choice of state s is s + the cumulative share of the choices of s, so that one search finds
-    the choices of many states at once.
-    """
+    # Forward filtering gives the weight of all segmentations of each beginning of a word; backward sampling draws the
+    # last piece, then the last of the rest. A *state* is a beginning, its choices are pieces that may end it. The bound
+    # of a choice is its state + the cumulative share of the choices there, so that one search finds those of many states.
 
     def __init__(self, model: ModelProto, alpha: float) -> None:
         normal = [(n, piece) for n, piece in enumerate(model.pieces) if piece.type == _KINDS.NORMAL]
@@ -130,14 +124,9 @@ class _UnigramWords:
     def draw(
         self, words: Sequence[str], lines: np.ndarray, begins: np.ndarray, seeds: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw a segmentation of each word: codes (P,) of all pieces in order, and each word's number of pieces (W,).
-
-        A piece's code is its number; that of a character without a piece is V + its code point.
-
-        Args:
-            words: none is empty. lines, begins: (W,) the place of each. The n-th draw for a word is a function of this
-                place, of n and of the seeds.
-        """
+        """Draw a segmentation of each word: codes (P,) of all pieces in order, and each word's number of pieces (W,). A
+        piece's code is its number; that of a character without one is V + its code point. The n-th draw for a word is a
+        function of its line, its begin there (W,), n and the seeds."""
         if len(self._codes) > _MOST_CHOICES:
             self._forget()
         for word in words:
@@ -183,12 +172,10 @@ class _UnigramWords:
 
 
 class _BpeWords:
-    """Draws a word's pieces by byte-pair encoding with dropout.
+    """Draws a word's pieces by byte-pair encoding with dropout (Provilkov et al. 2020, in SentencePiece's form)."""
 
-    A word is merged from its characters, the best pair first, the leftmost among equals. A pair to be merged is passed
-    over with probability p, for good unless one of its halves grows (Provilkov et al. 2020, BPE-Dropout, in the form
-    that SentencePiece gives it).
-    """
+    # A word is merged from its characters, the best pair first, the leftmost among equals. A pair to be merged is
+    # passed over with probability p, for good unless one of its halves grows.
 
     def __init__(self, model: ModelProto, dropout: float) -> None:
         normal = [(n, piece) for n, piece in enumerate(model.pieces) if piece.type == _KINDS.NORMAL]

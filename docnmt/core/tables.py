@@ -51,11 +51,7 @@ class Row(NamedTuple):
 
 
 class Table:
-    """A file of rows, which is read once.
-
-    Attributes:
-        name: its name in messages. names: of its columns, `a.b` for b inside column a; none, if the file is empty.
-    """
+    """A file of rows, which is read once; `names` are those of its columns, `a.b` for b inside column a."""
 
     def __init__(self, lines: TextLines) -> None:
         self.name, self.lines, self.names = lines.name, lines, list[str]()
@@ -304,10 +300,11 @@ def _sentences(cells: Sequence[object], row: Row, changes: _Changes) -> list[Tex
 
 
 def linked(source: Any, target: Any, links: Any, place: str, *, backwards: bool) -> list[tuple[str, str]]:
-    """Return the sentence pairs of a document in DocHPLT's form: lists `ids` and `sentences` on each side, and links
-    with lists of ids `src` and `tgt`, or `backwards`; unknown ids belong to empty sentences. They are in the order of
-    the source; then come target sentences without one. "" means no partner; sentences of one link are joined.
-    """
+    """Return the sentence pairs of a document in DocHPLT's form, in the order of the source, then target sentences
+    without a partner; "" is no partner, and the sentences of one link are joined.
+
+    Each side has lists `ids` and `sentences`, a link lists of ids `src` and `tgt`, or `backwards`; unknown ids belong
+    to empty sentences."""
     names = ("tgt", "src") if backwards else ("src", "tgt")
     try:
         sides = [dict(zip(map(str, side["ids"]), side["sentences"], strict=True)) for side in (source, target)]
@@ -400,11 +397,8 @@ _UNKNOWN = ("", "")  # the languages are not known
 
 
 def side_lines(path: Path, given: Columns, role: str) -> Iterable[str | DocumentStart]:
-    """Return the lines of a text file; or column `role` of a table, one line per row, with a mark before each document.
-
-    A list of texts gives one line each, and a document if the table names none; a table without either has no marks.
-    Lines in a cell are joined.
-    """
+    """Return the lines of a text file; or column `role` of a table, a line a row or an item of a list, with a mark
+    before each document, where names or lists tell them. Lines in a cell are joined."""
     if kind_of_table(path.name) is None:
         return TextLines(path)
     table = open_table(path, lambda cells: is_header(cells, given, _UNKNOWN))

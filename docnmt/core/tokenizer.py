@@ -48,19 +48,12 @@ def read_model(content: bytes) -> ModelProto:
 
 @dataclass(frozen=True)
 class Preparation:
-    """The settings of preparing a text.
+    """The settings of preparing a text."""
 
-    Attributes:
-        punctuation: the language by whose rules sacremoses normalises punctuation; "": it is unchanged.
-        tags: for models of several languages, each language's entry of the vocabulary.
-        tag_of: the side whose language the tag names: source or target.
-        tag: the language whose tag precedes each text; "": none.
-    """
-
-    punctuation: str = ""
-    tags: dict[str, str] = field(default_factory=dict)
-    tag_of: Literal["source", "target"] = "source"
-    tag: str = ""
+    punctuation: str = ""  # the language by whose rules sacremoses normalises punctuation; "": it is unchanged
+    tags: dict[str, str] = field(default_factory=dict)  # of models of several languages: each one's entry
+    tag_of: Literal["source", "target"] = "source"  # the side that the tag names
+    tag: str = ""  # the language whose tag precedes each text; "": none
 
     def __post_init__(self) -> None:
         if self.tag and self.tag not in self.tags:
@@ -115,11 +108,8 @@ def _moses(language: str) -> str:
 
 
 class Tokenizer:
-    """A SentencePiece model whose first five entries are `SPECIAL`.
-
-    Attributes:
-        preparation: how each text is prepared before it is cut.
-    """
+    """A SentencePiece model whose first five entries are `SPECIAL`; `preparation` is how each text is prepared
+    first."""
 
     def __init__(self, model: bytes) -> None:
         self._model, self.preparation = model, Preparation.of(read_model(model))
@@ -149,14 +139,10 @@ class Tokenizer:
     ) -> Tokenizer:
         """Train a tokenizer on lines of text. The same lines in the same order give the same model, byte for byte.
 
-        Args:
-            vocab_size: entries, the five special ones included.
-            exact: True for exactly this many entries; otherwise at most as many, as the text supports.
-            character_coverage: share of the text's characters to have in the vocabulary.
-            byte_fallback: spell unknown characters in UTF-8 bytes, for 256 entries of the vocabulary.
-            normalization: a SentencePiece rule (`nmt_nfkc`, `nfkc`, `nmt_nfkc_cf`, `nfkc_cf`, `identity`).
-            user_defined_symbols: entries after the special ones that are never cut, wherever a text has them.
-        """
+        `vocab_size` counts the special entries; without `exact` it is a limit, and the text may support fewer. The
+        options are those of docnmt-preprocess: `character_coverage` is a share of the text's characters,
+        `byte_fallback` takes 256 entries, `normalization` is a SentencePiece rule, `user_defined_symbols` are never
+        cut."""
         if taken := set(SPECIAL) & set(user_defined_symbols):
             raise UserError(f"--user-defined-symbols {' '.join(sorted(taken))}: every vocabulary has it, and no text")
         model = io.BytesIO()
@@ -329,11 +315,7 @@ def known_languages(tokenizers: Pair, side: str) -> list[str]:
 
 
 class UnknownLanguage(UsageError):
-    """A language that a model does not have.
-
-    Attributes:
-        side: `source` or `target`. wanted: what was asked for. expected: what there is, in words.
-    """
+    """A language that a model does not have: the side, what was asked for, and in words what there is."""
 
     def __init__(self, side: str, wanted: str, expected: str) -> None:
         super().__init__(f"--{side}-lang {wanted}: expected {expected}")
@@ -341,14 +323,8 @@ class UnknownLanguage(UsageError):
 
 
 def directed(tokenizers: Pair, own: tuple[str, str], languages: tuple[str, str]) -> Pair:
-    """Return the tokenizers of both sides with the tags of these languages.
-
-    Args:
-        own: the languages of the given tokenizers.
-
-    Raises:
-        UnknownLanguage: the vocabulary has no tag for a language.
-    """
+    """Return the tokenizers of both sides, of the languages `own`, with the tags of these languages; `UnknownLanguage`
+    is raised if the vocabulary has no tag."""
     for side, before, wanted in zip(("source", "target"), own, languages, strict=True):
         known = known_languages(tokenizers, side)
         if wanted != before and wanted not in known:

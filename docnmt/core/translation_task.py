@@ -50,11 +50,9 @@ SEED = 1
 
 
 def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
-    """Return the sentence (S,) at each place after sentences are exchanged across documents.
-
-    Documents keep their lengths in sentences. A sentence keeps about its distance from the beginning of its document:
-    first sentences stay first, the others move by a factor below 2, drawn from `seed` alone.
-    """
+    """Return the sentence (S,) at each place after sentences are exchanged across documents, which keep their lengths.
+    A sentence keeps about its distance from the beginning of its document: first sentences stay first, the others move
+    by a factor below 2, drawn from `seed` alone."""
     offsets = np.asarray(document_offsets, dtype=np.int64)
     number = (
         np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1
@@ -111,11 +109,8 @@ class TranslationDataset:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Units of several datasets as one dataset.
-
-    Attributes:
-        part, unit: (U,) int64, each unit's dataset and its number there.
-    """
+    """Units of several datasets as one dataset: `part` and `unit`, (U,) int64, are each one's dataset and number
+    there."""
 
     parts: Sequence[TranslationDataset]
     part: np.ndarray
@@ -232,11 +227,8 @@ class DocumentTranslation:
         return self.source_lang, self.target_lang
 
     def between(self, source_lang: str | None = None, target_lang: str | None = None) -> DocumentTranslation:
-        """Return the same task for other languages, of a model that has tags for several; None keeps a language.
-
-        Raises:
-            UsageError: the model lacks a language.
-        """
+        """Return the same task for other languages, of a model that has tags for several, or else raise `UsageError`;
+        None keeps a language."""
         languages = (source_lang or self.source_lang, target_lang or self.target_lang)
         if languages == self.languages:
             return self
@@ -305,11 +297,9 @@ class DocumentTranslation:
     def dataset(
         self, split: str, model: AnyTranslationModel, *, seed: int = 0, epoch: int = 0, training: bool = False
     ) -> TranslationDataset | Mixture:
-        """Return a split in the units of `model`; training and validation cut documents at `--max-doc-tokens`.
-
-        Training sees them at every one of `--resolutions`, with the folders of `--mix-data`; words to mask and
-        subwords, too, are drawn from (seed, epoch).
-        """
+        """Return a split in the units of `model`; training and validation cut documents at `--max-doc-tokens`. Training
+        sees them at every one of `--resolutions`, with the folders of `--mix-data`; masks and subwords are drawn from
+        (seed, epoch)."""
         plan = model.reading
         if not training:
             return self._dataset(self.corpus(split), plan, split)
@@ -465,10 +455,8 @@ def corpus_bleu(
 def sample_translations(
     model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, *, count: int = 5
 ) -> str:
-    """Translate the first sentences of a corpus by greedy search; return a Markdown table with source and reference.
-
-    Of their documents, only these sentences are read.
-    """
+    """Translate the first sentences of a corpus by greedy search, which reads only these of their documents; return a
+    Markdown table with source and reference."""
     number = int(np.searchsorted(corpus.document_offsets, count))
     part = corpus.first_documents(number)
     documents = [list(part.source_text[a:b]) for a, b in pairwise(part.document_offsets.tolist())]

@@ -15,36 +15,19 @@ from docnmt.core.data_options import PositionCount
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingPlan:
-    """The division of a model's documents into units.
+    """The division of a model's documents into units."""
 
-    Attributes:
-        written: number of sentences that a unit translates; None: the whole document.
-        earlier: number of source sentences that it also reads, right before those.
-        stride: number of sentences from the beginning of one unit to the next; `written` if units do not overlap.
-        joined: the sentences of a unit are one sequence with `<brk>` between them, searched as one text; otherwise each
-            is a sequence of its own, and search writes the sentences of a unit side by side.
-        source_breaks: True if joined source sentences have `<brk>` between them, too; else only their
-            positions tell them apart.
-        around: the most other sentences of its document that a sentence reads on each side; None: all. Only if
-            `written` is None and `joined` is not.
-        own_text: True if a sentence reads the translations of those before it, which must be written first.
-        given_text: True if a sentence reads the given translations of its document, and none that the model writes.
-        positions: the origin of positions.
-        dropped_context: how often in training each sentence of a unit reads only itself. Only where `around` applies.
-        masked_context: how often in training a word is replaced by `<mask>` in sentences that a unit only reads.
-    """
-
-    written: int | None
-    earlier: int = 0
-    stride: int | None = None
-    joined: bool = False
-    source_breaks: bool = True
-    around: int | None = None
-    own_text: bool = False
-    given_text: bool = False
-    positions: PositionCount = "unit"
-    dropped_context: float = 0.0
-    masked_context: float = 0.0
+    written: int | None  # the number of sentences that a unit translates; None: the whole document
+    earlier: int = 0  # source sentences that it also reads, right before those
+    stride: int | None = None  # sentences from the beginning of a unit to the next; None: `written`, no overlap
+    joined: bool = False  # a unit's sentences are one sequence with `<brk>`, one text of the search; else one each
+    source_breaks: bool = True  # if not, joined source sentences have no `<brk>`, and only positions tell them apart
+    around: int | None = None  # the most other sentences read on each side, of whole documents not joined; None: all
+    own_text: bool = False  # a sentence reads the translations of those before it, which must be written first
+    given_text: bool = False  # a sentence reads given translations of its document, none that the model writes
+    positions: PositionCount = "unit"  # the origin of positions
+    dropped_context: float = 0.0  # how often in training each sentence of a unit reads only itself
+    masked_context: float = 0.0  # how often in training a word that is only read is replaced by `<mask>`
 
     def __post_init__(self) -> None:
         for name, least in (("written", 1), ("earlier", 0), ("stride", 1), ("around", 0)):
@@ -92,11 +75,9 @@ class ReadingPlan:
         return "document" if self.written is None else "sentence" if alone else "window"
 
     def within(self, window: int | None) -> ReadingPlan:
-        """Return the plan with at most `window` sentences of context.
-
-        Texts of several sentences then have `window` + 1, even if the model was trained with fewer: k-to-k stays
-        k-to-k, k-to-1 still writes one, and they overlap by as many sentences as before.
-        """
+        """Return the plan with at most `window` sentences of context. Texts of several sentences then have `window` +
+        1, even if the model was trained with fewer: k-to-k stays k-to-k, k-to-1 still writes one, and they overlap by
+        as many sentences as before."""
         if window is not None and window < 0:
             raise ValueError(f"window: must be at least 0, got {window}")
         if window is None or (self.written == 1 and not self.joined):
@@ -112,22 +93,14 @@ class ReadingPlan:
 
 @dataclass(frozen=True)
 class Units:
-    """A table of units, one per row; arrays (U,) int64 of sentence numbers, `last` exclusive.
+    """A table of units, one per row; arrays (U,) int64 of sentence numbers, `last` exclusive."""
 
-    Attributes:
-        source_first, source_last: the source sentences that the unit reads, including those that it translates.
-        first, last: the target sentences that it writes.
-        document: the number of its document.
-        kept: the first sentence whose translation counts; earlier ones also belong to the unit before. From there on
-            units in order write every sentence once. In training all that a unit writes counts (`counting_all`).
-    """
-
-    source_first: np.ndarray
-    first: np.ndarray
+    source_first: np.ndarray  # of the source sentences that the unit reads, including those that it translates
+    first: np.ndarray  # of the target sentences that it writes
     last: np.ndarray
     document: np.ndarray
     source_last: np.ndarray
-    kept: np.ndarray
+    kept: np.ndarray  # the first that counts; from there on units in order write every sentence once
 
     @classmethod
     def of(cls, first: np.ndarray, last: np.ndarray, document: np.ndarray) -> Units:
@@ -154,10 +127,8 @@ def document_units(document_offsets: np.ndarray) -> Units:
 
 
 def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
-    """Cut units of more than `limit` tokens at sentence ends; the units must read only what they write.
-
-    A piece has as many sentences as fit, and at least one; `costs` (S,) are the tokens of each sentence.
-    """
+    """Cut units of more than `limit` tokens at sentence ends; the units must read only what they write. A piece has as
+    many sentences as fit, and at least one; `costs` (S,) are the tokens of each sentence."""
     total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
     long = total[units.last] - total[units.first] > limit
     pieces: list[tuple[int, int, int]] = []
@@ -176,10 +147,8 @@ def resolution_units(
     document_offsets: np.ndarray, resolutions: Sequence[int], costs: np.ndarray | None = None, limit: int | None = None
 ) -> Units:
     """Return every document once for each of `resolutions`, in pieces of that many sentences; 0 is the whole document.
-
     A piece that several resolutions share, such as a document of one sentence, occurs once. With `costs` and `limit`,
-    longer pieces are cut as `cut_units` does.
-    """
+    longer pieces are cut as `cut_units` does."""
     tables = [
         window_units(document_offsets, size, 0) if size else document_units(document_offsets) for size in resolutions
     ]

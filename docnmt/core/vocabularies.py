@@ -14,7 +14,7 @@ import safetensors
 
 from docnmt.core.corpus import META, TextArray, check_files, read_meta
 from docnmt.core.data_options import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
-from docnmt.core.tokenizer import Preparation, Tokenizer, directed, read_model, train_in_process
+from docnmt.core.tokenizer import Preparation, Tokenizer, directed, train_in_process
 from docnmt.runtime.progress import waiting
 from docnmt.runtime.system import UsageError, UserError, check_tensor, find_checkpoint, is_address, stored_checksums
 
@@ -24,19 +24,13 @@ def make_tokenizers(
 ) -> dict[str, Tokenizer]:
     """Make the tokenizer of each language, one object if both are the same, from the training text if there is any."""
     source, target = languages = config.source_lang, config.target_lang
-    if not config.joined_dictionary:
-        return {
-            source: _stored(config.srcdict, source) or _trained(config, training[:1], (source,), say)[0],
-            target: _stored(config.tgtdict, target) or _trained(config, training[1:], (target,), say)[0],
-        }
-    if config.srcdict is not None:
-        return dict(zip(languages, stored_tokenizers(Path(config.srcdict), source, target), strict=True))
-    return dict(zip(languages, _trained(config, training, languages, say), strict=True))
-
-
-def _stored(path: str | None, language: str) -> Tokenizer | None:
-    """Load the vocabulary of `--srcdict` or `--tgtdict`, if it was given."""
-    return None if path is None else stored_tokenizers(Path(path), language)[0]
+    joint = [(languages, config.srcdict, training)]
+    apart = [((source,), config.srcdict, training[:1]), ((target,), config.tgtdict, training[1:])]
+    tokenizers: dict[str, Tokenizer] = {}
+    for names, path, texts in joint if config.joined_dictionary else apart:
+        made = _trained(config, texts, names, say) if path is None else stored_tokenizers(Path(path), *names)
+        tokenizers |= zip(names, made, strict=True)
+    return tokenizers
 
 
 def _trained(
@@ -85,19 +79,15 @@ def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
     """
     where, models = _models(path, languages)
     try:
-        tags = any(Preparation.of(read_model(model)).tags for model in models.values())
+        tokenizers = {model: Tokenizer.from_bytes(model) for model in set(models.values())}
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
-    if tags:
+    if any(tokenizer.preparation.tags for tokenizer in tokenizers.values()):
         return _tagged(where, models, languages)
-    if len(set(models.values())) == 1 and languages[0] in models:
+    if len(tokenizers) == 1 and languages[0] in models:
         models = dict.fromkeys(languages, models[languages[0]])
     if missing := [language for language in languages if language not in models]:
         raise UserError(f"{where}: no vocabulary of '{missing[0]}' there; it has {', '.join(models) or 'none'}")
-    try:
-        tokenizers = {model: Tokenizer.from_bytes(model) for model in {models[language] for language in languages}}
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from error
     return [tokenizers[models[language]] for language in languages]
 
 

@@ -68,22 +68,15 @@ def power_of_two(number: int, least: int = 1) -> int:
 
 
 class Repeated:
-    """A function that is called again and again over the same memory: the first time as it is, then as a graph.
-
-    Args:
-        body: launches the same at each call; what differs stands in memory.
-    """
+    """A function that is called again and again over the same memory: the first time as it is, then as a graph. It
+    launches the same at each call; what differs stands in memory."""
 
     def __init__(self, recorder: CudaRecorder, body: Callable[[], None]) -> None:
         self._recorder, self._body, self._called = recorder, body, False
         self._replay: Callable[[], None] | None = None
 
     def __call__(self) -> None:
-        """Compute it.
-
-        Raises:
-            Uncapturable: it cannot be recorded; nothing was computed.
-        """
+        """Compute it; `Uncapturable` says that it cannot be recorded, and that nothing was computed."""
         if not self._called:
             self._recorder.run(self._body)
             self._called = True
@@ -142,9 +135,7 @@ _WITHOUT_PINNED = ("cpu", "mps", "meta")
 
 def to_device(arrays: Sequence[Tensor | np.ndarray], device: torch.device | str) -> list[Tensor]:
     """Return tensors on a device for arrays of the host; to a GPU all go in one asynchronous copy from pinned memory.
-
-    Arrays that are already on a device are moved by torch.
-    """
+    Arrays that are already on a device are moved by torch."""
     device = torch.device(device)
     tensors = [x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x)) for x in arrays]
     if device.type in _WITHOUT_PINNED or any(x.device.type != "cpu" for x in tensors):
@@ -154,14 +145,8 @@ def to_device(arrays: Sequence[Tensor | np.ndarray], device: torch.device | str)
 
 
 class Inbox:
-    """Memory of a device that receives arrays of the same shapes and types again and again, in one copy each time.
-
-    Args:
-        like: tensors of the host with these shapes and types.
-
-    Attributes:
-        parts: a tensor on the device for each, always in the same memory.
-    """
+    """Memory of a device that receives arrays of the shapes and types of `like` again and again, in one copy each time:
+    `parts` has a tensor on the device for each, always in the same memory."""
 
     def __init__(self, like: Sequence[Tensor], device: torch.device | str) -> None:
         self._held = torch.empty(len(_staged(like)), dtype=torch.uint8, device=device)
@@ -244,7 +229,8 @@ class Runtime:
 
 
 def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
-    """Configure how this process computes on a CPU and return the decisions; a later call decides again.
+    """Configure how this process computes on a CPU and return the decisions; a later call decides again. `new_shapes`
+    says that most products have new shapes, as in training, where every batch differs.
 
     `DOCNMT_TUNE=off` in the environment, or `enabled=False`, leaves everything unchanged. The number of threads is the
     user's (`OMP_NUM_THREADS`, `MKL_NUM_THREADS`) or else the number of available processors, a container's limit
@@ -254,11 +240,7 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
     same bits in every batch (`row_invariant`). But it prepares each new shape for 0.3 to 0.9 ms, more than it gains if
     shapes do not recur and products are small, as in attention. So in training it computes linear layers only. On
     processors with bfloat16 tiles it also rounds, hence the check; with a GPU it would allow TF32 there, so it is left
-    alone.
-
-    Args:
-        new_shapes: True if most products have new shapes, as in training, where every batch differs.
-    """
+    alone."""
     wish = os.environ.get("DOCNMT_TUNE", "on")
     if wish not in ("on", "off"):
         raise UserError(f"DOCNMT_TUNE={wish}: expected on or off")

@@ -97,11 +97,8 @@ def timeout() -> timedelta:
 
 @contextlib.contextmanager
 def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
-    """Connect to the other ranks, if any, inside the context. Only the first prints; an error is printed only once.
-
-    Args:
-        afterwards: advice in messages after another process has ended the job.
-    """
+    """Connect to the other ranks, if any, inside the context. Only the first prints; an error is printed only once,
+    with the advice `afterwards` if another process has ended the job."""
     global _job
     process = launch.job_process()
     if process.world == 1 or _job is not None:
@@ -238,11 +235,8 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 def gather_rows(rows: np.ndarray, counts: Sequence[int]) -> list[np.ndarray]:
-    """Return the rows of all ranks in the first rank, and nothing in the others.
-
-    Args:
-        rows: (n, columns) of this rank. counts: n of each rank; ranks beyond the last have none.
-    """
+    """Return the rows (n, columns) of all ranks in the first rank, and nothing in the others; `counts` are n of each
+    rank, and ranks beyond the last have none."""
     if _job is None:
         return [rows]
     padded = torch.zeros(max(counts), rows.shape[1], dtype=torch.from_numpy(rows[:0]).dtype)
@@ -273,11 +267,8 @@ def exchange(value: T) -> list[T]:
 
 
 def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
-    """Return the result of `work` on each rank; if it fails or is stopped on one, all ranks end.
-
-    Args:
-        alone: True if the ranks work independently; else they wait for each other inside, and one that fails just ends.
-    """
+    """Return the result of `work` on each rank; if it fails or is stopped on one, all ranks end. Unless they work
+    `alone`, ranks wait for each other inside, and one that fails just ends."""
     job = _job
     if job is None:
         return [work()]

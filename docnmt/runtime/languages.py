@@ -171,9 +171,8 @@ def seam(before: str, after: str) -> str:
     """Return what stands between two texts that follow each other: a space or nothing.
 
     Nothing stands between two characters of scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) and
-    beside the wide signs of Chinese and Japanese; quotes, brackets and ASCII signs at the seam are looked through.
-    A space stands behind a full stop of ASCII (`1. 你好`, `好. 你`), which ends no sentence without one.
-    """
+    beside the wide signs of Chinese and Japanese; quotes, brackets and ASCII signs at the seam are looked through. A
+    space stands behind a full stop of ASCII (`1. 你好`, `好. 你`), which ends no sentence without one."""
     if before.endswith("."):
         return " "
     kinds = {_kind(before[: -_NEAR - 1 : -1]), _kind(after[:_NEAR])}

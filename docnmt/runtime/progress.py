@@ -49,16 +49,9 @@ def how_many(number: int, noun: str) -> str:
 class Progress:
     """A progress display with rate and time left.
 
-    `with Progress(total, "training", unit="tok") as bar: bar.update(n, note="loss 3.2")`
-
-    Args:
-        total: amount of work, in any unit; None if unknown.
-        label: name of the work, at the beginning of the line.
-        unit: unit of the rate (`tok`, `lines`, `MB`).
-        initial: amount done before (resumed work); it counts in the bar but not in the rate.
-        lasting: print a line at the end; False: the bar disappears, as inside work that says itself what came of it.
-        file: output stream, stderr by default.
-    """
+    `with Progress(total, "training", unit="tok") as bar: bar.update(n, note="loss 3.2")`. The total is in any unit,
+    None if it is unknown; `initial` work was done before and counts in the bar, not in the rate. A bar that is not
+    `lasting` disappears, as inside work that says itself what came of it."""
 
     def __init__(
         self, total: int | None, label: str, *, unit: str = "", initial: int = 0, lasting: bool = True,
@@ -174,19 +167,15 @@ class _Lasting(io.RawIOBase):
         self._stream, self._waits, self._dropped = stream, waits, 0
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def fileno(self) -> int:
-        """Return the stream's."""
         return self._stream.fileno()
 
     def isatty(self) -> bool:
-        """Return True for a terminal."""
         return self._stream.isatty()
 
     def write(self, data: Any, /) -> int:
-        """Write what can be written."""
         content = bytes(data)
         note = b"note: %d bytes of this log were dropped\n" % self._dropped if self._dropped else b""
         for begin in range(0, len(content), ATOMIC):
@@ -205,11 +194,8 @@ class _Lasting(io.RawIOBase):
 
 
 def lasting(stream: TextIO, *, waits: bool) -> TextIO:
-    """Return a text stream that never fails: a full device stops nothing.
-
-    Args:
-        waits: for a pipe that is read slowly; else what it does not take at once is dropped.
-    """
+    """Return a text stream that never fails: a full device stops nothing. It `waits` for a pipe that is read slowly;
+    else what that does not take at once is dropped."""
     binary = getattr(stream, "buffer", None)
     if binary is None:
         return stream

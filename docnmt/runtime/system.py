@@ -200,12 +200,11 @@ def _fsync_path(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
+    """Yield a temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed. If `path` is
+    a link, its target is replaced.
 
-    If `path` is a link, its target is replaced. Nobody else can read the file while it is written; then it has the
-    permissions of the one that it replaces, or those of a new file. A killed process leaves a hidden file
-    `.NAME.docnmt-RANDOM.tmp`, which nothing reads.
-    """
+    Nobody else can read the file while it is written; then it has the permissions of the one that it replaces, or those
+    of a new file. A killed process leaves a hidden file `.NAME.docnmt-RANDOM.tmp`, which nothing reads."""
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: is a folder or a device, expected the name of a file; choose another")
@@ -282,14 +281,9 @@ def write_json(path: Path, value: object) -> None:
 
 @contextlib.contextmanager
 def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary folder beside `path` that replaces it on success and is removed otherwise.
-
-    If `path` is a link, its target is replaced. The old folder is moved aside first, to `.NAME.docnmt-old`; if a
-    process is killed at that moment, the next one puts it back.
-
-    Args:
-        marker: a file that identifies docnmt's folders (`meta.json`).
-    """
+    """Yield a temporary folder beside `path` that replaces it on success and is removed otherwise; `marker` is a file
+    that identifies docnmt's folders. If `path` is a link, its target is replaced. The old folder is moved aside first,
+    to `.NAME.docnmt-old`; if a process is killed at that moment, the next one puts it back."""
     path = Path(os.path.realpath(path))
     aside = path.with_name(f".{path.name}.{TEMPORARY}old")
     try:
@@ -347,9 +341,8 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
 
 
 def find_checkpoint(path: str | Path) -> Path:
-    """Return the checkpoint file for a file, a folder or an address `hf://org/name`; in a folder the best, or the last
-    if none was validated.
-    """
+    """Return the checkpoint file for a file, a folder or an address `hf://org/name`; in a folder the best, or else the
+    last."""
     path = fetched(path) if is_address(path) else Path(path)
     if not path.is_dir():
         if not path.is_file():
@@ -414,14 +407,8 @@ def read_limited(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def parse_json(text: str | bytes, where: str, advice: str = "") -> object:
-    """Parse a JSON text. NaN and infinities are accepted, as scores have them and msgspec's parser does not.
-
-    Args:
-        where: the file and the place in it, for messages. advice: how to fix it.
-
-    Raises:
-        UserError: the text is not valid JSON, not UTF-8, too deeply nested, or has half a character.
-    """
+    """Parse a JSON text. NaN and infinities are accepted, as scores have them and msgspec's parser does not. A
+    `UserError` names `where`, the file and the place, and adds the advice."""
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")  # json would accept lone surrogates
         value = json.loads(text)
@@ -436,11 +423,7 @@ def parse_json(text: str | bytes, where: str, advice: str = "") -> object:
 
 
 def checked(value: object, schema: type[T], where: str, advice: str = "") -> T:
-    """Convert a JSON or YAML value to a schema's type.
-
-    Raises:
-        UserError: the value does not fit; the message names the place.
-    """
+    """Convert a JSON or YAML value to a schema's type; a `UserError` names the place, and adds the advice."""
     try:
         return msgspec.convert(value, schema)
     except (msgspec.ValidationError, RecursionError) as error:

@@ -53,8 +53,7 @@ class Reader:
 
 
 def _split(path: Path, **files: Any) -> None:
-    for documents in read_split(SplitFiles(Reading(("en", "de")), **files), Facts()):
-        list(documents)
+    list(read_split(SplitFiles(Reading(("en", "de")), **files), Facts()))
 
 
 def _folder(folder: Path) -> None:

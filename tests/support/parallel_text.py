@@ -75,25 +75,18 @@ Read = tuple[list[tuple[str, ...]], Structure, Facts, list[str]]
 
 def read_all(files: SplitFiles) -> Read:
     """The sentences of a split, their structure, the facts, and the names of its documents."""
-    facts, builder, known = Facts(), StructureBuilder(), False
+    facts, builder = Facts(), StructureBuilder()
     texts, names = list[tuple[str, ...]](), list[str]()
-    for part, documents in enumerate(read_split(files, facts)):
-        builder.before += part > 0
-        begin = builder.num_sentences
-        for document in documents:
-            builder.before += document.blank
-            if document.rows:
-                levels = unit_numbers(document.units)
-                builder.add(levels if document.known else levels * 0 - 1)
-                texts += document.rows
-                names.append(document.name)
-        if not facts.levels:
-            builder.forget_levels(begin)
-        known |= facts.levels
-    return texts, builder.build(known=known), facts, names if any(names) else []
+    for document in read_split(files, facts):
+        builder.before += document.blank
+        if document.rows:
+            levels = unit_numbers(document.units)
+            builder.add(levels if document.known else levels * 0 - 1)
+            texts += document.rows
+            names.append(document.name)
+    return texts, builder.build(known=facts.levels), facts, names if any(names) else []
 
 
 def places(files: SplitFiles) -> list[str]:
     """The place of each sentence of a split."""
-    documents = (document for part in read_split(files, Facts()) for document in part)
-    return [f"{where}{number}" for document in documents for where, number in document.places]
+    return [f"{where}{number}" for document in read_split(files, Facts()) for where, number in document.places]

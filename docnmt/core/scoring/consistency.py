@@ -46,23 +46,14 @@ class _AddressShare:
 
 @dataclass(frozen=True, eq=False)
 class Address:
-    """The forms of address in a system's translation.
+    """The forms of address in a system's translation."""
 
-    Attributes:
-        language: of the translation. lines, reference_lines: lines of address of the system and of the reference.
-        evaluation: counts of `agreement` (of lines where system and reference both have a form, those with the same)
-            and of `consistency` (of lines of address, those with the form of the one before in the document).
-        reference: the reference's `consistency`.
-        distances: (S,) sentences since the system's last line of address; 0: it is its document's first; -1: no such
-            line.
-    """
-
-    language: str
-    lines: int
+    language: str  # of the translation
+    lines: int  # of address, of the system
     reference_lines: int
-    evaluation: Evaluation
-    reference: Evaluation
-    distances: np.ndarray
+    evaluation: Evaluation  # `agreement` with the reference, `consistency` with the line before in the document
+    reference: Evaluation  # its `consistency`
+    distances: np.ndarray  # (S,) from the system's last line of address; 0: first of its document; -1: no such line
 
     def __str__(self) -> str:
         rows = [f"forms of address ({self.language}): {self.lines:,} lines, {self.reference_lines:,} of the reference"]
@@ -128,12 +119,8 @@ def score_address(
     language: str,
     source_language: str = "en",
 ) -> Address:
-    """Compare the forms of address of a translation with a reference's, and with each other.
-
-    Args:
-        sources, hypotheses, reference: S sentences each.
-        document_offsets: (D+1,) sentence index where each document begins.
-    """
+    """Compare the forms of address of a translation with a reference's, and with each other: S sentences each, in
+    documents that begin at `document_offsets` (D+1,)."""
     if not len(sources) == len(hypotheses) == len(reference):
         raise ValueError(f"{len(sources)} sources, {len(hypotheses)} hypotheses and {len(reference)} references differ")
     rule, speaks = AddressRule(language), second_person(source_language)
@@ -168,11 +155,9 @@ def score_address(
 def address_doubt(
     sources: Sequence[str], reference: Sequence[str], language: str, source_language: str = "en"
 ) -> str | None:
-    """What speaks against `language` being that of the reference, or that nothing is counted.
-
-    The words of another language's rule must stand in at least twice as many of the lines that speak to somebody, and
-    in ten at least. Rules share words (`te`, `tu`), so that they find some in each other's languages.
-    """
+    """What speaks against `language` being that of the reference, or that nothing is counted. The words of another
+    language's rule must stand in at least twice as many of the lines that speak to somebody, and in ten at least, as
+    rules share words (`te`, `tu`)."""
     speaks = second_person(source_language)
     lines = [text for source, text in zip(sources, reference, strict=True) if speaks(source)]
     counts = {name: sum(map(AddressRule(name).speaks, lines)) for name in ADDRESS_WORDS}
@@ -251,14 +236,11 @@ class Consistency:
 def lexical_consistency(
     sources: Sequence[str], targets: Sequence[str], document_offsets: Sequence[int] | np.ndarray, lexicon: _Lexicon
 ) -> Consistency:
-    """Measure how consistently `targets` translate the terms that documents repeat.
+    """Measure how consistently `targets` translate the terms that documents repeat; the lexicon (`learn_lexicon`) is
+    the same for all systems that are compared.
 
     A term is a word of at least four letters that occurs in two or more sentences of a document but in at most a tenth
-    of the documents' sentences overall. An occurrence without an aligned word agrees with none.
-
-    Args:
-        lexicon: from `learn_lexicon`; the same for all systems that are compared.
-    """
+    of the documents' sentences overall. An occurrence without an aligned word agrees with none."""
     _check(sources, targets)
     words = [list(dict.fromkeys(_words(sentence))) for sentence in sources]
     stems = [_stems(sentence) for sentence in targets]

@@ -28,23 +28,16 @@ from docnmt.runtime.system import Count, Name, OpenObject, UserError, checked, p
 
 @dataclass(frozen=True)
 class ForcedExample:
-    """A translation to score: log p(target | source, contexts), where the target context is given, not generated.
+    """A translation to score: log p(target | source, contexts), where the target context is given, not generated."""
 
-    Attributes:
-        source_context: the sentences before `source` in its document, in order.
-        target_context: their translations, as many as the source's unless the file has none.
-    """
-
-    source_context: tuple[str, ...]
+    source_context: tuple[str, ...]  # the sentences before `source` in its document, in order
     source: str
-    target_context: tuple[str, ...]
+    target_context: tuple[str, ...]  # their translations, as many, or none
     target: str
 
     def contexts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return source and target context with as many sentences as the source's has; one if only the target has any.
-
-        Missing target sentences are empty, surplus ones are joined with the first.
-        """
+        Missing target sentences are empty, surplus ones are joined with the first."""
         source = self.source_context or ("",) * min(1, len(self.target_context))
         given, surplus = self.target_context, len(self.target_context) - len(source)
         if surplus <= 0:
@@ -132,11 +125,8 @@ class _ContrastiveReport(_Report):
 def contrastive_report(
     groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExample]], list[float]]
 ) -> _ContrastiveReport:
-    """Score all variants of all groups and report which groups are solved.
-
-    Args:
-        score: returns the log-probabilities of the examples' last target sentences, in order.
-    """
+    """Score all variants of all groups and report which groups are solved. `score` returns the log-probabilities of the
+    examples' last target sentences, in order."""
     if not groups:
         raise ValueError("there is no contrastive group to judge")
     examples = [variant for group in groups for variant in group.variants]
@@ -148,13 +138,9 @@ def contrastive_report(
 
 
 def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = CONTEXT_SEED) -> list[ContrastiveGroup]:
-    """Return the same questions in other contexts, which shows whether the model uses its context.
-
-    Args:
-        kind: `true` (unchanged), `shuffled` (the group's own context sentences in another order), `foreign`
-            (the context of a group with another source sentence), `none`. A group whose context has no two different
-            sentences is not changed by `shuffled`.
-    """
+    """Return the same questions in other contexts, which shows whether the model uses its context: `true` (unchanged),
+    `shuffled` (the group's own context sentences in another order, if they are different), `foreign` (the context of a
+    group with another source sentence), `none`."""
     rng = random.Random(seed)
     if kind == "true":
         return list(groups)
@@ -221,11 +207,8 @@ _RESULTS = ("solved", "answered")
 
 
 def read_contrastive(path: Path, *, documents: Path | None = None) -> list[ContrastiveGroup]:
-    """Read the groups of a contrastive test set, in the file's order.
-
-    Args:
-        documents: for ContraPro's JSON, the folder of OpenSubtitles documents that its `setup_opensubs.sh` makes.
-    """
+    """Read the groups of a contrastive test set, in the file's order; `documents` is the folder of OpenSubtitles
+    documents that ContraPro's `setup_opensubs.sh` makes."""
     if path.suffix != ".json":
         groups = _read_contrastive_tsv(path)
     elif isinstance(content := parse_json(read_limited(path), str(path)), list):
@@ -507,12 +490,8 @@ def in_contexts(questions: Sequence[Question], kind: str, *, seed: int) -> list[
 
 
 def read_answers(path: Path, number: int, language: str | None) -> list[str]:
-    """Read the translations of `number` questions, one per line.
-
-    Args:
-        language: if given, each line begins with the context's translation, and the answer is its last sentence by
-            ctxpro's rules for this language.
-    """
+    """Read the translations of `number` questions, one per line. With a language, a line begins with the context's
+    translation, and the answer is its last sentence by ctxpro's rules."""
     lines = list(TextLines(path))
     if len(lines) != number:
         raise UserError(f"{path}: {len(lines):,} lines, but there are {number:,} questions; expected a line for each")

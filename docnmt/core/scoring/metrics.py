@@ -126,18 +126,12 @@ def require_comet() -> ModuleType:
 
 @dataclass(frozen=True)
 class Comet:
-    """A COMET model and its input; as a metric, the mean of shares, times 100.
+    """A COMET model and its input; as a metric, the mean of shares, times 100."""
 
-    Attributes:
-        model: name at the model hub, or the path of a checkpoint.
-        window, stride: sentences read at once, and the distance between the beginnings of two windows.
-        reference_free: True if the model is given no reference.
-    """
-
-    model: str
-    window: int = 1
-    stride: int = 1
-    reference_free: bool = False
+    model: str  # name at the model hub, or the path of a checkpoint
+    window: int = 1  # sentences read at once
+    stride: int = 1  # from the beginning of a window to the next
+    reference_free: bool = False  # is the model given no reference?
 
     def counts(
         self,
@@ -182,10 +176,8 @@ class Comet:
 
 
 def windows(document_offsets: Sequence[int] | np.ndarray, window: int, stride: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of `window` sentences, one every `stride` sentences of a document; the last ends with the document.
-
-    A document of fewer sentences is one window.
-    """
+    """Yield ranges of `window` sentences, one every `stride` sentences of a document, which is one window if it has
+    fewer; the last ends with the document."""
     for begin, end in pairwise(np.asarray(document_offsets).tolist()):
         last = max(begin, end - window)
         for first in [*range(begin, last, stride), *([last] if begin < end else [])]:
@@ -222,19 +214,12 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A system's match counts.
+    """A system's match counts."""
 
-    Attributes:
-        counts: metric → (D, K) float64, the additive counts of every document.
-        metrics: metric → the object that computes a score from summed counts.
-        document_offsets: (D+1,) sentence index where each document begins.
-        sentence_counts: metric → (S, K), the counts of every sentence, for all metrics but d-BLEU.
-    """
-
-    counts: dict[str, np.ndarray]
-    metrics: dict[str, Score]
-    document_offsets: np.ndarray
-    sentence_counts: dict[str, np.ndarray]
+    counts: dict[str, np.ndarray]  # metric → (D, K) float64, the additive counts of every document
+    metrics: dict[str, Score]  # what computes a score from summed counts
+    document_offsets: np.ndarray  # (D+1,) sentence index where each document begins
+    sentence_counts: dict[str, np.ndarray]  # metric → (S, K), for all metrics but d-BLEU
 
     @property
     def documents(self) -> int:
@@ -313,15 +298,9 @@ def evaluate_systems(
     tokenize: str = "13a",
     metrics: Sequence[str] = DEFAULT,
 ) -> list[Evaluation]:
-    """Count the matches of several systems' sentences; the references' n-grams, half of the work, are counted once.
-
-    Args:
-        systems: of each, S sentences; an empty one is a missing translation.
-        references: one or more reference translations of S sentences each.
-        document_offsets: (D+1,) sentence index where each document begins; the last entry is S.
-        tokenize: sacreBLEU's tokenizer for BLEU.
-        metrics: names of registered metrics.
-    """
+    """Count the matches of several systems' sentences by registered metrics; the references' n-grams, half of the work,
+    are counted once. All texts have S sentences, an empty one is a missing translation; `document_offsets` (D+1,) say
+    where each document begins, the last that S. `tokenize` is sacreBLEU's tokenizer for BLEU."""
     offsets = np.asarray(document_offsets, dtype=np.int64)
     if not references:
         raise ValueError("at least one reference is needed")
@@ -400,20 +379,17 @@ FEW_DOCUMENTS = 30
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of two systems by one metric; `low` and `high` bound the middle 95 % of the sampled differences.
-
-    `agreement` is the share of people who prefer the better-scored of systems that differ so much, in percent, if
-    known. `system` and `other` are means of `system_seeds` and `other_seeds`, the scores of each seed.
-    """
+    """The comparison of two systems by one metric; `low` and `high` bound the middle 95 % of the sampled
+    differences."""
 
     metric: str
-    system: float
+    system: float  # of several seeds, the mean
     other: float
     difference: float
     low: float
     high: float
     p_value: float
-    agreement: float | None
+    agreement: float | None  # the percent of people who prefer the better of systems so far apart, if known
     system_seeds: tuple[float, ...] = ()
     other_seeds: tuple[float, ...] = ()
 
@@ -441,11 +417,9 @@ def paired_bootstrap(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> list[Comparison]:
-    """Compare two systems' translations of the same documents, metric by metric.
-
-    Of a system with several seeds the mean score is compared: each sample draws documents, the same for all seeds, and
-    has the difference of the means. So the interval is about other documents, not about other seeds.
-    """
+    """Compare two systems' translations of the same documents, metric by metric. Of a system with several seeds the
+    mean score is compared: each sample draws documents, the same for all seeds. So the interval is about other
+    documents, not about other seeds."""
     systems, others = ([side] if isinstance(side, Evaluation) else list(side) for side in (system, other))
     first = systems[0]
     if first.documents < 2:

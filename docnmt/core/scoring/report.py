@@ -158,32 +158,20 @@ class PartScores:
 
 @dataclass(frozen=True)
 class TranslationReport:
-    """A report on a translation; parts that were not requested are empty.
+    """A report on a translation; parts that were not requested are empty."""
 
-    Attributes:
-        scores: of the whole text. documents: of every document, by metric; empty dictionaries if nothing is scored.
-        sentences: of every sentence, likewise.
-        consistency: of the system and of the (first) reference, whose ratio shows what people do.
-        comparisons: with the other system, by `samples` bootstrap samples. foreign: likewise, with the system's own
-            translations in foreign context.
-        parts: scores of parts of the text, for both systems.
-        address: the forms of address.
-        doubt: what makes the comparison doubtful, besides its size.
-        unscored: number of sentences left out because a reference or the source lacks them.
-    """
-
-    scores: Scores
-    documents: Sequence[dict[str, float]] = ()
-    sentences: Sequence[dict[str, float]] = ()
+    scores: Scores  # of the whole text, means of the seeds
+    documents: Sequence[dict[str, float]] = ()  # of every document; {} if nothing of it is scored
+    sentences: Sequence[dict[str, float]] = ()  # likewise
     consistency: dict[str, Consistency] = field(default_factory=dict)
-    comparisons: Sequence[Comparison] = ()
-    samples: int = 0
-    parts: PartScores | None = None
+    comparisons: Sequence[Comparison] = ()  # with the other system
+    samples: int = 0  # of the bootstrap
+    parts: PartScores | None = None  # of parts of the text, for both systems
     address: Address | None = None
-    unscored: int = 0
-    doubt: str | None = None
-    foreign: Sequence[Comparison] = ()
-    seeds: Sequence[Scores] = ()
+    unscored: int = 0  # sentences left out because a reference or the source lacks them
+    doubt: str | None = None  # what makes the comparison doubtful, besides its size
+    foreign: Sequence[Comparison] = ()  # with the system's own in foreign context
+    seeds: Sequence[Scores] = ()  # if there are several
 
     def __str__(self) -> str:
         pieces = [str(self.scores)]
@@ -281,8 +269,7 @@ def report_on(
 
     `layout` is of the source if a part needs one, as COMET and lexical consistency do. `seeds` are the system's
     sentences, of each of its seeds, `others` those of another system, `foreign` the system's own in foreign context.
-    Nothing is scored where the layout's own sentence or one of the `references` is empty.
-    """
+    Nothing is scored where the layout's own sentence or one of the `references` is empty."""
     numbers, scored, references, texts = with_partners(layout, references, [*seeds, *others, *foreign])
     offsets, sources = scored.document_offsets, scored.sentences
     systems = evaluate_systems(texts, references, offsets, tokenize=tokenize, metrics=wanted.asked_metrics)

@@ -65,20 +65,13 @@ _ANY = Columns()
 
 @dataclass(frozen=True)
 class LineLayout:
-    """The lines of a file that are sentences, and the documents that they form.
-
-    Attributes:
-        path: the file. rows: its lines without marks; an empty one separates documents.
-        document_offsets: (D+1) the sentence where each document begins, and their number.
-        lines: for every line, marks included, True if it is a sentence.
-        names: of the documents of a table that marks where they begin; then every row is a sentence, also an empty one.
-    """
+    """The lines of a file that are sentences, and the documents that they form."""
 
     path: Path
-    rows: tuple[str, ...]
-    document_offsets: tuple[int, ...]
-    lines: tuple[bool, ...]
-    names: tuple[str | None, ...] = ()
+    rows: tuple[str, ...]  # its lines without marks; an empty one separates documents
+    document_offsets: tuple[int, ...]  # (D+1) the sentence where each document begins, and their number
+    lines: tuple[bool, ...]  # for every line, marks included: is it a sentence?
+    names: tuple[str | None, ...] = ()  # of the documents of a table that marks them: every row is a sentence
 
     @property
     def sentences(self) -> list[str]:
@@ -110,14 +103,12 @@ class LineLayout:
 
     def align(self, path: Path, columns: Columns = _ANY, role: str = "hypothesis") -> list[str]:
         """Return the sentences of another file, one for each of this one's; an empty one is a missing translation.
-
         `columns` and `role` are as in `read_layout`.
 
-        Documents that both files name are matched by name. Line by line, a text is empty where this one is (with
-        or without lines for marks), or has one empty line between the documents. Or it has as many sentences, with
-        the same documents (two empty lines for one, empty lines at the end) or with no break at all. Rows that are
-        empty in this table may be missing there.
-        """
+        Documents that both files name are matched by name. Line by line, a text is empty where this one is (with or
+        without lines for marks), or has one empty line between the documents. Or it has as many sentences, with the
+        same documents (two empty lines for one, empty lines at the end) or with no break at all. Rows that are empty in
+        this table may be missing there."""
         other = read_layout(path, columns, role, may_be_empty=True)
         if other.names and None not in other.names:
             order = _places_by_name(path, other.names, self.path, self.names)
@@ -312,10 +303,9 @@ def resegment(
 def read_documents(path: Path, columns: Columns = _ANY, *, number: int | None = None) -> list[tuple[str | None, str]]:
     """Read the name, if a table gives it, and the text of every document of a file, its lines joined by spaces.
 
-    Empty lines, one or more, separate documents. Or each document begins with a line `<d>`, or is named by a table:
-    then empty lines mean nothing, and a document may be empty. Without an empty line, if there are `number` lines, the
-    expected number of documents, then each is one, as `docnmt-translate --input-format lines` writes.
-    """
+    Empty lines, one or more, separate documents. Or each begins with a line `<d>`, or is named by a table: then empty
+    lines mean nothing, and a document may be empty. Without an empty line, if there are `number` lines, the expected
+    number of documents, then each is one, as `docnmt-translate --input-format lines` writes."""
     items = list(side_lines(path, columns, "hypothesis"))
     lines = [line.strip() for line in items if isinstance(line, str)]
     may_be_empty = len(lines) < len(items)
@@ -338,10 +328,8 @@ def read_documents(path: Path, columns: Columns = _ANY, *, number: int | None = 
 
 
 def divide(text: str, reference: Sequence[str], align: _Align) -> list[str]:
-    """Divide one document's text into as many pieces as the reference has sentences.
-
-    Pieces may be empty, and are if their reference is; the first has everything if there is nothing to compare.
-    """
+    """Divide one document's text into as many pieces as the reference has sentences. Pieces may be empty, and are if
+    their reference is; the first has everything if there is nothing to compare."""
     tokens, known = list(_TOKEN.finditer(text)), [sentence for sentence in reference if sentence]
     if not tokens or not known:
         return [text, *[""] * (len(reference) - 1)]

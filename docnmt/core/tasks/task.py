@@ -15,16 +15,10 @@ from typing_extensions import TypeVar
 
 @dataclass(frozen=True, eq=False)
 class TaskState:
-    """The part of a task that a checkpoint stores, so that the task works without its data folder.
+    """The part of a task that a checkpoint stores, so that the task works without its data folder."""
 
-    Attributes:
-        json: plain JSON values (vocabulary, languages, labels).
-        tensors: by name, for instance the tokenizer's model as bytes; the names `model.*` and `optimizer.*` are
-            reserved.
-    """
-
-    json: dict[str, Any]
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+    json: dict[str, Any]  # plain JSON values (vocabulary, languages, labels)
+    tensors: dict[str, Tensor] = field(default_factory=dict)  # not called `model.*`, `optimizer.*` or `ema.*`
 
 
 class Batch(Protocol):
@@ -64,10 +58,8 @@ ModelT = TypeVar("ModelT", contravariant=True, default=Any)
 
 
 class Task(Protocol[ConfigT, ModelT]):
-    """A task binds data, model and evaluation: `ConfigT` are its options, `ModelT` the models that it trains.
-
-    `metrics` are the names that `evaluate` returns (`("bleu",)`), so that a misspelt one is rejected before training.
-    """
+    """A task binds data, model and evaluation: `ConfigT` are its options, `ModelT` the models that it trains. `metrics`
+    are the names that `evaluate` returns (`("bleu",)`), so that a misspelt one is rejected before training."""
 
     metrics: tuple[str, ...]
 
@@ -87,11 +79,8 @@ class Task(Protocol[ConfigT, ModelT]):
         """Return what a checkpoint must store for `restore`."""
 
     def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
-        """Build a new model, `model_class.build(model_config, self)`.
-
-        Raises:
-            UserError: the model does not fit the task's configuration.
-        """
+        """Build a new model, `model_class.build(model_config, self)`; `UserError` if it does not fit the task's
+        configuration."""
 
     def dataset(self, split: str, model: ModelT, *, seed: int = 0, epoch: int = 0, training: bool = False) -> Dataset:
         """Return the dataset of a split in the units of `model`."""
@@ -105,10 +94,8 @@ class ContextTask(Protocol[ModelT]):
     """A task whose models may read context that does not count in their loss; implementing it is optional."""
 
     def other_contexts(self, split: str, model: ModelT) -> Mapping[str, Dataset]:
-        """Return a split's datasets in contexts that do not belong to it, by name: `foreign`, `none`.
-
-        The result is empty if the model reads no context.
-        """
+        """Return a split's datasets in contexts that do not belong to it, by name: `foreign`, `none`; {} if no context
+        is read."""
 
 
 @runtime_checkable

@@ -210,8 +210,8 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> N
 def state_problems(
     state: Mapping[str, Tensor], tensors: Mapping[str, Tensor], optional: Collection[str] = ()
 ) -> list[str]:
-    """Describe every tensor that a model's state has and `tensors` lack, unless it is optional, or the other way
-    round, or that has another shape or type."""
+    """Describe each tensor that only the model's state or only `tensors` have, unless it is optional, or that differs
+    in shape or type."""
     problems = []
     for name in sorted(state.keys() | tensors.keys()):
         stored, built = tensors.get(name), state.get(name)
@@ -313,8 +313,8 @@ def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> Loade
 
 
 def _check_believable(checkpoint: Checkpoint, config: DataclassInstance) -> None:
-    """Refuse options with more layers than the file has tensors, or with a width that no tensor has: building such a
-    model would exhaust the machine's memory, or take hours, before its weights are found missing."""
+    """Refuse more layers than the file has tensors, or a width that no tensor has: such a model would exhaust
+    memory."""
     shapes = [tensor.shape for tensor in checkpoint.group("model").values() if tensor.numel()]
     widest = max((size for shape in shapes for size in shape), default=0)
     for name, value in to_dict(config).items():
@@ -376,11 +376,8 @@ def last_checkpoints(save_dir: Path, count: int) -> list[Path]:
 
 
 def average_checkpoints(inputs: Sequence[Path], output: Path) -> None:
-    """Write the mean of the inputs' weights, computed in float64; the header is the last input's, and lists them all.
-
-    Non-floating tensors (counters) and the task's are the last input's. The result has no
-    optimizer: it is for use, not for further training.
-    """
+    """Write the mean of the inputs' weights, computed in float64, without an optimizer; the header, which lists the
+    inputs, counters and the task's tensors are the last input's."""
     first = last = load_checkpoint(inputs[0], optimizer=False)
     sums: dict[str, Tensor] = {}
     averaged = []

@@ -61,8 +61,7 @@ def describe_run(run: Run) -> str:
 
 
 class _Rehearsal(NamedTuple):
-    """The expected memory and time of a training: bytes, the most so far; bytes in a whole training; seconds an epoch,
-    without validation."""
+    """The memory and time of a training: bytes, the most so far; bytes in all; seconds an epoch, without validation."""
 
     measured: int
     predicted: int
@@ -70,10 +69,8 @@ class _Rehearsal(NamedTuple):
 
 
 def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> _Rehearsal:
-    """Train on a few batches of all sizes and on the largest; validate on the largest. To write a file copies nothing.
-
-    The model is changed: use this only for a run that never begins. Memory must suffice (`probe`).
-    """
+    """Train on a few batches of all sizes and on the largest; validate on the largest. The model is changed: use this
+    only for a run that never begins. Memory must suffice (`probe`)."""
 
     def _update(batches: Sequence[np.ndarray]) -> None:
         for units in batches:
@@ -167,11 +164,7 @@ def describe_checkpoint(path: Path) -> str:
 
 def model_card(path: Path, name: str | None = None) -> str:
     """Return a card with architecture, languages, data, sizes, training command, scores and use; what only the author
-    knows is left to be filled in.
-
-    Args:
-        name: of the model on a hub, from which others load it; None: that of the checkpoint's folder.
-    """
+    knows is left to be filled in. `name` is the model's on a hub, or else that of the checkpoint's folder."""
     header, shapes = read_header(path)
     progress = TrainingState.from_json(header["progress"], where=str(path))
     parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))

@@ -80,10 +80,8 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class FilledBatch:
-    """A batch of a shape: sentences without labels fill it up. The host knows the shape only.
-
-    Attributes as those of `TranslationBatch`; `num_tokens` is a tensor () of the device.
-    """
+    """A batch of a shape, which sentences without labels fill up; the host knows the shape only. As `TranslationBatch`,
+    but `num_tokens` is a tensor () of the device."""
 
     source: PackedText
     target: PackedText
@@ -131,11 +129,8 @@ _CAPTURED = (
 
 
 def graphed(run: Run, *, wished: bool) -> GraphedUpdates | None:
-    """Return what computes a run's updates as graphs, or None if that cannot be.
-
-    Args:
-        wished: by the environment; then a line says why there are none. Otherwise only models that a card `has_run`.
-    """
+    """Return what computes a run's updates as graphs, or None if that cannot be. If they are `wished` by the
+    environment, a line says why there are none; else only models that a card `has_run` have them."""
     if (reason := _hindrance(run)) or not (wished or has_run(type(run.model), run.config["model"])):
         if wished:
             say(f"note: DOCNMT_GRAPHS=on: no CUDA graphs, {reason}")
@@ -174,11 +169,8 @@ def _hindrance(run: Run) -> str:
 
 
 class GraphedUpdates:
-    """The updates of a run; gradients stay in the same memory, which is 0 between two updates.
-
-    Attributes:
-        norm: of the gradient of all batches since the last step, on the device.
-    """
+    """The updates of a run; gradients stay in the same memory, which is 0 between two updates. `norm` is of the
+    gradient of all batches since the last step, on the device."""
 
     norm: Tensor
 

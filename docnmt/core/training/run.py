@@ -193,7 +193,7 @@ class Run:
         return loss, {"size": size, "tokens": batch.num_tokens, **logs}
 
     def mean_weights(self) -> contextlib.AbstractContextManager[None]:
-        """Give the model the weights used in validation inside the context: those of `--ema`, or its own."""
+        """Give the model the weights of validation inside the context: those of `--ema`, or its own."""
         return contextlib.nullcontext() if self.mean is None else self.mean.in_place()
 
     @contextlib.contextmanager
@@ -260,12 +260,8 @@ _NOT_PER_LABEL = ("size", "updates", "seconds", "tokens", "gnorm", "busy", "slow
 
 
 def averages(sums: dict[str, float]) -> dict[str, float]:
-    """Turn an interval's sums into logged values: per label, with perplexity, mean gradient norm and tokens per second.
-
-    `sums` has `size`, `loss` and the criterion's own; after updates also `updates`, `seconds`, `tokens`
-    and `gnorm`; with several ranks `busy` and `slowest`, seconds of the mean rank and of the slowest, whose difference
-    gives the share of time spent waiting (`idle`).
-    """
+    """Turn an interval's sums into logged values: per label, with perplexity, and after updates mean gradient norm,
+    tokens per second and, of several ranks, the share of time spent waiting (`idle`)."""
     size = max(sums.get("size", 0.0), 1.0)
     values = {k: v / size for k, v in sums.items() if k not in _NOT_PER_LABEL}
     if "nll" in values:
@@ -298,10 +294,10 @@ class ProcessorTime:
             return ""
         self.said = True
         fewer = max(1, round(processor / wall))
+        advice = f"OMP_NUM_THREADS={fewer} may be faster" if fewer < threads else "it would be faster alone"
         return (
             f"warning: {threads} threads got {100 * processor / possible:.0f} % of the processor time that they could "
-            "use: the machine is busy, or waits for the data; "
-            + (f"OMP_NUM_THREADS={fewer} may be faster" if fewer < threads else "it would be faster alone")
+            f"use: the machine is busy, or waits for the data; {advice}"
         )
 
 
@@ -312,13 +308,8 @@ def build_optimizer(
     config: OptimizationConfig, model: nn.Module, scales: Mapping[str, float] | None = None
 ) -> torch.optim.Optimizer:
     """Build AdamW (Loshchilov & Hutter 2019); weights of two or more dimensions decay, gains and biases do not.
-
-    The fused form makes one pass over memory where the plain one makes many (5 times faster on a CPU).
-
-    Args:
-        scales: by the names of parameters that are not new, what their learning rate is multiplied by, the `scale` of
-            their groups. Of all others it is 1.
-    """
+    `scales` multiply the rates of the parameters that they name, and 0 freezes them. The fused form makes one pass over
+    memory where the plain one makes many (5 times faster on a CPU)."""
     scales = scales or {}
     groups: dict[tuple[int, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
@@ -344,16 +335,13 @@ _SHRINK, _PATIENCE = 0.5, 1
 
 
 def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[float] = ()) -> float:
-    """Return the rate of the `update`-th update, counted from 1: a pure function.
+    """Return the rate of the `update`-th update, counted from 1: a pure function, also of the validation scores so far,
+    oriented so that higher is better.
 
-    Warm-up is linear from 0 for every schedule. After it, with w = warm-up updates:
-    `inverse_sqrt` lr·√(w / update) (Vaswani et al. 2017, section 5.3, scaled to peak at lr; w = 0 counts as 1);
-    `cosine` half a cosine from lr to min_lr over lr_period_updates, then min_lr (Loshchilov & Hutter 2017, eq. 5);
-    `plateau` lr halved whenever two validations in a row give no new best; `constant` lr.
-
-    Args:
-        scores: the validation metric so far, oriented so that higher is better.
-    """
+    Warm-up is linear from 0 for every schedule. After it, with w = warm-up updates: `inverse_sqrt` lr·√(w / update)
+    (Vaswani et al. 2017, section 5.3, scaled to peak at lr; w = 0 counts as 1); `cosine` half a cosine from lr to
+    min_lr over lr_period_updates, then min_lr (Loshchilov & Hutter 2017, eq. 5); `plateau` lr halved whenever two
+    validations in a row give no new best; `constant` lr."""
     warmup, floor = config.warmup_updates, config.min_lr or 0.0
     if update < warmup:
         return config.lr * update / warmup
@@ -381,10 +369,9 @@ def stalls(scores: Sequence[float], patience: int) -> int:
 
 
 class MeanWeights:
-    """The running mean of a model's weights w (`--ema`): m ← d·m + (1 − d)·w after every update.
-    After n updates d = min(decay, (1 + n) / (10 + n)) (Polyak and Juditsky 1992, Acceleration of stochastic
-    approximation by averaging; the warm-up is TensorFlow's). `decay` is less than 1.
-    """
+    """The running mean of a model's weights w (`--ema`): m ← d·m + (1 − d)·w after every update. After n updates d =
+    min(decay, (1 + n) / (10 + n)) (Polyak and Juditsky 1992, Acceleration of stochastic approximation by averaging; the
+    warm-up is TensorFlow's)."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.model, self.decay = model, decay
@@ -415,15 +402,9 @@ class MeanWeights:
 
 
 class HalfWeights:
-    """What autocast makes of the weights and biases of linear layers, and the same gradients, in a few launches;
-    autocast casts each by a launch of its own, twice.
-
-    Parameters that several modules share stay as they are: an output layer's weights are embeddings, too. So do those
-    of modules that a plug-in brings, which may switch autocast off.
-
-    Args:
-        parts: of the model, whose linear layers are all used under autocast.
-    """
+    """What autocast makes of the weights of linear layers in `parts` of the model, with the same gradients, in a few
+    launches; autocast casts each by a launch of its own, twice. Parameters of several modules stay as they are (an
+    output layer's weights are embeddings, too), and those of a plug-in's modules, which may switch autocast off."""
 
     def __init__(self, model: nn.Module, parts: Iterable[nn.Module]) -> None:
         uses = Counter(id(parameter) for module in model.modules() for parameter in module.parameters(recurse=False))
@@ -468,10 +449,9 @@ class _CastAll(torch.autograd.Function):
         return tuple(wide)
 
 
-# `--shard`: parameters, gradients and the optimizer's moments divided among the ranks (PyTorch's FSDP2).
-#
-# Each layer is gathered when a pass needs it and freed afterwards. Parameters outside all layers, such as the output
-# weights, are gathered around the whole loss: so a criterion can read them outside the model's `forward`.
+# `--shard`: parameters, gradients and moments divided among the ranks (PyTorch's FSDP2). A layer is gathered when a
+# pass needs it. Parameters outside all layers, such as the output weights, are gathered around the whole loss, so that
+# a criterion can read them outside the model's `forward`.
 
 
 class ShardedLoss(nn.Module):

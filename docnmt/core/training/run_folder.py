@@ -162,10 +162,8 @@ class RunFolder:
         os.replace(self.path / MOVING, self.path / ASIDE)
 
     def settle(self) -> None:
-        """Delete the run that was moved aside if the new one has a checkpoint; else put it back, all of it.
-
-        A process may be killed at any step of this and of `clear`; the next one's `settle` goes on.
-        """
+        """Delete the run that was moved aside if the new one has a checkpoint; else put it back, all of it. A process
+        may be killed at any step of this and of `clear`; the next one's `settle` goes on."""
         aside, moving = self.path / ASIDE, self.path / MOVING
         if aside.exists() and self.last.exists():
             shutil.rmtree(aside)

@@ -1,7 +1,6 @@
 """From options to a run: its parts are built and checked; it begins anew, as another model, or where it stopped.
 
-`train_command`: folder locked → `prepare`: checkpoint → task, model, criterion → `check` → weights → optimizer → `Run`
-→ the ranks agree → `trainer.train`.
+folder locked → `prepare`: options, checkpoint → task, model, criterion → weights → `Run` → the ranks agree → `train`
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import json
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -89,20 +87,19 @@ def train_command(config: dict[str, Any]) -> None:
 
 def _introduce(run: Run, runtime: str) -> None:
     """Print the model, the device and the folder."""
+    world, batches = ranks.world(), run.batches_an_update
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     begin = f"continuing at update {run.state.update:,}" if run.saved is not None else "new"
-    many = f" in each of {ranks.world()} processes" if ranks.world() > 1 else ""
-    say(runtime)
-    say(f"{run.training.arch}: {parameters:,} parameters on {run.device}{many}; {run.folder.path}: {begin}")
-    for note in _notes(run.config):
-        say(note)
-    if ranks.world() != run.started_with:
-        say(
-            f"note: this run began with {run.started_with} processes and has {ranks.world()} now; an update stays "
-            f"{run.batches_an_update} batches"
-        )
-    if ranks.world() > run.batches_an_update:
-        say(f"note: {ranks.world() - run.batches_an_update} of the processes have nothing to do")
+    many = f" in each of {world} processes" if world > 1 else ""
+    notes = _notes(run.config)
+    if world != run.started_with:
+        began = f"note: this run began with {run.started_with} processes and has {world} now"
+        notes.append(f"{began}; an update stays {batches} batches")
+    if world > batches:
+        notes.append(f"note: {world - batches} of the processes have nothing to do")
+    model = f"{run.training.arch}: {parameters:,} parameters on {run.device}{many}"
+    for line in (runtime, f"{model}; {run.folder.path}: {begin}", *notes):
+        say(line)
 
 
 def dry_run(config: dict[str, Any]) -> str:
@@ -123,34 +120,16 @@ def _notes(config: dict[str, Any]) -> list[str]:
         texts.append("--ema: with --disable-validation no checkpoint has the mean as its model; give --keep-last N")
     if training.max_tokens < 16:
         texts.append(f"--max-tokens {training.max_tokens}: nearly every unit is a batch of its own")
-    if training.bf16 and pick_device(limits.device).type == "cpu" and not multiplies_bfloat16():
-        texts.append("--bf16: this processor has no bfloat16 products, and float32 is many times faster")
     return [f"note: {text}" for text in texts]
 
 
 def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
-    """Build a run from resolved sections; it continues from the save-dir's last checkpoint if there is one.
-
-    Args:
-        folder: the save-dir, if it is locked already.
-    """
+    """Build a run from resolved sections; it continues from the save-dir's last checkpoint if there is one. `folder` is
+    the save-dir, if it is locked already."""
     limits: RunConfig = config["run"]
     training: TrainingConfig = config["training"]
-    made_for = getattr(config["model"], "default_task", None) or training.task
-    if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
-        raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")
-    if made_for != training.task:
-        raise UsageError(
-            f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
-            f"it is made for --task {made_for}"
-        )
-    folder = folder or RunFolder(Path(limits.save_dir))
-    device = pick_device(limits.device)
-    if training.bf16 and device.type == "cpu" and not limits.force_bf16 and not multiplies_bfloat16():
-        raise UsageError(
-            "--bf16: this processor has no bfloat16 products (x86: AVX512-BF16 or AMX), and float32 is many times "
-            "faster: --no-bf16; --force-bf16 computes without them"
-        )
+    device, folder = pick_device(limits.device), folder or RunFolder(Path(limits.save_dir))
+    _check_options(config, device)
     checkpoint: Checkpoint | None = None
     if not limits.overwrite and folder.last.exists():
         checkpoint = load_checkpoint(folder.last)
@@ -167,7 +146,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     seed_everything(training.seed, 0)
     model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
     criterion = CRITERIA.get(str(training.criterion)).build(config["criterion"], task)
-    check(config, task, model, criterion)
+    _check_parts(config, task, model, criterion)
     start = None
     if checkpoint is not None:
         load_state(model, checkpoint.group("model"), checkpoint.path)
@@ -204,10 +183,9 @@ def _restore(run: Run, checkpoint: Checkpoint) -> None:
         mean.copy_(part_of(stored[name], mean))
     for name, now in (("threads", torch.get_num_threads()), ("device", run.device.type)):
         if checkpoint.header[name] != now:
-            print(
-                f"warning: {checkpoint.path} was trained with {name} {checkpoint.header[name]}, this process has "
-                f"{now}: the run continues, but not bit for bit as without the interruption",
-                file=sys.stderr,
+            trained = f"warning: {checkpoint.path} was trained with {name} {checkpoint.header[name]}"
+            say(
+                f"{trained}, this process has {now}: the run continues, but not bit for bit as without the interruption"
             )
 
 
@@ -228,9 +206,26 @@ def _agree_across_ranks(run: Run) -> None:
 # Parts and options that do not go together, or differ from those of the run to continue.
 
 
-def check(config: Mapping[str, Any], task: Task, model: nn.Module, criterion: Criterion) -> None:
+def _check_options(config: Mapping[str, Any], device: torch.device) -> None:
+    """Refuse options that do not go together, before anything is read."""
+    training: TrainingConfig = config["training"]
+    made_for = getattr(config["model"], "default_task", None) or training.task
+    if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
+        raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")
+    if made_for != training.task:
+        raise UsageError(
+            f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
+            f"it is made for --task {made_for}"
+        )
+    if training.bf16 and device.type == "cpu" and not config["run"].force_bf16 and not multiplies_bfloat16():
+        raise UsageError(
+            "--bf16: this processor has no bfloat16 products (x86: AVX512-BF16 or AMX), and float32 is many times "
+            "faster: --no-bf16; --force-bf16 computes without them"
+        )
+
+
+def _check_parts(config: Mapping[str, Any], task: Task, model: nn.Module, criterion: Criterion) -> None:
     """Refuse a run whose parts do not fit, that cannot validate, or has options without an effect."""
-    limits: RunConfig = config["run"]
     training: TrainingConfig = config["training"]
     predicted, judged = getattr(model, "predicts", None), getattr(criterion, "predicts", None)
     if predicted and judged and predicted != judged:  # plug-ins may leave it undeclared
@@ -246,7 +241,7 @@ def check(config: Mapping[str, Any], task: Task, model: nn.Module, criterion: Cr
         )
     if training.disable_validation:
         plateau = config["optimization"].lr_scheduler == "plateau"
-        judges = {"--patience": limits.patience, "--lr-scheduler plateau": plateau}
+        judges = {"--patience": config["run"].patience, "--lr-scheduler plateau": plateau}
         if useless := [option for option, given in judges.items() if given]:
             raise UsageError(f"--disable-validation leaves nothing for {' and '.join(useless)} to judge by")
     else:
@@ -266,9 +261,8 @@ def _check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
     """Refuse to continue a run with other options, and name all of them; those of the section `run` may change."""
     problems = []
     for name in SECTIONS[1:]:  # the first is `run`
-        stored = (
-            stored_model_config(checkpoint) if name == "model" else stored_config(checkpoint, name, type(config[name]))
-        )
+        of_model = name == "model"
+        stored = stored_model_config(checkpoint) if of_model else stored_config(checkpoint, name, type(config[name]))
         old, new = to_dict(stored), to_dict(config[name])
         different = [key for key in {**old, **new} if old.get(key) != new.get(key)]
         problems += [f"{flag(key)} was {old.get(key)} and is now {new.get(key)}" for key in different]
@@ -279,21 +273,15 @@ def _check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
         raise UsageError([f"{where}: {problems[0]}", *problems[1:]])
 
 
-# `--finetune-from-model`: the weights of another run as the start of this one.
-#
-# A model of the same kind takes all of them. A document model takes a sentence model's, and its own parts begin such
-# that they add nothing: its first update starts from exactly what the sentence model computes.
-
+# `--finetune-from-model`: a model of the same kind takes all weights of another run. A document model takes a sentence
+# model's, and its own parts begin such that they add nothing: its first update starts from what that model computes.
 
 #: The model that others can start from.
 _SENTENCE_MODEL = "transformer"
 
 
 def start_from(model: nn.Module, model_config: object, task: Task, training: TrainingConfig) -> ModelRecord:
-    """Copy the weights of `--finetune-from-model` into a new model; return that model's record.
-
-    A message names every option, or else every tensor, that does not fit. Nothing is copied then.
-    """
+    """Copy the weights of `--finetune-from-model` into a new model; return that model's record."""
     assert training.finetune_from_model is not None
     checkpoint = load_checkpoint(find_checkpoint(training.finetune_from_model), optimizer=False)
     _check_task(checkpoint, task, training)
@@ -308,10 +296,9 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
         and isinstance(stored, TransformerConfig)
         and isinstance(model_config, TransformerConfig)
     ):
-        fusions = {name: module for name, module in model.named_modules() if isinstance(module, Concat)}
-        new_parts = document_parameters(model) | {
-            f"{name}.{key}" for name in fusions for key in fusions[name].state_dict()
-        }
+        fusions = [(name, module) for name, module in model.named_modules() if isinstance(module, Concat)]
+        new_parts = document_parameters(model)
+        new_parts |= {f"{name}.{key}" for name, fusion in fusions for key in fusion.state_dict()}
         problems = _start_problems(stored, model_config)
     else:
         raise UserError(
@@ -356,15 +343,14 @@ def _check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) ->
 
 
 def settings_that_differ(old: object, new: object) -> list[str]:
-    """Return the settings of `old`, described, under which its weights would mean something else in `new`.
-
-    Configurations name in `free` the options that do not change the meaning of weights; dropout never does.
-    """
+    """Return the settings of `old`, described, under which its weights would mean something else in `new`; not those
+    that its class names in `free`, nor dropout."""
     free = {name for part in type(old).__mro__ for name in vars(part).get("free", ())}
-    every = [setting.name for setting in settings(type(old))]
-    names = [name for name in every if name not in free and not name.endswith("dropout")]
-    # `new` may lack an option that a position family of `old` has of its own
-    values = {name: (getattr(old, name), getattr(new, name, None)) for name in names}
+    values = {  # `new` may lack an option that a position family of `old` has of its own
+        setting.name: (getattr(old, setting.name), getattr(new, setting.name, None))
+        for setting in settings(type(old))
+        if setting.name not in free and not setting.name.endswith("dropout")
+    }
     return [f"{flag(name)} is {was} there and {now} here" for name, (was, now) in values.items() if was != now]
 
 
@@ -403,14 +389,8 @@ def document_parameters(model: nn.Module) -> set[str]:
 
 
 def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
-    """Make the document parts add nothing: context attention returns 0, words know only their place in the sentence.
-    Their gradients are not 0, so both are learned from here on.
-
-    Concatenation that the sentence model lacks begins as addition.
-
-    Args:
-        given: the parameters that the sentence model had; parts that have some of them are not changed.
-    """
+    """Make the document parts that have none of the `given` parameters add nothing: context attention returns 0, words
+    know only their place in the sentence. Their gradients are not 0. Concatenation begins as addition."""
     for name, module in model.named_modules():
         if any(parameter.startswith(f"{name}.") for parameter in given):
             continue

@@ -112,11 +112,8 @@ class Epoch:
 
 
 def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks.share) -> Epoch:
-    """Return the data of the current epoch, in its order, which must be the same in all ranks.
-
-    Args:
-        share: runs the work in all ranks; `Interrupts.share` if a signal may interrupt it.
-    """
+    """Return the data of the current epoch, in its order, which must be the same in all ranks. `share` runs the work in
+    all ranks; `Interrupts.share` if a signal may interrupt it."""
     state = run.state
     epochs: list[Epoch] = []
 
@@ -254,11 +251,9 @@ def _oriented(metric: str, score: float) -> float:
 def _validate_and_save(
     run: Run, journal: Journal, interrupts: _Interrupts, say: Callable[[str], None], *, scheduled: bool = True
 ) -> None:
-    """Validate, log, and save: checkpoint_last always, checkpoint_best if it is a new best, and those to keep.
-
-    A validation outside the schedule, run because a limit was reached, may give a new best; patience and the plateau
-    schedule ignore it, so that a prolonged run continues as if the limit had never existed.
-    """
+    """Validate, log, and save checkpoint_last, a new checkpoint_best and those to keep. Patience and the plateau
+    schedule ignore a validation outside the schedule, run because a limit was reached: a prolonged run continues as
+    without the limit."""
     state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
     try:
         with interrupts.at_once():
@@ -395,12 +390,8 @@ class _Entry(OpenObject):
 
 
 class Journal:
-    """Appends JSON objects, one per line, to `path`; a continued run first drops lines written after its checkpoint.
-
-    Args:
-        path: the JSON-lines file; None: another rank writes the log.
-        update: the current update of the run. run: for TensorBoard, if it asks for that.
-    """
+    """Appends JSON objects, one per line, to `path`, or to nothing (None) in all ranks but the first; a continued run
+    first drops lines written after its checkpoint. `run` is for TensorBoard, if it asks for that."""
 
     def __init__(self, path: Path | None, *, update: int, run: Run | None = None) -> None:
         self.path = path
@@ -451,10 +442,9 @@ class Journal:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._file is not None:
-            self._file.close()
-        if self._board is not None:
-            self._board.close()
+        for output in (self._file, self._board):
+            if output is not None:
+                output.close()
 
     def show(self, update: int, texts: Mapping[str, str]) -> None:
         """Show texts in Markdown, in TensorBoard only."""

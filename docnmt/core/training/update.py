@@ -72,25 +72,27 @@ def gradient(
 ) -> Update:
     """Sum the gradients of the summed losses of all batches, over all ranks; each computes its share.
 
-    A single process reads the losses together with the gradient's norm: it waits for a GPU here, and only once in an
-    update. A loss that is not a number, or full memory, is an error that names the batch.
-
-    Args:
-        signal: the signal that has arrived at this rank, or an empty string.
-        following: the batch after these, which the host collates while a card computes.
-    """
-    world, buffers = ranks.world(), _Buffers(run.counters, len(batches))
+    A single process reads the losses together with the gradient's norm, so that it waits for a GPU only once. A loss
+    that is not a number, or full memory, is an error that names the batch. `signal` is the name of one that has arrived
+    at this rank, or empty; `following` the batch after these, which the host collates while a card computes."""
+    world = ranks.world()
     shares = ranks.deal([int(data.sizes[units].sum()) for units in batches], world)
     mine = shares[ranks.rank()]
+    # every batch sees the buffers as they were before the update; then means are means, and counters count all batches
+    buffers = run.counters if len(batches) > 1 or world > 1 else []
+    before = [buffer.clone() for buffer in buffers]
+    after = [torch.zeros_like(buffer, dtype=torch.float64) for buffer in buffers]  # the sum over all batches
 
     def _compute() -> _Report:
         started = time.perf_counter()
         logs: list[tuple[int, _Sums]] = []
         for number in mine:
-            buffers.restore()
+            for buffer, value in zip(buffers, before, strict=True):
+                buffer.copy_(value)
             seed_everything(run.training.seed, run.state.update + 1, number)
             logs.append((number, _forward_backward(run, data, batches[number])))
-            buffers.add()
+            for total, buffer in zip(after, buffers, strict=True):
+                total += buffer
         if run.sharded is not None:  # all ranks gather the layers equally often
             for _ in range(max(map(len, shares)) - len(mine)):
                 torch.autograd.backward(0 * run.loss(data, batches[0])[0])
@@ -105,13 +107,12 @@ def gradient(
         run.sharded.sum_undivided()
     elif world > 1:
         _sum_gradients(run.model, [report.lacking for report in reports if report.lacking is not None])
-    buffers.advance()
-    logs: list[tuple[int, _Sums]] = []
-    stopped = ""
-    for report in reports:
-        logs += report.logs
-        stopped = stopped or report.signal
-    logs.sort(key=itemgetter(0))  # as of one process
+    ranks.sum_over_ranks(after)
+    for buffer, value, total in zip(buffers, before, after, strict=True):
+        floating = buffer.dtype.is_floating_point
+        buffer.copy_(total / len(batches) if floating else total - (len(batches) - 1) * value)
+    stopped = next((report.signal for report in reports if report.signal), "")
+    logs = sorted((log for report in reports for log in report.logs), key=itemgetter(0))  # as of one process
     if run.sharded is not None:
         launched = run.sharded.gradient_norm()
     else:
@@ -120,14 +121,14 @@ def gradient(
         with naming_batch(f"update {run.state.update + 2}", data, following):
             run.prepare(data, following)
     sums_of_batches, norm = _read_sums(run, data, batches, logs, launched)
-    total: dict[str, float] = {}
-    for sums in sums_of_batches:
-        for name, value in sums.items():
-            total[name] = total.get(name, 0.0) + value
+    sums: dict[str, float] = {}
+    for sums_of_batch in sums_of_batches:
+        for name, number in sums_of_batch.items():
+            sums[name] = sums.get(name, 0.0) + number
     if world > 1:
         busy = [report.seconds for report in reports]
-        total |= {"busy": sum(busy) / len(busy), "slowest": max(busy)}
-    return Update(total, norm / max(total["size"], 1), stopped, reports[0].overdue)
+        sums |= {"busy": sum(busy) / len(busy), "slowest": max(busy)}
+    return Update(sums, norm / max(sums["size"], 1), stopped, reports[0].overdue)
 
 
 def _forward_backward(run: Run, data: Dataset, units: np.ndarray) -> _Sums:
@@ -193,36 +194,6 @@ def change_weights(run: Run, size: float, norm: float) -> None:
     run.optimizer.zero_grad(set_to_none=True)
 
 
-class _Buffers:
-    """A model's buffers: every batch sees them as before the update; then means are means, and counters count all."""
-
-    def __init__(self, buffers: list[Tensor], batches: int) -> None:
-        self.buffers = buffers if batches > 1 or ranks.world() > 1 else []
-        self.batches = batches
-        self.before = [buffer.clone() for buffer in self.buffers]
-        self.sums = [torch.zeros_like(buffer, dtype=torch.float64) for buffer in self.buffers]
-
-    def restore(self) -> None:
-        """Reset the buffers before a batch."""
-        for buffer, before in zip(self.buffers, self.before, strict=True):
-            buffer.copy_(before)
-
-    def add(self) -> None:
-        """Add the buffers up after a batch."""
-        for total, buffer in zip(self.sums, self.buffers, strict=True):
-            total += buffer
-
-    def advance(self) -> None:
-        """Set the buffers after the last batch of all ranks."""
-        if self.buffers:
-            ranks.sum_over_ranks(self.sums)
-        for buffer, before, total in zip(self.buffers, self.before, self.sums, strict=True):
-            if buffer.dtype.is_floating_point:
-                buffer.copy_(total / self.batches)
-            else:
-                buffer.copy_(total - (self.batches - 1) * before)
-
-
 def _check_finite(run: Run, what: str, value: float, data: Dataset, units: np.ndarray) -> None:
     """Refuse a number that is not finite before the weights are changed, and name the batch."""
     if not math.isfinite(value):
@@ -271,10 +242,8 @@ def largest_batches(sizes: np.ndarray, plan: list[np.ndarray]) -> list[np.ndarra
 
 
 def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> None:
-    """Run the largest batches once, with memory reserved for the optimizer's moments; the model does not change.
-
-    Out of memory, the message names the batch and a `--max-tokens` that was tried and fits.
-    """
+    """Run the largest batches once, with memory reserved for the optimizer's moments; the model does not change. Out of
+    memory, the message names the batch and a `--max-tokens` that was tried and fits."""
     largest = largest_batches(data.sizes, plan)
     moments = 0 if run.optimizer.state else 2
     try:
