@@ -11,12 +11,13 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from docnmt.runtime.progress import how_many
-from docnmt.runtime.system import UserError
+from docnmt.runtime.system import UserError, needing, reading
 
 #: Bytes read at once; of a compressed file, which may expand a thousandfold, fewer.
 BLOCK, _COMPRESSED = 1 << 22, 1 << 16
@@ -71,26 +72,19 @@ class TextLines:
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the blocks of the source, decompressed, instead of lines."""
-        if isinstance(self._source, Generator):
-            yield from map(self._seen, self._source)  # what it raises is its own
+        source = self._source
+        if isinstance(source, Generator):
+            yield from map(self._seen, source)  # what it raises is its own
             return
-        try:
-            if isinstance(self._source, Path):
-                with self._source.open("rb") as file:
-                    yield from self._decompressed(file, self._source)
+        with reading(self.name), source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+            if isinstance(source, Path) and source.suffix in ENDINGS:
+                yield from self._decompressed(file, source)
             else:
-                yield from map(self._seen, _read(self._source, BLOCK))
-        except EOFError as error:
-            raise UserError(f"{self.name}: is cut off in the middle of its compressed data; copy it again") from error
-        except OSError as error:
-            raise UserError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+                yield from map(self._seen, iter(lambda: file.read(BLOCK), b""))
 
     def _decompressed(self, file: BinaryIO, path: Path) -> Iterator[bytes]:
-        if path.suffix not in ENDINGS:
-            yield from map(self._seen, _read(file, BLOCK))
-            return
         stream: Any = None  # a decompressor; a file may consist of several streams
-        for block in map(self._seen, _read(file, _COMPRESSED)):
+        for block in map(self._seen, iter(lambda: file.read(_COMPRESSED), b"")):
             while block:
                 stream = stream or _decompressor(path)
                 try:
@@ -99,7 +93,7 @@ class TextLines:
                     raise UserError(f"{path}: not {path.suffix} data, or damaged: {error}") from error
                 block, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
         if stream is not None:
-            raise EOFError
+            raise UserError(f"{path}: is cut off in the middle of its compressed data; copy it again")
 
     def _seen(self, block: bytes) -> bytes:
         self._digest.update(block)
@@ -132,18 +126,12 @@ class TextLines:
         return lines
 
 
-def _read(file: BinaryIO, size: int) -> Iterator[bytes]:
-    return iter(lambda: file.read(size), b"")
-
-
 def _decompressor(path: Path) -> Any:
     """Return a decompressor of one stream; both kinds have `decompress`, `eof` and `unused_data`."""
     if path.suffix == ".gz":
         return zlib.decompressobj(wbits=31)
-    try:
+    with needing(f"{path}: reading .zst files needs an extra", "documents"):
         import zstandard
-    except ImportError as error:
-        raise UserError(f"{path}: reading .zst files needs an extra: pip install 'docnmt[documents]'") from error
     return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
 
 

@@ -49,7 +49,7 @@ from docnmt.core.vocabularies import make_tokenizers
 from docnmt.options import to_dict
 from docnmt.runtime.launch import processors
 from docnmt.runtime.progress import Progress, how_many
-from docnmt.runtime.system import UsageError, UserError, check_folder, replacing_folder
+from docnmt.runtime.system import UsageError, UserError, check_folder, reading, replacing_folder
 
 #: Sentences that are written or cut into subwords together, in whole documents; no output depends on it.
 CHUNK = 4096
@@ -63,8 +63,8 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
     if useless := config.useless():
         say(f"note: {', '.join(useless)}: no effect, as no vocabulary is trained here")
     check_folder(destination, marker=META, overwrite=config.overwrite)
-    reading = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
-    inputs = {name: [find_split(prefix, reading) for prefix in given] for name, given in config.prefixes().items()}
+    settings = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
+    inputs = {name: [find_split(prefix, settings) for prefix in given] for name, given in config.prefixes().items()}
     if config.columns and not any(files.tables for corpora in inputs.values() for files in corpora):
         raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
@@ -135,10 +135,10 @@ class _Split:
 def _read(split: _Split, config: TranslationPreprocessConfig, filters: _Filters | None = None) -> None:
     """Read all files of a split once; write raw text and structure to its folder."""
     structure, known, shapes = StructureBuilder(), False, set[tuple[int, int]]()
-    try:
-        size = sum(path.stat().st_size for files in split.input for path in files.paths)
-    except OSError as error:
-        raise UserError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
+    size = 0
+    for path in (path for files in split.input for path in files.paths):
+        with reading(path):
+            size += path.stat().st_size
     with contextlib.ExitStack() as stack:
         bar = stack.enter_context(Progress(size, f"reading {split.name}", unit="bytes"))
         writers: list[RaggedWriter] = []
@@ -342,28 +342,13 @@ class _Line(NamedTuple):
         return max(map(len, self.tokens))
 
 
-class _Long:
-    """The sentences or documents that are too long: how many, and the first one's place and length."""
-
-    def __init__(self, what: str, limit: int | None) -> None:
-        self.what, self.limit, self.count = what, limit, 0
-        self.first, self.cost = -1, 0
-
-    def add(self, sentences: np.ndarray, costs: np.ndarray) -> None:
-        """Count those (n,) that cost too much; they begin at these sentences."""
-        long = np.flatnonzero(costs > (np.inf if self.limit is None else self.limit))
-        if len(long) and not self.count:
-            self.first, self.cost = int(sentences[long[0]]), int(costs[long[0]])
-        self.count += len(long)
-
-
 def _cut(
     split: _Split, encoder: _Encoder, tokenizers: Mapping[str, Tokenizer], config: TranslationPreprocessConfig
 ) -> str | None:
     """Cut the source and the first reference into subwords, and apply the policy to what is too long; return a note."""
     changing = config.long_policy != "error" and not split.is_test
-    sentences, documents = _Long("sentence", config.max_sentence_tokens), _Long("document", config.max_document_tokens)
-    old, structure, sides = split.files.structure(), StructureBuilder(), split.sides[:2]
+    limits, structure = _Limits(split, tokenizers, config), StructureBuilder()
+    old, sides = split.files.structure(), split.sides[:2]
     offsets, texts = old.document_offsets, [split.files.text(side) for side in split.sides]
     borders, first = list[tuple[int, int]](), 0  # runs of documents of at most `CHUNK` sentences, or of one document
     while first < old.num_documents:
@@ -382,8 +367,8 @@ def _cut(
             bar.update(end - begin)
             if not changing:
                 costs = np.maximum.reduce([side.lengths() for side in tokens])
-                sentences.add(begin + np.arange(end - begin), costs)
-                documents.add(offsets[first:last], np.add.reduceat(costs, offsets[first:last] - begin))
+                limits.sentences.add(begin + np.arange(end - begin), costs)
+                limits.documents.add(offsets[first:last], np.add.reduceat(costs, offsets[first:last] - begin))
                 for writer, side in zip(writers, tokens, strict=True):
                     writer.append(side.tokens, side.lengths())
                 continue
@@ -395,7 +380,7 @@ def _cut(
                     _Line([side[n] for side in lines], [side[n] for side in tokens], old.levels[begin + n])
                     for n in range(int(offsets[number]) - begin, int(offsets[number + 1]) - begin)
                 ]
-                for piece in _fitted(document, int(offsets[number]), split, tokenizers, config, sentences, documents):
+                for piece in limits.fitted(document, int(offsets[number])):
                     structure.add(renumber(np.stack([line.levels for line in piece]), np.array([0, len(piece)])))
                     lines_kept += piece
             for side_number, writer in enumerate(writers):
@@ -404,7 +389,7 @@ def _cut(
                 writer.append(np.concatenate([np.zeros(0, np.int64), *subwords]), lengths)
             for side_number, writer in enumerate(text_writers):
                 writer.append_lines([line.texts[side_number] for line in lines_kept])
-    note = _describe_long(split, config.long_policy, [kind for kind in (sentences, documents) if kind.count])
+    note = limits.note()
     if changing:
         if not structure.num_sentences:
             raise UserError(f"{split.name}: nothing is left when all that is too long is left out; raise the limits")
@@ -413,72 +398,84 @@ def _cut(
     return note
 
 
-def _describe_long(split: _Split, policy: str, kinds: Sequence[_Long]) -> str | None:
-    """Describe what was too long, and what was done; refuse it under the policy `error`."""
-    if not kinds:
-        return None
-    if policy == "error":
-        what, limit = kinds[0].what, kinds[0].limit
+class _Long:
+    """The sentences or documents that are too long: how many, and the first one's place and length."""
+
+    def __init__(self, what: str, limit: int | None) -> None:
+        self.what, self.limit, self.count = what, limit, 0
+        self.first, self.cost = -1, 0
+
+    def add(self, sentences: np.ndarray, costs: np.ndarray) -> None:
+        """Count those (n,) that cost too much; they begin at these sentences."""
+        long = np.flatnonzero(costs > (np.inf if self.limit is None else self.limit))
+        if len(long) and not self.count:
+            self.first, self.cost = int(sentences[long[0]]), int(costs[long[0]])
+        self.count += len(long)
+
+
+class _Limits:
+    """Counts what is too long in a split, and makes it fit by `--long-policy`."""
+
+    def __init__(self, split: _Split, tokenizers: Mapping[str, Tokenizer], config: TranslationPreprocessConfig) -> None:
+        self._split, self._tokenizers, self._policy = split, tokenizers, config.long_policy
+        self.sentences = _Long("sentence", config.max_sentence_tokens)
+        self.documents = _Long("document", config.max_document_tokens)
+        self._longest, self._limit = config.max_sentence_tokens, config.max_document_tokens
+
+    def fitted(self, document: list[_Line], begin: int) -> list[list[_Line]]:
+        """Return the pieces that a document, whose first sentence is `begin`, becomes; none if it is left out."""
+        fitting: list[_Line] = []
+        for number, line in enumerate(document, begin):
+            if line.cost <= self._longest:
+                fitting.append(line)
+                continue
+            self.sentences.add(np.array([number]), np.array([line.cost]))
+            if self._policy == "truncate":
+                fitting.append(line._replace(tokens=[side[: self._longest] for side in line.tokens]))
+            elif self._policy == "split":
+                fitting += self._pieces(line, number)
+        costs = np.array([line.cost for line in fitting], dtype=np.int64)
+        if self._limit is None or costs.sum() <= self._limit:
+            return [fitting] if fitting else []
+        self.documents.add(np.array([begin]), costs.sum(keepdims=True))
+        units = cut_units(document_units(np.array([0, len(fitting)])), costs, self._limit)
+        pieces = [fitting[first:last] for first, last in zip(units.first, units.last, strict=True)]
+        return {"split": pieces, "truncate": pieces[:1], "skip": []}[self._policy]
+
+    def _pieces(self, line: _Line, number: int) -> list[_Line]:
+        """Split a sentence at spaces into as few pieces as fit the limit on all sides."""
+        for count in range(2, min(len(text.split()) for text in line.texts if text) + 1):
+            pieces = [split_text(text, count) for text in line.texts]
+            names = self._split.sides[:2]
+            sides = [self._tokenizers[side].encode(texts) for side, texts in zip(names, pieces, strict=False)]
+            if max(len(tokens) for lines in sides for tokens in lines) <= self._longest:
+                subwords = [[np.array(tokens, dtype=np.int64) for tokens in lines] for lines in sides]
+                texts, tokens = zip(*pieces, strict=True), zip(*subwords, strict=True)
+                return [_Line(*parts, line.levels) for parts in zip(texts, tokens, strict=True)]
         raise UserError(
-            f"{split.place(kinds[0].first)}: a {what} of {kinds[0].cost:,} subwords, the limit is {limit:,} "
-            f"(--max-{what}-tokens); {kinds[0].count:,} of {split.name} in all; raise the limit or choose "
-            "--long-policy split, truncate or skip"
+            f"{self._split.place(number)}: cannot be split at spaces into pieces of {self._longest:,} subwords on all "
+            "sides; choose --long-policy truncate or skip"
         )
-    done = {"split": "split", "truncate": "cut off", "skip": "left out"}[policy]
-    if split.is_test:
-        done = "kept whole, because test sets are never changed"
-    words = [
-        f"{kind.count:,} {kind.what}s of more than {kind.limit:,} subwords (the first: {split.place(kind.first)})"
-        for kind in kinds
-    ]
-    return f"warning: {split.name}: {' and '.join(words)} are {done}"
 
-
-def _fitted(
-    document: list[_Line],
-    begin: int,
-    split: _Split,
-    tokenizers: Mapping[str, Tokenizer],
-    config: TranslationPreprocessConfig,
-    sentences: _Long,
-    documents: _Long,
-) -> list[list[_Line]]:
-    """Return the pieces that a document becomes, none if it is left out; count what was too long."""
-    fitting: list[_Line] = []
-    for number, line in enumerate(document, begin):
-        if line.cost <= config.max_sentence_tokens:
-            fitting.append(line)
-            continue
-        sentences.add(np.array([number]), np.array([line.cost]))
-        if config.long_policy == "truncate":
-            fitting.append(line._replace(tokens=[side[: config.max_sentence_tokens] for side in line.tokens]))
-        elif config.long_policy == "split":
-            fitting += _split_line(line, split, number, tokenizers, config.max_sentence_tokens)
-    costs = np.array([line.cost for line in fitting], dtype=np.int64)
-    limit = config.max_document_tokens
-    if limit is None or costs.sum() <= limit:
-        return [fitting] if fitting else []
-    documents.add(np.array([begin]), costs.sum(keepdims=True))
-    units = cut_units(document_units(np.array([0, len(fitting)])), costs, limit)
-    pieces = [fitting[first:last] for first, last in zip(units.first, units.last, strict=True)]
-    return {"split": pieces, "truncate": pieces[:1], "skip": []}[config.long_policy]
-
-
-def _split_line(
-    line: _Line, split: _Split, number: int, tokenizers: Mapping[str, Tokenizer], limit: int
-) -> list[_Line]:
-    """Split a sentence at spaces into as few pieces as fit the limit on all sides."""
-    for count in range(2, min(len(text.split()) for text in line.texts if text) + 1):
-        pieces = [split_text(text, count) for text in line.texts]
-        sides = [tokenizers[side].encode(texts) for side, texts in zip(split.sides[:2], pieces, strict=False)]
-        if max(len(tokens) for lines in sides for tokens in lines) <= limit:
-            subwords = [[np.array(tokens, dtype=np.int64) for tokens in lines] for lines in sides]
-            texts, tokens = zip(*pieces, strict=True), zip(*subwords, strict=True)
-            return [_Line(*parts, line.levels) for parts in zip(texts, tokens, strict=True)]
-    raise UserError(
-        f"{split.place(number)}: cannot be split at spaces into pieces of {limit:,} subwords on all sides; "
-        "choose --long-policy truncate or skip"
-    )
+    def note(self) -> str | None:
+        """Return what was too long, and what was done; refuse it under the policy `error`."""
+        split, kinds = self._split, [kind for kind in (self.sentences, self.documents) if kind.count]
+        if not kinds:
+            return None
+        if self._policy == "error":
+            kind = kinds[0]
+            raise UserError(
+                f"{split.place(kind.first)}: a {kind.what} of {kind.cost:,} subwords, the limit is {kind.limit:,} "
+                f"(--max-{kind.what}-tokens); {kind.count:,} of {split.name} in all; raise the limit or choose "
+                "--long-policy split, truncate or skip"
+            )
+        done = {"split": "split", "truncate": "cut off", "skip": "left out"}[self._policy]
+        done = "kept whole, because test sets are never changed" if split.is_test else done
+        words = [
+            f"{kind.count:,} {kind.what}s of more than {kind.limit:,} subwords (the first: {split.place(kind.first)})"
+            for kind in kinds
+        ]
+        return f"warning: {split.name}: {' and '.join(words)} are {done}"
 
 
 def split_text(text: str, count: int) -> list[str]:
@@ -495,6 +492,9 @@ def split_text(text: str, count: int) -> list[str]:
 _WORTH = 32
 #: The tokenizers of a worker process, loaded once.
 _of_worker: dict[str, Tokenizer] = {}
+#: The lines of a part, by side; a function that gives the subwords of each part's sides, in order.
+_Part = Mapping[str, list[str]]
+_Encoder = Callable[[Iterable[_Part]], Iterator[list[TokenArray]]]
 
 
 def fitting_workers(lines: int) -> int:
@@ -502,33 +502,29 @@ def fitting_workers(lines: int) -> int:
     return max(1, min(processors(), lines // (CHUNK * _WORTH)))
 
 
-#: Gives the subwords of each part's lines, by side, in order.
-_Encoder = Callable[[Iterable[Mapping[str, list[str]]]], Iterator[list[TokenArray]]]
-
-
 @contextlib.contextmanager
 def _encoder(tokenizers: Mapping[str, Tokenizer], workers: int) -> Iterator[_Encoder]:
     """Return a context manager whose value cuts lines into subwords; with several workers, in processes of its own."""
     if workers == 1:
-        yield lambda parts: ([_encode(tokenizers[side], lines) for side, lines in part.items()] for part in parts)
+        yield lambda parts: (_encode(part, tokenizers) for part in parts)
         return
     models = {side: tokenizer.to_bytes() for side, tokenizer in tokenizers.items()}
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _start_worker, (models,))
 
-    def encoded(parts: Iterable[Mapping[str, list[str]]]) -> Iterator[list[TokenArray]]:
-        waiting: deque[list[Future[TokenArray]]] = deque()
+    def encoded(parts: Iterable[_Part]) -> Iterator[list[TokenArray]]:
+        waiting: deque[Future[list[TokenArray]]] = deque()
         try:
             for part in parts:
                 # a worker that starts here inherits the mask
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
-                    waiting.append([pool.submit(_work, side, lines) for side, lines in part.items()])
+                    waiting.append(pool.submit(_encode, part))
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 if len(waiting) > 2 * workers:
-                    yield [future.result() for future in waiting.popleft()]
-            for futures in waiting:
-                yield [future.result() for future in futures]
+                    yield waiting.popleft().result()
+            for future in waiting:
+                yield future.result()
         except BrokenProcessPool as error:
             raise UserError("a worker process died (killed, or out of memory?); try fewer --workers") from error
 
@@ -553,12 +549,9 @@ def _start_worker(models: Mapping[str, bytes]) -> None:
     _of_worker.update({side: Tokenizer.from_bytes(model) for side, model in models.items()})
 
 
-def _work(side: str, lines: list[str]) -> TokenArray:
-    return _encode(_of_worker[side], lines)
-
-
-def _encode(tokenizer: Tokenizer, lines: list[str]) -> TokenArray:
-    return TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size)
+def _encode(part: _Part, tokenizers: Mapping[str, Tokenizer] = _of_worker) -> list[TokenArray]:
+    pairs = ((tokenizers[side], lines) for side, lines in part.items())
+    return [TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size) for tokenizer, lines in pairs]
 
 
 # The report, and `meta.json`.

@@ -35,7 +35,7 @@ from docnmt.core.lines import (
     separator,
 )
 from docnmt.runtime.languages import base, joined
-from docnmt.runtime.system import UserError
+from docnmt.runtime.system import UserError, reading
 
 # The files of a split, found by their names.
 
@@ -70,14 +70,14 @@ class SplitFiles:
         return [path for path in files if path is not None]
 
 
-def find_split(prefix: str, reading: Reading) -> SplitFiles:
+def find_split(prefix: str, settings: Reading) -> SplitFiles:
     """Find the files of a split by their names."""
     if kind_of_table(prefix) is not None:
         tables = tuple(Path(name) for name in sorted(glob.glob(prefix))) if "*" in prefix else (Path(prefix),)
         if not tables:
             raise UserError(f"{prefix}: no such file")
-        return SplitFiles(reading, tables=tables)
-    source_lang, target_lang = reading.languages
+        return SplitFiles(settings, tables=tables)
+    source_lang, target_lang = settings.languages
     source, single = side(prefix, source_lang), side(prefix, target_lang)
     xml = Path(f"{prefix}.{source_lang}-{target_lang}.xml")
     levels, ids = Path(f"{prefix}.levels.tsv"), Path(f"{prefix}.ids")
@@ -86,7 +86,7 @@ def find_split(prefix: str, reading: Reading) -> SplitFiles:
     if xml.exists():
         if plain:
             raise UserError(f"{xml} and {plain[0]}: two forms of one corpus at once; remove or rename one of them")
-        return SplitFiles(reading, xml=xml)
+        return SplitFiles(settings, xml=xml)
     if not source.exists():
         raise UserError(
             f"{source}: no such file (nor {Path(prefix).name}_{source_lang}.txt, nor {xml.name}; tables end in "
@@ -95,7 +95,7 @@ def find_split(prefix: str, reading: Reading) -> SplitFiles:
     if single.exists() and several:
         raise UserError(f"{single} and {several[0]}: one reference and numbered ones at once; rename one form")
     references = (single,) if single.exists() else tuple(several)
-    return SplitFiles(reading, source, references, levels if levels.exists() else None, ids if ids.exists() else None)
+    return SplitFiles(settings, source, references, levels if levels.exists() else None, ids if ids.exists() else None)
 
 
 def side(prefix: str, language: str) -> Path:
@@ -129,14 +129,14 @@ def read_split(
     files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None = None
 ) -> Iterator[ParallelDocument]:
     """Yield the documents; `facts` is complete after the last one, and `levels` tells whether theirs are known."""
-    reading, facts.levels = files.reading, False
-    one_sided = reading.one_sided or ("read" if files.tables else "error")
+    settings, facts.levels = files.reading, False
+    one_sided = settings.one_sided or ("read" if files.tables else "error")
     if files.xml is not None:
-        documents = read_xml(files.xml, facts, reading.languages, one_sided, progress)
+        documents = read_xml(files.xml, facts, settings.languages, one_sided, progress)
     elif files.tables:
         from docnmt.core.tables import read_tables  # text needs none
 
-        documents = read_tables(files.tables, reading.columns, reading.languages, facts, one_sided, progress)
+        documents = read_tables(files.tables, settings.columns, settings.languages, facts, one_sided, progress)
     else:
         assert files.source is not None
         sides = [TextLines(side, progress=progress) for side in (files.source, *files.references)]
@@ -279,14 +279,13 @@ def read_xml(
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[ParallelDocument]:
     """Yield the documents of a WMT file. References that some documents lack are left out, with a note."""
-    try:
+    with reading(path):
         content = path.read_bytes()
+    try:
         documents = [*ElementTree.fromstring(content).iter("doc")]
     except ElementTree.ParseError as error:
         line, column = error.position
         raise UserError(f"{path}:{line}: not well-formed XML at column {column + 1}: {error}") from error
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (LookupError, ValueError) as error:  # an unknown encoding in the first line
         raise UserError(f"{path}: cannot be read as its encoding says: {error}; convert it to UTF-8") from error
     if progress:

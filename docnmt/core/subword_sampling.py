@@ -106,7 +106,7 @@ class _UnigramWords:
 
     # Forward filtering gives the weight of all segmentations of each beginning of a word; backward sampling draws the
     # last piece, then the last of the rest. A *state* is a beginning, its choices are pieces that may end it. The bound
-    # of a choice is its state + the cumulative share of the choices there, so that one search finds those of many states.
+    # of a choice is its state + the cumulative share of the choices there: one search finds those of many states.
 
     def __init__(self, model: ModelProto, alpha: float) -> None:
         normal = [(n, piece) for n, piece in enumerate(model.pieces) if piece.type == _KINDS.NORMAL]

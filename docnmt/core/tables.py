@@ -26,7 +26,7 @@ from docnmt.core.lines import (
 )
 from docnmt.runtime import languages
 from docnmt.runtime.languages import joined
-from docnmt.runtime.system import UserError, parse_json
+from docnmt.runtime.system import UserError, needing, parse_json
 
 #: The line breaks in a cell.
 BREAKS = re.compile(r"\r\n|\r|\n")
@@ -142,11 +142,9 @@ class ParquetTable(Table):
 
     def __init__(self, path: Path, progress: Callable[[int], object] | None = None) -> None:
         super().__init__(TextLines(path, progress=progress))
-        try:
+        with needing(f"{path}: reading Parquet files needs an extra", "documents"):
             import pyarrow
             import pyarrow.parquet
-        except ImportError as error:
-            raise UserError(f"{path}: reading Parquet files needs an extra: pip install 'docnmt[documents]'") from error
         self._failures = (pyarrow.ArrowException, OSError)
         content: Path | IO[bytes] = path
         if path.suffix in ENDINGS:

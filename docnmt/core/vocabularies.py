@@ -16,7 +16,15 @@ from docnmt.core.corpus import META, TextArray, check_files, read_meta
 from docnmt.core.data_options import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
 from docnmt.core.tokenizer import Preparation, Tokenizer, directed, train_in_process
 from docnmt.runtime.progress import waiting
-from docnmt.runtime.system import UsageError, UserError, check_tensor, find_checkpoint, is_address, stored_checksums
+from docnmt.runtime.system import (
+    UsageError,
+    UserError,
+    check_tensor,
+    find_checkpoint,
+    is_address,
+    reading,
+    stored_checksums,
+)
 
 
 def make_tokenizers(
@@ -108,7 +116,7 @@ def _tagged(where: Path, models: dict[str, bytes], languages: tuple[str, ...]) -
 
 def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, bytes]]:
     """Return the SentencePiece models by language, and the file that lists them."""
-    try:
+    with reading(path):
         if (path / META).is_file():
             meta = read_meta(path)
             sides = meta.get("tokenizers", {}).items()
@@ -118,8 +126,6 @@ def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, byt
             file = find_checkpoint(path)
             return file, _of_checkpoint(file)
         return path, dict.fromkeys(languages, path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _of_checkpoint(file: Path) -> dict[str, bytes]:

@@ -59,6 +59,24 @@ class HungUp(Terminated):
     signal = "SIGHUP"
 
 
+@contextlib.contextmanager
+def reading(name: Path | str) -> Iterator[None]:
+    """Name the file that the system cannot read inside the context."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Name the extra of docnmt that has the package whose import fails inside the context: `what` needs it."""
+    try:
+        yield
+    except ImportError as error:
+        raise UserError(f"{what}: pip install 'docnmt[{extra}]'") from error
+
+
 def printable(text: str) -> str:
     """Return a text for a terminal: control characters (escape sequences, reversed writing) are written as `\\x1b`."""
     return _CONTROL.sub(lambda character: ascii(character[0])[1:-1], text)
@@ -91,12 +109,9 @@ def checksum(*parts: Buffer | np.ndarray) -> str:
 def file_checksum(path: Path) -> str:
     """Return the checksum of a file's content, in constant memory."""
     digest, block = xxhash.xxh3_64(), bytearray(_BLOCK)
-    try:
-        with path.open("rb", buffering=0) as file:
-            while count := file.readinto(block):
-                digest.update(memoryview(block)[:count])
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    with reading(path), path.open("rb", buffering=0) as file:
+        while count := file.readinto(block):
+            digest.update(memoryview(block)[:count])
     return digest.hexdigest()
 
 
@@ -162,10 +177,8 @@ def fetched(path: str | Path) -> Path:
     address = _ADDRESS.fullmatch(str(path))
     if address is None:
         raise UserError(f"{path}: expected hf://ORGANISATION/NAME, or hf://ORGANISATION/NAME@REVISION")
-    try:
+    with needing(f"{path} needs huggingface_hub", "convert"):
         from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise UserError(f"{path}: needs huggingface_hub; pip install 'docnmt[convert]'") from error
     try:
         return Path(snapshot_download(address[1], revision=address[2], allow_patterns=list(_FILES)))
     except (OSError, ValueError) as error:
@@ -245,10 +258,8 @@ def _mode(path: Path, *, new: int) -> int:
 
 def check_readable(path: Path) -> None:
     """Check before long work that a file can be opened for reading at its end."""
-    try:
+    with reading(path):
         path.open("rb").close()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def check_writable(path: Path) -> None:
@@ -359,10 +370,8 @@ def find_checkpoint(path: str | Path) -> Path:
 
 def picture_form(option: str, path: Path) -> str:
     """Return the picture format by the file's ending, `png` without one."""
-    try:
+    with needing("pictures need matplotlib", "evaluation"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UserError("pictures need matplotlib: pip install 'docnmt[evaluation]'") from error
     form = path.suffix.lstrip(".").lower() or "png"
     if form not in (forms := Figure().canvas.get_supported_filetypes()):
         raise UserError(f"{option} {path}: there is no picture form .{form}; there are {', '.join(forms)}")
@@ -396,11 +405,8 @@ class OpenObject(msgspec.Struct):
 
 def read_limited(path: Path, most: int = MOST_BYTES) -> bytes:
     """Read the content of a file."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(most + 1)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    with reading(path), path.open("rb") as file:
+        content = file.read(most + 1)
     if len(content) > most:
         raise UserError(f"{path}: is larger than {most:,} bytes, and no such file is; is it another one?")
     return content

@@ -19,7 +19,7 @@ from msgspec import Meta, field
 from docnmt.core.lines import TextLines
 from docnmt.core.scoring.config import CONTEXT_SEED
 from docnmt.core.tables import open_table, text_rows
-from docnmt.runtime.system import Count, Name, OpenObject, UserError, checked, parse_json, read_limited
+from docnmt.runtime.system import Count, Name, OpenObject, UserError, checked, needing, parse_json, read_limited
 
 # Contrastive evaluation: a group is one source sentence in its context with several translations, exactly one right. A
 # model scores each (`docnmt.core.search.forced`); the group counts as solved when the right one scores strictly best
@@ -499,10 +499,8 @@ def read_answers(path: Path, number: int, language: str | None) -> list[str]:
 
 
 def _last_sentence(language: str) -> Callable[[str], str]:
-    try:
+    with needing("--last-sentence needs sentence-splitter", "evaluation"):
         from sentence_splitter import SentenceSplitter, SentenceSplitterException
-    except ImportError as error:
-        raise UserError("--last-sentence needs sentence-splitter: pip install 'docnmt[evaluation]'") from error
     try:
         split = SentenceSplitter(language=language).split
     except SentenceSplitterException as error:

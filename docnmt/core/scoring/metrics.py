@@ -25,7 +25,7 @@ from docnmt.core.scoring.config import DEFAULT, SAMPLES, SEED
 from docnmt.registry import METRICS
 from docnmt.runtime.languages import base
 from docnmt.runtime.progress import how_many
-from docnmt.runtime.system import UsageError, UserError
+from docnmt.runtime.system import UsageError, UserError, needing
 
 # What a metric is, and the registered ones. All but d-BLEU compare sentences; d-BLEU compares documents, each its
 # sentences joined by a space (Liu et al. 2020).
@@ -118,10 +118,8 @@ def bleu_tokenizer(language: str) -> str:
 
 def require_comet() -> ModuleType:
     """Import the package `comet`."""
-    try:
+    with needing("COMET is not installed; leave --comet away, or", "comet"):
         return importlib.import_module("comet")
-    except ImportError as error:
-        raise UserError("COMET is not installed; pip install 'docnmt[comet]', or leave --comet away") from error
 
 
 @dataclass(frozen=True)

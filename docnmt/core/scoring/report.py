@@ -124,18 +124,11 @@ class PartScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return {
-            "by": self.by,
-            "parts": [
-                {
-                    "part": part.label,
-                    "sentences": len(part.sentences),
-                    "documents": len(part.documents),
-                    **{name: rows[number] for name, rows in self.scores.items()},
-                }
-                for number, part in enumerate(self.parts)
-            ],
-        }
+        parts = []
+        for number, part in enumerate(self.parts):
+            counts = {"part": part.label, "sentences": len(part.sentences), "documents": len(part.documents)}
+            parts.append(counts | {name: rows[number] for name, rows in self.scores.items()})
+        return {"by": self.by, "parts": parts}
 
     def draw(self, path: Path) -> None:
         """Draw a picture with a panel per metric and a line per system."""
@@ -156,13 +149,13 @@ class PartScores:
 # The report on a translation that `docnmt-score --ref --sys` and `docnmt-generate` print.
 
 
-@dataclass(frozen=True)
+@dataclass
 class TranslationReport:
     """A report on a translation; parts that were not requested are empty."""
 
     scores: Scores  # of the whole text, means of the seeds
-    documents: Sequence[dict[str, float]] = ()  # of every document; {} if nothing of it is scored
-    sentences: Sequence[dict[str, float]] = ()  # likewise
+    documents: list[dict[str, float]] = field(default_factory=list)  # of every document; {} if nothing of it is scored
+    sentences: list[dict[str, float]] = field(default_factory=list)  # likewise
     consistency: dict[str, Consistency] = field(default_factory=dict)
     comparisons: Sequence[Comparison] = ()  # with the other system
     samples: int = 0  # of the bootstrap
@@ -215,9 +208,9 @@ class TranslationReport:
         if self.parts is not None:
             content["of_parts"] = self.parts.to_dict()
         if self.documents:
-            content["of_documents"] = list(self.documents)
+            content["of_documents"] = self.documents
         if self.sentences:
-            content["of_sentences"] = list(self.sentences)
+            content["of_sentences"] = self.sentences
         return content
 
 
@@ -276,64 +269,49 @@ def report_on(
     if wanted.comet_model is not None:
         comet = Comet(wanted.comet_model, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
         counts = comet.counts(texts, sources, references[0], offsets)
-        systems = [
-            system.including("COMET", comet, of_system) for system, of_system in zip(systems, counts, strict=True)
-        ]
-    shares = {}
+        systems = [system.including("COMET", comet, rows) for system, rows in zip(systems, counts, strict=True)]
+    of_seeds = [system.scores for system in systems[: len(seeds)]]
+    means = {name: fmean(scores[name] for scores in of_seeds) for name in of_seeds[0].values}
+    report = TranslationReport(replace(of_seeds[0], values=means), samples=samples, doubt=doubt)
+    report.unscored = len(seeds[0]) - len(numbers)
+    report.seeds = of_seeds if len(seeds) > 1 else ()
     if consistency:
         lexicon = learn_lexicon(sources, references[0])  # not from the system's text: all are measured alike
         for who, sentences in (("system", texts[0]), ("reference", references[0])):
-            shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
-    addresses: list[Address] = []
+            report.consistency[who] = lexical_consistency(sources, sentences, offsets, lexicon)
+    evaluations = [systems]
     if wanted.address is not None:
         source, target = language_pair(wanted.address)
         if of_language := address_doubt(sources, references[0], target, source):
             print(f"warning: --address {wanted.address}: {of_language}", file=sys.stderr)
-        for lines in texts:
-            address = score_address(sources, lines, references[0], offsets, language=target, source_language=source)
-            addresses.append(address)
-    compared: list[list[Comparison]] = []  # with the others, and with the texts in foreign context
-    ends = [len(seeds), len(seeds) + len(others), len(systems)]
-    for begin, end in pairwise(ends):
-        by_address = [address.evaluation for address in addresses]
-        kinds = [kind for kind in (systems, by_address) if kind[begin:end]]
-        pairs = ((kind[: len(seeds)], kind[begin:end]) for kind in kinds)
-        compared.append([c for pair in pairs for c in paired_bootstrap(*pair, samples=samples, seed=seed)])
+        languages = {"language": target, "source_language": source}
+        addresses = [score_address(sources, lines, references[0], offsets, **languages) for lines in texts]
+        evaluations.append([address.evaluation for address in addresses])
+        report.address = addresses[0]
+
+    def compared(begin: int, end: int) -> list[Comparison]:
+        pairs = [(every[: len(seeds)], every[begin:end]) for every in evaluations if every[begin:end]]
+        return [row for pair in pairs for row in paired_bootstrap(*pair, samples=samples, seed=seed)]
+
+    report.comparisons = compared(len(seeds), len(seeds) + len(others))
+    report.foreign = compared(len(seeds) + len(others), len(systems))
     first = systems[0]
-    documents: list[dict[str, float]] = []
     if wanted.per_document:  # those without a scored sentence are empty
-        documents = [{} for _ in layout.document_offsets[1:]]
+        report.documents = [{} for _ in layout.document_offsets[1:]]
         numbered = layout.documents_with(numbers) if scored is not layout else range(first.documents)
         for document, scores in zip(numbered, first.of_documents(), strict=True):
-            documents[document] = scores
-    of_sentences: list[dict[str, float]] = []
+            report.documents[document] = scores
     if wanted.per_sentence:  # by metrics suited to sentences, which BLEU is not
-        of_sentences = [{} for _ in seeds[0]]
+        report.sentences = [{} for _ in seeds[0]]
         for name in (name for name in first.sentence_counts if not name.startswith("s-BLEU")):
             for number, score in zip(numbers, first.of_sentences(name), strict=True):
-                of_sentences[number][name] = score
-    parts_of_text = None
+                report.sentences[number][name] = score
     if wanted.by is not None:
         shown = [first, *systems[len(seeds) : len(seeds) + len(others)]]
-        parts_of_text = PartScores.of(wanted.by, dict(zip(("system", "other"), shown, strict=False)))
+        report.parts = PartScores.of(wanted.by, dict(zip(("system", "other"), shown, strict=False)))
         if wanted.plot is not None:
-            parts_of_text.draw(Path(wanted.plot))
-    of_seeds = [system.scores for system in systems[: len(seeds)]]
-    means = {name: fmean(scores[name] for scores in of_seeds) for name in of_seeds[0].values}
-    return TranslationReport(
-        replace(of_seeds[0], values=means),
-        documents,
-        of_sentences,
-        shares,
-        compared[0],
-        samples,
-        parts_of_text,
-        addresses[0] if addresses else None,
-        len(seeds[0]) - len(numbers),
-        doubt,
-        compared[1],
-        of_seeds if len(seeds) > 1 else (),
-    )
+            report.parts.draw(Path(wanted.plot))
+    return report
 
 
 # The command `docnmt-score --ref --sys`: read the files, align the sentences, score.
@@ -346,9 +324,8 @@ _MOST_NOTES = 5
 def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationReport:
     """Read the files and score."""
     given = {} if wanted.paired or wanted.foreign else {"--samples": config.samples, "--seed": config.seed}
-    problems = [
-        f"{name} has no effect without --paired or --foreign" for name, value in given.items() if value is not None
-    ]
+    useless = [name for name, value in given.items() if value is not None]
+    problems = [f"{name} has no effect without --paired or --foreign" for name in useless]
     problems += problems_of_seeds(len(config.sys), wanted)
     if wanted.comet_model is not None and config.src is None:
         problems.append(f"{'--comet' if wanted.comet else '--metrics COMET'} reads the source too: give --src FILE")

@@ -23,7 +23,7 @@ from docnmt.core.split_sentences import BREAK
 from docnmt.core.tables import DocumentStart, side_lines
 from docnmt.core.training.run_folder import ModelRecord
 from docnmt.runtime.languages import CJK, SOUTHEAST
-from docnmt.runtime.system import OpenObject, UserError, read_json
+from docnmt.runtime.system import OpenObject, UserError, needing, read_json
 
 # Matching of the documents of two tables by their names.
 
@@ -367,9 +367,8 @@ def mweralign() -> _Align:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
-        from mweralign import align_texts
-    except ImportError as error:
-        raise UserError("--resegment needs mweralign: pip install 'docnmt[evaluation]'") from error
+        with needing("--resegment needs mweralign", "evaluation"):
+            from mweralign import align_texts
     finally:
         root.handlers[:] = handlers  # the package changes the process's logging
         root.setLevel(level)
