@@ -13,15 +13,14 @@ import pytest
 import small_system
 import torch
 from commands import SHORT
-from small_models import Numbers, assert_same, build
+from small_models import assert_same, build
 from small_models import translate as translated
 
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
 from docnmt.core.scoring.discourse import ForcedExample
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.config import BeamSearchConfig
 from docnmt.core.search.forced import forced_scores
-from docnmt.core.search.translate import translate_corpus
 from docnmt.core.units import Units, context_units, document_units
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
@@ -163,19 +162,6 @@ def test_contrastive_scores_read_the_last_sentences_only(name: str) -> None:
         )
         found = forced_scores([model], task, [example], context_window=window)
         assert found == pytest.approx(forced_scores([model], task, [short]), rel=1e-5, abs=1e-4)
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_contrastive_scoring_and_search_mean_the_same_by_it(name: str) -> None:
-    """The last sentence of a document: its score in search with a window is its forced score with that window."""
-    model, task = build(name), small_system.task()
-    task.target_tokenizer = Numbers()  # type: ignore[assignment]
-    for document in DOCUMENTS:
-        corpus = small_system.corpus([document])
-        *_, last = translate_corpus([model], task, corpus, GenerationConfig(), SEARCH, context_window=1)
-        example = ForcedExample(tuple(document[:-1]), document[-1], (), last.text)
-        found = forced_scores([model], task, [example], context_window=1)
-        assert found == pytest.approx([last.nbest[0].score], rel=1e-5, abs=1e-4)
 
 
 def test_the_commands_take_it(run: Callable[..., tuple[int, str, str]], folder: Path) -> None:

@@ -23,9 +23,7 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.batch import collate, planned_units
 from docnmt.core.corpus import TokenArray
 from docnmt.core.data_options import DocumentTranslationConfig
-from docnmt.core.scoring.discourse import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
-from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import SentenceResult, first_of_documents, translate_corpus
 from docnmt.core.translation_task import DocumentTranslation
 
@@ -108,22 +106,6 @@ def test_the_rest_scores_as_one_pass_over_given_and_found_scores_it(
     assert [result.nbest[0].score for result in found] == pytest.approx(
         [forced[result.number] for result in found], abs=1e-3
     )
-
-
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_the_last_sentence_after_given_ones_scores_as_in_contrastive_scoring(
-    name: str, options: dict[str, Any]
-) -> None:
-    model, task = build(name, **options), small_system.task()
-    task.target_tokenizer = Numbers()  # type: ignore[assignment]
-    size = model.reading.written or 1
-    for document in DOCUMENTS:
-        document = document[: len(document) // size * size]  # scoring reads a whole window, search the last one
-        if len(document) > 1:
-            context = tuple(f"{5 + n} 9 {30 - n}" for n in range(len(document) - 1))
-            (found,) = translate(model, [*context, None], replace(SEARCH, lenpen=0.0), [document])
-            example = ForcedExample(tuple(document[:-1]), document[-1], context, found.text)
-            assert forced_scores([model], task, [example]) == pytest.approx([found.nbest[0].score], abs=1e-3)
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)

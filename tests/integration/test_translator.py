@@ -29,12 +29,9 @@ from docnmt.runtime.system import UsageError, UserError
 DOCUMENTS = small_system.text(3, 4, seed=4)
 BRIEF: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 2}
 ARCHITECTURES: list[tuple[str, dict[str, Any]]] = [
-    ("transformer", {}),
     ("cond_transformer", {}),
     ("hier_cond_transformer", {"target_context": "conditional"}),
     ("concat_transformer", {"source_context": 2, "target_window": 3}),
-    ("doc_transformer", {}),
-    ("scaleformer", {}),
     ("copy_transformer", {}),
 ]
 
@@ -343,7 +340,7 @@ def test_translations_keep_to_a_glossary(arch: str, options: dict[str, Any], tmp
     path = tmp_path / "terms.tsv"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in terms.items()), encoding="utf-8")
     assert texts(model.translate(DOCUMENTS, glossary=path, beam=3, **BRIEF)) == texts(found)
-    if arch in ("transformer", "cond_transformer"):  # no sentence reads another's translation
+    if arch == "cond_transformer":  # no sentence reads another's translation
         free = model.translate(DOCUMENTS, beam=3, **BRIEF)
         for document, plain, texts_ in zip(found, free, DOCUMENTS, strict=True):
             for one, other, text in zip(document, plain, texts_, strict=True):
