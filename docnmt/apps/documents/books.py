@@ -11,20 +11,8 @@ from lxml import etree
 
 from docnmt.apps.documents.html import Html
 from docnmt.apps.documents.packages import Office, Related, within
-from docnmt.apps.documents.segments import Inline, Sections, Segment, Translated, reading
-from docnmt.apps.documents.xml import (
-    Element,
-    Payload,
-    Role,
-    Unit,
-    expect_texts,
-    fill,
-    local,
-    parse,
-    read,
-    shown_in,
-    written,
-)
+from docnmt.apps.documents.segments import Sections, Segment, Translated, reading
+from docnmt.apps.documents.xml import Element, Role, Unit, XmlFile, expect_texts, local, shown_in, unit_in, written
 from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
 
@@ -34,7 +22,6 @@ _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _PAGES = ("application/xhtml+xml", "text/html")
 #: Ways to hide fonts, which readers undo without a key.
 _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
-_FIXED = Role("fixed")
 
 
 class _Page(Html):
@@ -103,11 +90,10 @@ class Epub(Related):
         self._section, self._paragraph = first[0] + last[0] + 1, first[1] + last[1] + 1  # a page begins a section
 
     def _text(self, element: Element, part: str) -> Unit:
-        with reading(f"{self.name}: {part}"):
-            inline: Inline[Payload] = read(element, lambda inside: _FIXED)
-        segment = inline.segment(units=(str(self._section), str(self._paragraph)))
+        units = str(self._section), str(self._paragraph)
         self._paragraph += 1
-        return Unit(segment, partial(fill, element, segment.marks, inline.payloads), part)
+        with reading(f"{self.name}: {part}"):
+            return unit_in(element, lambda inside: Role("fixed"), units=units, part=part)
 
     def _saved(self, parts: set[str]) -> bytes:
         pages = {}
@@ -234,9 +220,7 @@ class Odt(Office):
             elif event == "start" and (name, etree.QName(element).namespace) in _READ:
                 if name == "h":
                     sections.heading()
-                inline = read(element, partial(_role, styles=styles))
-                segment = inline.segment(units=sections.units)
-                yield Unit(segment, partial(fill, element, segment.marks, inline.payloads), part)
+                yield unit_in(element, partial(_role, styles=styles), units=sections.units, part=part)
                 sections.paragraph()
         if hidden:
             self._left.append(f"{part}: hidden text" if part else "hidden text")
@@ -274,27 +258,22 @@ def _renamed(root: Element, languages: tuple[str, str]) -> bool:
 # FODT: an OpenDocument text in one file of XML.
 
 
-class Fodt(Odt):
+class Fodt(XmlFile, Odt):
     """As `Odt`, without a package around.
 
     Translated: as in `.odt`
     Stays: as in `.odt`
     """
 
-    def _units(self) -> Iterator[Unit]:
-        self._tree = parse(self.content, self.name)
-        if local(self._tree) != "document":
-            first = f"whose first element is <office:document>, got <{local(self._tree)}>"
-            raise UserError(f"{self.name}: expected FODT, {first}")
+    form, first = "FODT", "document"
+
+    def _strings(self) -> Iterator[Unit]:
         self._left = []
-        yield from self._part(self._tree, "")
+        yield from self._part(self.root, "")
         self.left = self._left
 
     @cached_property
     def _styles(self) -> _Styles:
         styles = _Styles()
-        styles.add(self._tree)
+        styles.add(self.root)
         return styles
-
-    def _saved(self, parts: set[str]) -> bytes:
-        return written(self._tree, self.content)

@@ -7,6 +7,7 @@ import re
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import accumulate, islice
 from typing import NamedTuple
 from xml.parsers import expat
@@ -358,6 +359,20 @@ class Unit(NamedTuple):
     part: str = ""
 
 
+def unit_in(
+    element: Element, role: Callable[[Element], Role], hard: Hard = lambda space: False, *, units: tuple[str, str],
+    part: str = "", translation: str | None = None, place: Callable[[], Element] | None = None,
+) -> Unit:  # fmt: skip
+    """The text in an element; its translation takes its place, or goes where `place` says, which then gets copies."""
+    inline = read(element if place is None else deepcopy(element), role, hard)
+    segment = inline.segment(translation=translation or None, units=units)
+
+    def put(text: Translated) -> None:
+        fill(element if place is None else place(), segment.marks, inline.payloads, text)
+
+    return Unit(segment, put, part)
+
+
 class Tree(DocumentFile):
     """A document whose trees are read again for writing, so that it may be written more than once."""
 
@@ -382,3 +397,23 @@ class Tree(DocumentFile):
     @abstractmethod
     def _saved(self, parts: set[str]) -> bytes:
         """What `_units` has read, of which these parts have changed."""
+
+
+class XmlFile(Tree):
+    """A file that is one tree; those of this `form` begin with the element `first`."""
+
+    form = first = ""
+
+    def _units(self) -> Iterable[Unit]:
+        self.root = parse(self.content, self.name)
+        if local(self.root) != self.first:
+            expected = f"expected {self.form}, whose first element is <{self.first}>"
+            raise UserError(f"{self.name}: {expected}, got <{local(self.root)}>")
+        return self._strings()
+
+    @abstractmethod
+    def _strings(self) -> Iterable[Unit]:
+        """The segments in `root`, in order."""
+
+    def _saved(self, parts: set[str]) -> bytes:
+        return written(self.root, self.content)
