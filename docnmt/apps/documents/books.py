@@ -11,9 +11,8 @@ from lxml import etree
 
 from docnmt.apps.documents.html import Html
 from docnmt.apps.documents.packages import Office, Related, within
-from docnmt.apps.documents.segments import Sections, Segment, Translated, reading
+from docnmt.apps.documents.segments import Sections, Segment, Translated, reading, renamed, turned
 from docnmt.apps.documents.xml import Element, Role, Unit, XmlFile, expect_texts, local, shown_in, unit_in, written
-from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
 
 # EPUB: the pages of a book in reading order, its table of contents, its title, and the language that it is in.
@@ -51,7 +50,6 @@ class Epub(Related):
         self._pages: dict[str, _Page] = {}
         self._changed: dict[str, dict[int, Translated]] = {}
         self._section = self._paragraph = 0
-        self.left: list[int | str] = []
         file = self._root(_CONTAINER).find("{*}rootfiles/{*}rootfile")
         if file is None:
             raise UserError(f"{self.name}: {_CONTAINER} names no book; was it damaged?")
@@ -103,12 +101,10 @@ class Epub(Related):
                 pages[part] = page.write([texts.get(n, page.unchanged(n)) for n in range(len(page.segments))])
         package = self._root(self._book)
         for said in package.iterfind("{*}metadata/{*}language"):
-            if base(said.text or "") == base(self.languages[0]):
-                said.text = tag(self.languages[1])
-        if right_to_left(self.languages[0]) != right_to_left(self.languages[1]):
-            spine = package.find("{*}spine")
-            assert spine is not None  # it named the pages
-            spine.set("page-progression-direction", "rtl" if right_to_left(self.languages[1]) else "ltr")
+            said.text = renamed(said.text or "", self.languages) or said.text
+        if side := turned(self.languages):
+            for spine in package.iterfind("{*}spine"):
+                spine.set("page-progression-direction", side)
         trees = {part: written(self._roots[part], self._contents[part]) for part in {*parts, self._book} - set(pages)}
         return self._copied(trees | pages)
 
@@ -196,11 +192,6 @@ class Odt(Office):
     def _parts(self, names: Iterable[str]) -> list[str]:
         return [name for name in ("content.xml", "styles.xml") if name in names]
 
-    def _units(self) -> Iterator[Unit]:
-        self._left = list[int | str]()
-        yield from super()._units()
-        self.left = self._left
-
     def _part(self, root: Element, part: str) -> Iterator[Unit]:
         sections = Sections()
         styles, hidden = self._styles, False
@@ -223,7 +214,7 @@ class Odt(Office):
                 yield unit_in(element, partial(_role, styles=styles), units=sections.units, part=part)
                 sections.paragraph()
         if hidden:
-            self._left.append(f"{part}: hidden text" if part else "hidden text")
+            self.left.append(f"{part}: hidden text" if part else "hidden text")
 
     @cached_property
     def _styles(self) -> _Styles:
@@ -242,15 +233,15 @@ def _renamed(root: Element, languages: tuple[str, str]) -> bool:
     """Names the target's language, and its direction, wherever a part names the source's; whether it did."""
     changed = False
     for look in root.iter("{*}text-properties"):
-        if base(look.get(f"{_FO}language", "")) != base(languages[0]):
+        if not (code := renamed(look.get(f"{_FO}language", ""), languages)):
             continue
-        name, _, region = tag(languages[1]).partition("-")
+        name, _, region = code.partition("-")
         look.set(f"{_FO}language", name)
         look.set(f"{_FO}country", region if len(region) == 2 else "none")
         beside = look.getparent()
         around = None if beside is None else beside.find("{*}paragraph-properties")
-        if around is not None and right_to_left(languages[0]) != right_to_left(languages[1]):
-            around.set(f"{_STYLE}writing-mode", "rl-tb" if right_to_left(languages[1]) else "lr-tb")
+        if around is not None and (side := turned(languages)):
+            around.set(f"{_STYLE}writing-mode", "rl-tb" if side == "rtl" else "lr-tb")
         changed = True
     return changed
 
@@ -268,9 +259,7 @@ class Fodt(XmlFile, Odt):
     form, first = "FODT", "document"
 
     def _strings(self) -> Iterator[Unit]:
-        self._left = []
-        yield from self._part(self.root, "")
-        self.left = self._left
+        return self._part(self.root, "")
 
     @cached_property
     def _styles(self) -> _Styles:

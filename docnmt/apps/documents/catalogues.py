@@ -104,12 +104,11 @@ class Catalogue(Spliced):
         self._siblings: dict[int, list[str]] = {}  # the keys of each object
         self._entries = list(counted(self._messages(), lambda entry: entry.text))
         self._roots: dict[int, icu.Branch] = {}
-        self.left = left = list[int | str]()
         for number, entry in enumerate(self._entries):
             try:
                 self._roots[number] = icu.read(entry.text)
             except icu.NoMessage:
-                left.append(self._line(entry.begin))
+                self.left.append(self._line(entry.begin))
                 continue
             for branch in self._roots[number].all():
                 several = branches(branch.text, pipes=True) if branch is self._roots[number] else []

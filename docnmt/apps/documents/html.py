@@ -19,10 +19,12 @@ from docnmt.apps.documents.segments import (
     expect,
     is_reference,
     matched,
+    renamed,
+    turned,
     unescaped,
 )
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, render, replaced
-from docnmt.runtime.languages import base, right_to_left, tag
+from docnmt.runtime.languages import base
 from docnmt.runtime.system import UserError
 
 # The elements of HTML: which stand between lines of text, which in them, and which hold none.
@@ -243,11 +245,10 @@ def _renamed(
 ) -> Iterator[tuple[int, int, str]]:
     """Tags that say the source's language, with the target's, and attributes with their translations; `dir` of <html>,
     too, if the direction changes."""
-    turned = [right_to_left(language) for language in languages]
+    side = turned(languages)
 
     def new_name(match: re.Match[str]) -> str:
-        same = base(match[2]) == base(languages[0])
-        return match[1] + (tag(languages[1]) if same else match[2])
+        return match[1] + (renamed(match[2], languages) or match[2])
 
     for token in page:
         if not _has_attributes(token):
@@ -258,8 +259,7 @@ def _renamed(
             new = _LANG.sub(new_name, new)
         if token.tag == "meta" and _LANGUAGE_META.search(raw):
             new = _CONTENT.sub(new_name, new)
-        if token.tag == "html" and turned[0] != turned[1]:
-            side = "rtl" if turned[1] else "ltr"
+        if token.tag == "html" and side:
             new, there = _DIR.subn(rf"\g<1>{side}", new)
             new = new if there else f'{new[:5]} dir="{side}"{new[5:]}'
         if new != raw:

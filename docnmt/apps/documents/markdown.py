@@ -354,9 +354,8 @@ class Markdown(Spliced):
     def read_places(self) -> Iterator[SegmentPlace]:
         begin = FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
         self.parser, sections = self._parser(), Sections()
-        self.left = left = list[int | str]()
         if FRONT_TEXT.search(self.source, 0, begin):
-            left.append("the front matter, with its title or description")
+            self.left.append("the front matter, with its title or description")
         self.env: _Env = {}
         if not _MAY_BE_CODE.search(self.source):
             expect(texts=len(_PARAGRAPH.findall(self.source, begin)))
@@ -374,18 +373,18 @@ class Markdown(Spliced):
                 if name == "tr" and token.map:
                     cells = starts[token.map[0]]
                 if name in _TITLED and token.nesting > 0 and token.map:
-                    yield from self._title(starts[token.map[0]], sections, left)
+                    yield from self._title(starts[token.map[0]], sections)
             elif token.map and (token.type == "grid_table" or (token.type == "fence" and PROSE.match(token.info))):
-                left.append(self._line(starts[token.map[0]]))
+                self.left.append(self._line(starts[token.map[0]]))
             elif token.type == "html_block" and token.map:
-                yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections, left)
+                yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections)
             for part in self._parts(token, inside[-2:]) if token.type == "inline" else ():
                 assert part.map is not None
                 lines = self._lines(part, starts, cells if inside[-1] in _CELLS else None)
                 try:
                     yield self._place(part, lines, sections, inside[-1])
                 except _Lost:
-                    left.append(self._line(starts[part.map[0]]))
+                    self.left.append(self._line(starts[part.map[0]]))
                 if lines:
                     cells = lines[-1].end
                     sections.paragraph()
@@ -441,7 +440,7 @@ class Markdown(Spliced):
         begin, end = lines[0].begin, lines[-1].end
         return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
 
-    def _title(self, begin: int, sections: Sections, left: list[int | str]) -> Iterator[SegmentPlace]:
+    def _title(self, begin: int, sections: Sections) -> Iterator[SegmentPlace]:
         """The title in a block's first line."""
         line = self.source.find("\n", begin)
         match = TITLE.search(self.source, begin, len(self.source) if line < 0 else line)
@@ -452,12 +451,10 @@ class Markdown(Spliced):
         try:
             yield self._place(token, [Line(begin, end)], sections, "title" if match.lastindex == 1 else "")
         except _Lost:
-            left.append(self._line(begin))
+            self.left.append(self._line(begin))
         sections.paragraph()
 
-    def _html(
-        self, token: Token, begin: int, end: int, sections: Sections, left: list[int | str]
-    ) -> Iterator[SegmentPlace]:
+    def _html(self, token: Token, begin: int, end: int, sections: Sections) -> Iterator[SegmentPlace]:
         lines = [line.strip() for line in token.content.strip().split("\n")]
         begin = self.source.index(lines[0], begin, end)  # behind the mark of a list or quotation
         part = self.source[begin:end]
@@ -465,7 +462,7 @@ class Markdown(Spliced):
             for place in web.segments(part, web.joined(tokens(part)), sections):
                 yield replace(place, begin=begin + place.begin, end=begin + place.end)
         elif any(web.segments(token.content, web.joined(tokens(token.content)), Sections())):  # marks between the lines
-            left.append(self._line(begin))
+            self.left.append(self._line(begin))
 
     def _line(self, place: int) -> int:
         return len(_END.findall(self.source, 0, place)) + 1

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from docnmt.apps.documents.runs import CopyLimit
 from docnmt.apps.documents.segments import Inline, reading
 from docnmt.apps.documents.xml import Element, Tree, Unit, count_elements, local, parse, written
 from docnmt.runtime.system import UserError
@@ -55,6 +56,7 @@ class Package(Tree):
 
     def _load(self) -> None:
         """Unpacks every part, for `_root`, so that what cannot be copied is refused before anything is translated."""
+        self._room = CopyLimit(self.name)
         with self._opened() as package:
             self._contents = {info.filename: content for info, content in self._unpacked(package)}
         self._roots: dict[str, Element] = {}
@@ -92,9 +94,6 @@ class Office(Package):
 
     def _units(self) -> Iterator[Unit]:
         self._load()
-        yield from self._read_parts()
-
-    def _read_parts(self) -> Iterator[Unit]:
         parts = list(self._parts(list(self._contents)))
         count_elements((self._contents[part] for part in parts), self.name)
         for part in parts:

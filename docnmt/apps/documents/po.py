@@ -146,7 +146,6 @@ class Po(Spliced):
     def read_places(self) -> Iterator[SegmentPlace]:
         expect(texts=len(re.findall(r"^msgid[ \t]", self.source, re.MULTILINE)) - 1)  # one is the header
         places = list(self._translations())
-        self.left = left = list[int | str]()
         units = self._units()
         if len(units) != len(places):
             raise UserError(f"{self.name}: {len(units)} messages, but {len(places)} with a msgstr; was it cut off?")
@@ -156,10 +155,10 @@ class Po(Spliced):
         check_language(self._header.language, self.languages[1], file=self.name, what="Language")
         for number, (unit, forms) in enumerate(zip(units, places, strict=True)):
             if not forms:  # as with two strings in a line
-                left.append(f"message {number + 1}, whose msgstr is not found")
+                self.left.append(f"message {number + 1}, whose msgstr is not found")
             elif str(unit.source).strip() in _CREDITS or str(unit.getcontext()).strip() in _CREDITS:
                 if not str(unit.target):
-                    left.append(f"message {number + 1}, which stands for the names of the translators")
+                    self.left.append(f"message {number + 1}, which stands for the names of the translators")
             elif not unit.isheader():
                 yield from self._message(unit, forms, ("0", str(number)))
 

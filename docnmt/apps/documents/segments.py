@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Generic, NamedTuple, TypeVar
 
-from docnmt.runtime.languages import seam
+from docnmt.runtime.languages import base, right_to_left, seam, tag
 from docnmt.runtime.system import UserError
 
 # What begins and what ends it, where neither need have a partner.
@@ -105,12 +105,12 @@ class DocumentFile(ABC):
     """
 
     bilingual = False
-    left: Sequence[int | str] = ()
     notes: Sequence[str] = ()
     segments: Sequence[Segment]
 
     def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:
         self.content, self.name, self.languages = content, name, languages
+        self.left: list[int | str] = []
 
     def unchanged(self, number: int) -> Translated:
         """What leaves segment `number` as it is: its own text, in a bilingual file the translation it has."""
@@ -145,6 +145,20 @@ def _check(segment: Segment, text: Translated, place: str) -> None:
         expected = segment.text[mark.begin : mark.end]
         if mark.fixed and text.text[begin:end] != expected:
             raise ValueError(f"{place}: expected '{expected}' as it was, got '{text.text[begin:end]}'")
+
+
+# What a translation says of itself where a file says its language.
+
+
+def renamed(said: str, languages: tuple[str, str]) -> str | None:
+    """The target's tag where the source's language is said; None for another one."""
+    return tag(languages[1]) if base(said) == base(languages[0]) else None
+
+
+def turned(languages: tuple[str, str]) -> str:
+    """The direction of the translation, `ltr` or `rtl`, if it is not that of the source; else nothing."""
+    to_left = right_to_left(languages[1])
+    return "" if to_left == right_to_left(languages[0]) else "rtl" if to_left else "ltr"
 
 
 # What stands in a segment, step by step, as text with marks.

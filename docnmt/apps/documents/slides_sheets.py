@@ -9,10 +9,9 @@ from functools import partial, reduce
 from lxml import etree
 
 from docnmt.apps.documents.packages import Related, picture_texts
-from docnmt.apps.documents.runs import BEFORE, BEHIND, CopyLimit, RunPayload, Runs, Step
-from docnmt.apps.documents.segments import Sections, reading
+from docnmt.apps.documents.runs import BEFORE, BEHIND, CopyLimit, RunPayload, Runs, Step, namespace
+from docnmt.apps.documents.segments import Sections, reading, renamed, turned
 from docnmt.apps.documents.xml import Element, Unit, expect_texts, local, shown_in, text_in
-from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError, printable
 
 # The text of paragraphs and cells.
@@ -77,8 +76,7 @@ class Pptx(Related):
 
     def _units(self) -> Iterator[Unit]:
         self._load()
-        self._sections, self._room = Sections(), CopyLimit(self.name)
-        left: list[str] = []
+        self._sections = Sections()
         slides = list(dict.fromkeys(part for _, part in self._listed(_PRESENTATION, "sldIdLst")))
         seen = set[str]()
         shared = dict.fromkeys(self._behind(slides, "slideLayout"))
@@ -87,7 +85,7 @@ class Pptx(Related):
             self._sections.heading()
             yield from self._paragraphs(slide)
             kinds = ((data.get("uri") or "").rpartition("/")[2] for data in self._root(slide).iter("{*}graphicData"))
-            left += dict.fromkeys(f"slide {number}: {_LEFT[kind]}" for kind in kinds if kind in _LEFT)
+            self.left += dict.fromkeys(f"slide {number}: {_LEFT[kind]}" for kind in kinds if kind in _LEFT)
             for notes in self._behind([slide], "notesSlide"):
                 if notes not in seen:
                     yield from self._paragraphs(notes)
@@ -95,7 +93,6 @@ class Pptx(Related):
         for part in shared:
             self._sections.heading()
             yield from self._paragraphs(part, placeholders=False)
-        self.left = left
 
     def _behind(self, parts: list[str], kind: str) -> list[str]:
         """The parts of a kind that these refer to."""
@@ -131,18 +128,16 @@ def paragraph(element: Element, part: str, sections: Sections, languages: tuple[
 def _speak(element: Element, languages: tuple[str, str]) -> None:
     """Says that a paragraph is in the other language, and in which direction it is written."""
     for look in element.iter("{*}rPr", "{*}endParaRPr"):
-        if base(look.get("lang", "")) == base(languages[0]):
-            look.set("lang", tag(languages[1]))
-    if right_to_left(languages[0]) == right_to_left(languages[1]):
-        return
-    about = element.find("{*}pPr")
-    if about is None:
-        about = etree.Element(f"{element.tag.rpartition('}')[0]}}}pPr")
-        element.insert(0, about)
-    to_left = right_to_left(languages[1])
-    about.set("rtl", str(int(to_left)))
-    if about.get("algn", "l") == "lr"[not to_left]:
-        about.set("algn", "lr"[to_left])
+        if code := renamed(look.get("lang", ""), languages):
+            look.set("lang", code)
+    if side := turned(languages):
+        about = element.find("{*}pPr")
+        if about is None:
+            about = etree.Element(f"{namespace(element)}pPr")
+            element.insert(0, about)
+        about.set("rtl", "1" if side == "rtl" else "0")
+        if about.get("algn", "l") == ("l" if side == "rtl" else "r"):
+            about.set("algn", side[0])
 
 
 # XLSX: the texts of cells, sheet by sheet and row by row, and of shapes; formulas, numbers and dates stay.
@@ -180,16 +175,15 @@ class Xlsx(Related):
         heads = {part: self._heads(part) for _, part in sheets}
         self._kept = {index for _, part in sheets for cell in self._cells(part, heads[part]) if (index := cell[1]) >= 0}
         self._seen, self._said = set[int](), dict[str, None]()
-        left: list[str] = []
-        drawings, self._room = set[str](), CopyLimit(self.name)
-        sections = Sections()
+        drawings, sections = set[str](), Sections()
         for name, part in sheets:
             sections.heading()
+            sheet = f"sheet {printable(name)}"
             relations = list(self._relations(part))
             yield from self._texts(part, heads[part], sections)
             if heads[part]:
-                left.append(f"sheet {printable(name)}: the heads of its tables, by which formulas know the columns")
-            left += [f"sheet {printable(name)}: {what}" for what in self._silent(part)]
+                self.left.append(f"{sheet}: the heads of its tables, by which formulas know the columns")
+            self.left += [f"{sheet}: {what}" for what in self._silent(part)]
             for drawing in (one.target for one in relations if one.kind == "drawing"):
                 shapes = [] if drawing in drawings else self._root(drawing).iter("{*}p", "{*}cNvPr")
                 drawings.add(drawing)
@@ -198,11 +192,10 @@ class Xlsx(Related):
                         if local(element) == "p":
                             yield paragraph(element, drawing, sections, self.languages, self._room)
                         yield from picture_texts(element, drawing, sections.units)
-                left += [f"sheet {printable(name)}: a chart" for one in self._relations(drawing) if one.kind == "chart"]
+                self.left += [f"{sheet}: a chart" for one in self._relations(drawing) if one.kind == "chart"]
         if self._said:
             quoted = ", ".join(f"'{printable(text[:40])}'" for text in list(self._said)[:5])
-            left.append(f"cells whose text formulas compare with: {quoted}{' …' if len(self._said) > 5 else ''}")
-        self.left = left
+            self.left.append(f"cells whose text formulas compare with: {quoted}{' …' if len(self._said) > 5 else ''}")
 
     def _silent(self, part: str) -> Iterator[str]:
         """What readers of a sheet see and is not read."""
@@ -293,7 +286,7 @@ class Xlsx(Related):
             return
         settings = root.find("{*}calcPr")
         if settings is None:
-            settings = etree.Element(f"{root.tag.rpartition('}')[0]}}}calcPr")
+            settings = etree.Element(f"{namespace(root)}calcPr")
             before = [child for child in root if local(child) in ("sheets", "externalReferences", "definedNames")]
             before[-1].addnext(settings)
         settings.set("fullCalcOnLoad", "1")

@@ -9,9 +9,8 @@ from itertools import pairwise
 
 import srt
 
-from docnmt.apps.documents.segments import Translated, expect, unescaped
+from docnmt.apps.documents.segments import Translated, expect, renamed, unescaped
 from docnmt.apps.documents.text import SegmentPlace, Spliced, balanced, display_width, read, render
-from docnmt.runtime.languages import base, tag
 from docnmt.runtime.system import UserError
 
 # SRT: a subtitle is a segment; its lines are one text, which is divided into as many again.
@@ -164,7 +163,6 @@ class Ass(Subtitles):
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         section, fields = "", _FIELDS
-        self.left = left = list[str]()
         number, counted = 1, 0
         for line in _ASS_LINE.finditer(self.source):
             name, _, rest = line[0].lstrip("\ufeff").partition(":")
@@ -180,7 +178,7 @@ class Ass(Subtitles):
                 codes = "".join(_CODE.findall(columns[-1]))
                 if _KARAOKE.search(codes):
                     number, counted = number + self.source.count("\n", counted, line.start()), line.start()
-                    left.append(f"line {number}: karaoke, each syllable of which has a time")
+                    self.left.append(f"line {number}: karaoke, each syllable of which has a time")
                 elif _CODE.sub("", _without_drawings(columns[-1])).strip():
                     yield line.end() - len(columns[-1]), line.end()
         if not section:
@@ -262,8 +260,8 @@ class WebVtt(Subtitles):
 
     def _settings(self) -> Iterator[tuple[int, int, str]]:
         match = _LANGUAGE.match(self.source)
-        if match is not None and base(match[1]) == base(self.languages[0]):
-            yield *match.span(1), tag(self.languages[1])
+        if match is not None and (code := renamed(match[1], self.languages)):
+            yield *match.span(1), code
 
     def _raw(self, begin: int, end: int) -> str:
         return self.source[begin:end]

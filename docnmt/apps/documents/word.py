@@ -13,9 +13,8 @@ from lxml import etree
 
 from docnmt.apps.documents.packages import Office, picture_texts
 from docnmt.apps.documents.runs import CopyLimit, RunPayload, Runs, Step, namespace, weight
-from docnmt.apps.documents.segments import Sections, is_reference
+from docnmt.apps.documents.segments import Sections, is_reference, renamed, turned
 from docnmt.apps.documents.xml import SHOWN, Element, Unit, expect_texts, local, shown_in, text_in
-from docnmt.runtime.languages import base, right_to_left, tag
 from docnmt.runtime.system import UserError
 
 # A paragraph of WordprocessingML as a flat list: text with its look, what does not change, and what is around text.
@@ -194,23 +193,20 @@ def _renamed(root: Element, languages: tuple[str, str]) -> bool:
     """Names the target's language wherever a part names the source's; whether it did."""
     changed = False
     for element in root.iter("{*}lang"):
-        name = namespace(element)
-        for kind in ("val", "bidi", "eastAsia"):
-            if base(element.get(name + kind, "")) == base(languages[0]):
-                element.set(name + kind, tag(languages[1]))
+        for name in (namespace(element) + kind for kind in ("val", "bidi", "eastAsia")):
+            if code := renamed(element.get(name, ""), languages):
+                element.set(name, code)
                 changed = True
     return changed
 
 
 def _turned(paragraph: Element, languages: tuple[str, str]) -> None:
     """Writes a paragraph and its runs in the target's direction, if it is another one."""
-    to_left = right_to_left(languages[1])
-    if right_to_left(languages[0]) == to_left:
-        return
-    _set(paragraph, "pPr", "bidi", _BEHIND_BIDI, to_left)
-    for run in list(paragraph.iter("{*}r")):
-        if run.find("{*}t") is not None:
-            _set(run, "rPr", "rtl", _BEHIND_RTL, to_left)
+    if side := turned(languages):
+        _set(paragraph, "pPr", "bidi", _BEHIND_BIDI, side == "rtl")
+        for run in list(paragraph.iter("{*}r")):
+            if run.find("{*}t") is not None:
+                _set(run, "rPr", "rtl", _BEHIND_RTL, side == "rtl")
 
 
 def _set(element: Element, properties: str, name: str, behind: frozenset[str], wanted: bool) -> None:
@@ -278,18 +274,14 @@ class Docx(Office):
             raise UserError(f"{self.name}: its part word/document.xml is missing; was it cut off, or of another kind?")
         return texts
 
-    def _units(self) -> Iterator[Unit]:
-        self._load()
-        self._room, self._left = CopyLimit(self.name), list[int | str](_left_in(self._contents))
-        self._headings, self._lists, self._character_looks = set[str](), set[str](), _Looks()
+    def _load(self) -> None:
+        super()._load()
+        self.left += _left_in(self._contents)
         self._styles = next((name for name in self._contents if _STYLES.fullmatch(name)), "")
-        if self._styles:
-            styles = self._root(self._styles)
-            self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
-            self._lists = set(_styles(styles, r"(?i)list\b"))
-            self._character_looks = _looks(styles)
-        yield from self._read_parts()
-        self.left = self._left
+        styles = self._root(self._styles) if self._styles else etree.Element("styles")
+        self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
+        self._lists = set(_styles(styles, r"(?i)list\b"))
+        self._character_looks = _looks(styles)
 
     def _saved(self, parts: set[str]) -> bytes:
         for part in parts:
@@ -305,7 +297,7 @@ class Docx(Office):
         for event, element in etree.iterwalk(root, events=("start", "end")):
             name = local(element)
             if name == "altChunk" and event == "start":
-                self._left.append(f"{part}: a document inside of this one (altChunk)")
+                self.left.append(f"{part}: a document inside of this one (altChunk)")
             if event == "start":
                 yield from picture_texts(element, part, sections.units)
             if name == "r" and event == "start" and self._character_looks.hides(element.find("{*}rPr")):
@@ -332,7 +324,7 @@ class Docx(Office):
                 yield self._unit(element, part, sections.units)
             sections.paragraph()
         if hidden:
-            self._left.append(f"{part}: hidden text")
+            self.left.append(f"{part}: hidden text")
 
     def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
         changed = partial(_turned, languages=self.languages)

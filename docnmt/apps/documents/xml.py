@@ -381,6 +381,7 @@ class Tree(DocumentFile):
         self.segments = [unit.segment for unit in self._read()]
 
     def _read(self) -> list[Unit]:
+        self.left = []
         units = counted(self._units(), lambda unit: unit.segment.text)
         return [unit for unit in units if unit.segment.text.strip()]
 
