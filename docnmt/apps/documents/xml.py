@@ -405,12 +405,12 @@ class XmlFile(Tree):
 
     form = first = ""
 
-    def _units(self) -> Iterable[Unit]:
+    def _units(self) -> Iterator[Unit]:
         self.root = parse(self.content, self.name)
         if local(self.root) != self.first:
             expected = f"expected {self.form}, whose first element is <{self.first}>"
             raise UserError(f"{self.name}: {expected}, got <{local(self.root)}>")
-        return self._strings()
+        yield from self._strings()
 
     @abstractmethod
     def _strings(self) -> Iterable[Unit]:
