@@ -27,7 +27,7 @@ from prepare import Document, read, write
 
 WORD = re.compile(r"\w+")
 IT = {"it", "its"}
-OTHERS = {*"he him his she her hers they them their theirs you your yours".split()}
+OTHERS = {"he", "him", "his", "she", "her", "hers", "they", "them", "their", "theirs", "you", "your", "yours"}
 GENDERED = re.compile(r"(?i:er|ihn|ihm|sie|ihr|ihre[mnrs]?|sein|seine[mnrs]?|dessen|deren)")
 LONGEST_ANSWER = 4
 RARE = 5  # documents

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from kept_tables import printed, tables
-from measured import kept, read_json, read_text
+from measured import kept, read_json, read_text, rows
 
 HERE = "recipes/studies"  # what prints the tables of which a claim is a cell:
 FUSION = f"python {HERE}/fusion_matters/summary.py {HERE}/fusion_matters/fusion.jsonl.xz"
@@ -23,6 +23,7 @@ TRANSLATION = "python {0}/fusion_translation.py {0}/fusion-translation.json".for
 LENGTHS = f"python {HERE}/scaleformer/lengths.py {HERE}/scaleformer/scaleformer.json"
 LEARNING = f"python {HERE}/discourse/learning_time.py {HERE}/discourse/learning.json --most 3000"
 INFERLITE = f"python {HERE}/inferlite/differences.py --results {HERE}/inferlite/inferlite.jsonl.xz/stopped/results"
+ORDINARY = f"python {HERE}/ordinary/tables.py {HERE}/ordinary/ordinary.jsonl"
 DOCMIX = f"python {HERE}/tools/results_table.py {HERE}/docmix/docmix.jsonl --systems sentence concat document"
 
 
@@ -55,6 +56,7 @@ STUDIES = {
     "inferlite": ("vectors", "inferlite/run.sh", "inferlite.jsonl.xz"),
     "card": ("speed", "gpu/run.sh", "processes.jsonl"),
     "base": ("translation", "gpu/run.sh", "gpu.jsonl"),
+    "ordinary": ("translation", "ordinary/oracle.yaml", "ordinary.jsonl"),
 }
 
 
@@ -165,21 +167,23 @@ def dialogue() -> Iterator[Claim]:
     number += f"; {min(there):.1f} to {max(there):.1f}"
     name = "DiaBLa, first third given: *tu* or *vous* right; sentence model; another dialogue's third, %"
     yield Claim(name, number, "3", "dialogue")
-    gains = [row["against_sentence"]["s-BLEU"][0] for row in third if row["system"] == names[0]]
-    number = f"+{min(gains):.2f} to +{max(gains):.2f}"
-    yield Claim("… document − sentence model, s-BLEU (each p ≤ .005)", number, "3", "dialogue")
-    told = [row["against_sentence"]["s-BLEU"][0] for row in third if row["system"] == "forms, longest start"]
-    number = f"+{min(told):.2f} to +{max(told):.2f}"
-    yield Claim(
-        "… sentence model with a tag of the last given form and ctxpro's questions − sentence model, s-BLEU",
-        number,
-        "3",
-        "dialogue",
-    )
+    number = seeds_range(true_minus_foreign("diabla", names[0], "agreement"), 1)
+    yield Claim("… true − foreign third, points", number, "3", "dialogue")
+    for system, name in (
+        (names[0], "… document − sentence model, s-BLEU (each p ≤ .005); true − foreign third"),
+        (
+            "forms, longest start",
+            "… sentence model with a tag of the last given form and ctxpro's questions − sentence model, s-BLEU; "
+            "true − foreign third",
+        ),
+    ):
+        gains = [row["against_sentence"]["s-BLEU"][0] for row in third if row["system"] == system]
+        number = f"{seeds_range(gains)}; {seeds_range(true_minus_foreign('diabla', system, 's-BLEU'))}"
+        yield Claim(name, number, "3", "dialogue")
     games = [row for row in given if (row["set"], row["system"]) == ("games", names[0])]
     gains = [row["against_sentence"]["s-BLEU"][0] for row in games]
-    number = f"{min(gains):+.2f} to {max(gains):+.2f}".replace("-", "−")
-    name = "game files, first third given: document − sentence model, s-BLEU (each p > .05)"
+    number = f"{seeds_range(gains)}; {seeds_range(true_minus_foreign('games', names[0], 's-BLEU'))}"
+    name = "game files, first third given: document − sentence model, s-BLEU (each p > .05); true − foreign third"
     yield Claim(name, number, "3", "dialogue")
     for where, system, title in (("games", names[0], "game files: *tu* or *vous*"),
                                  ("xdailydialog", "steady", "XDailyDialog: *du* or *Sie*")):  # fmt: skip
@@ -224,6 +228,8 @@ def card() -> Iterator[Claim]:
 
     name = "docmix, base size: nats with the document; without; with a foreign one; sentence model"
     yield Claim(name, "; ".join(f"{number:.4f}" for number in nats()), "1", "base")
+    seeds = [cell(ORDINARY, 1, "what the tag saves", column) for column in (1, 2, 3)]
+    yield Claim("docmix, `_tiny`: nats that a tag of the domain saves", "; ".join(seeds), "3", "ordinary")
 
 
 def nats() -> tuple[float, ...]:
@@ -272,6 +278,24 @@ def gain(test: str, system: str, given: str) -> str:
     return f"{min(found):.1f} to {max(found):.1f}"
 
 
+def true_minus_foreign(test: str, system: str, score: str) -> list[float]:
+    """What the true third gives over a foreign one, a number a seed."""
+    third, foreign = (
+        {row["seed"]: row[score] for row in dialogues(test, system, given)} for given in ("third", "foreign")
+    )
+    return [third[seed] - foreign[seed] for seed in sorted(third)]
+
+
+def spread(values: list[float]) -> str:
+    """Mean (least to most) of differences."""
+    return f"{fmean(values):+.2f} ({min(values):+.2f} to {max(values):+.2f})".replace("-", "−")
+
+
+def seeds_range(values: list[float], digits: int = 2) -> str:
+    """Least to most of differences."""
+    return f"{min(values):+.{digits}f} to {max(values):+.{digits}f}".replace("-", "−")
+
+
 def dialogues(test: str, system: str, given: str) -> list[dict[str, Any]]:
     """The scored translations of a system, one a seed."""
     lines = map(json.loads, kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines())
@@ -307,18 +331,19 @@ def forms() -> Iterator[tuple[str, ...]]:
 
 def dialogue_scores() -> Iterator[tuple[str, ...]]:
     """s-BLEU on DiaBLa where the first third of each dialogue was given."""
-    yield "DiaBLa, first third given", "s-BLEU", "− sentence model", "largest p", "with a foreign third", "largest p"
+    head = ("− sentence model", "largest p", "with a foreign third", "largest p", "true − foreign")
+    yield "DiaBLa, first third given", "s-BLEU", *head
     names = {"sentence": "sentence model", "steady": "`cond_transformer`, `--target-context conditional`",
              "forms": "sentence model with a tag", "forms and steady": "both"}  # fmt: skip
     for system, name in names.items():
         cells = [f"{fmean(row['s-BLEU'] for row in dialogues('diabla', f'{system}, longest start', 'third')):.1f}"]
         for given in ("third", "foreign") if system != "sentence" else ():
-            rows = dialogues("diabla", f"{system}, longest start", given)
-            found = [row["against_sentence"]["s-BLEU"] for row in rows]
-            differences = [each[0] for each in found]
-            number = f"{fmean(differences):+.2f} ({min(differences):+.2f} to {max(differences):+.2f})"
-            cells += [number.replace("-", "−"), f"{max(each[3] for each in found):.3f}".removeprefix("0")]
-        yield name, *(*cells, "", "", "", "")[:5]
+            those = dialogues("diabla", f"{system}, longest start", given)
+            cells.append(spread([row["against_sentence"]["s-BLEU"][0] for row in those]))
+            cells.append(f"{max(row['against_sentence']['s-BLEU'][3] for row in those):.3f}".removeprefix("0"))
+        if system != "sentence":
+            cells.append(spread(true_minus_foreign("diabla", f"{system}, longest start", "s-BLEU")))
+        yield name, *(*cells, *[""] * 5)[:6]
 
 
 def memories() -> Iterator[tuple[str, ...]]:
@@ -447,6 +472,27 @@ def sizes() -> Iterator[tuple[str, ...]]:
         yield "games", "227,336", "`_small`", "3.0", name, f"{score:.1f}"
 
 
+def hours() -> Iterator[tuple[str, ...]]:
+    """How long the trainings took of which a study kept the time, each counted once."""
+    yield "study", "trainings", "hours of a core"
+    reports = [row["json"] for name in ("discourse", "boundaries", "ablation", "ablation-bible", "docmix")
+               for row in rows(kept(f"{name}.jsonl")).values()]  # fmt: skip
+    minutes = {report["minutes"]: report for report in reports}  # the ablation has systems of discourse, too
+    lines = map(json.loads, kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines())
+    dialogue = {json.dumps([row["training"], row["valid"][-1]]): row["wall"] for row in lines if "training" in row}
+    cells = [row["json"] for row in rows(kept("fusion.jsonl.xz")).values() if isinstance(row.get("json"), dict)]
+    logs = [row["text"] for row in rows(kept("ordinary.jsonl")).values() if row["file"].endswith("train.jsonl")]
+    seconds = {
+        "discourse, ablation, docmix": [60 * each for each in minutes],
+        "dialogue": [*dialogue.values()],
+        "fusion_matters": [each["train_seconds"] for each in cells if "train_seconds" in each],
+        "ordinary": [json.loads(log.splitlines()[-1])["wall"] for log in logs],
+    }
+    seconds["**all**"] = [wall for walls in seconds.values() for wall in walls]
+    for study, walls in seconds.items():
+        yield study, f"{len(walls):,}", f"{sum(walls) / 3600:.1f}"
+
+
 def numbers() -> dict[str, str]:
     """What sentences of README and guides say."""
     lines = [json.loads(line) for line in kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -463,6 +509,7 @@ def numbers() -> dict[str, str]:
         "rnn": " and ".join(f"{score:.0f}" for score in rnns),
         "rnns": " and ".join(f"{score:.1f}" for score in rnns),
         "our": f"{ours:.1f}",
+        "tag-saves": cell(ORDINARY, 1, "what the tag saves", 4),
         "with": f"{with_document:.4f}",
         "without": f"{without:.4f}",
         "context": f"{without - with_document:.3f}",
@@ -492,7 +539,7 @@ def numbers() -> dict[str, str]:
 TABLES = {
     "forms": forms, "memory": memories, "models": models, "gains": gains,
     "sentences": found_sentences, "sizes": sizes, "dialogue": dialogue_scores,
-    "mechanisms": mechanisms, "boundaries": boundaries,
+    "mechanisms": mechanisms, "boundaries": boundaries, "hours": hours,
 }  # fmt: skip
 
 

@@ -1,0 +1,82 @@
+"""Tables of the study of ordinary text: losses of dev, from what it kept.
+
+    python recipes/studies/ordinary/tables.py recipes/studies/ordinary/ordinary.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from measured import find, read_text
+
+Losses = dict[str, float]  # nll, and of a model that reads context nll_foreign and nll_none
+
+
+def losses(folder: Path) -> dict[int, Losses]:
+    """The last validation of each seed of a system."""
+    found = {}
+    for path in find(folder, "*/model/train.jsonl"):
+        events = [json.loads(line) for line in read_text(path).splitlines()]
+        seed = int(path.parts[-3].removeprefix("seed-"))
+        found[seed] = [event for event in events if event["event"] == "valid"][-1]
+    return found
+
+
+def tag_worth(kept: Path) -> list[float]:
+    """What a tag of the domain saves, a number a seed."""
+    plain, tagged = (losses(kept / "oracle" / name) for name in ("sentence", "tagged"))
+    return [plain[seed]["nll"] - tagged[seed]["nll"] for seed in sorted(plain)]
+
+
+def spread(values: Sequence[float], signed: bool = False) -> str:
+    """Mean (least to most)."""
+    sign = "+" if signed else ""
+    return f"{fmean(values):{sign}.4f} ({min(values):{sign}.4f} to {max(values):{sign}.4f})".replace("-", "−")
+
+
+def oracle(kept: Path) -> Iterator[str]:
+    """A table of the oracle."""
+    yield "| nats a subword of dev | seed 1 | seed 2 | seed 3 | mean |\n| --- | ---: | ---: | ---: | ---: |"
+    for name, system in (("sentence", "sentence"), ("sentence with the domain as a tag", "tagged")):
+        values = [one["nll"] for _, one in sorted(losses(kept / "oracle" / system).items())]
+        yield f"| {name} | {' | '.join(f'{value:.4f}' for value in (*values, fmean(values)))} |"
+    worth = tag_worth(kept)
+    cells = " | ".join(f"{value:+.4f}" for value in (*worth, fmean(worth)))
+    yield f"| what the tag saves | {cells} |".replace("-", "−")
+
+
+def composition(kept: Path) -> Iterator[str]:
+    """A table of the composed data: means of the seeds, least to most."""
+    yield "| nats a subword of dev | seeds | with its document | − sentence, same text | true − foreign | true − none |"
+    yield "| --- | ---: | --- | --- | --- | --- |"
+    names = ("sentence", "document", "sentence-composed", "document-composed")
+    systems = {name: losses(kept / "composition" / name) for name in names}
+    for name, seeds in systems.items():
+        if not seeds:
+            continue
+        cells = [str(len(seeds)), spread([one["nll"] for one in seeds.values()])]
+        if name.startswith("document"):
+            beside = systems[name.replace("document", "sentence")]
+            cells.append(spread([one["nll"] - beside[seed]["nll"] for seed, one in seeds.items()], signed=True))
+            for other in ("nll_foreign", "nll_none"):
+                cells.append(spread([one["nll"] - one[other] for one in seeds.values()], signed=True))
+        yield f"| {' | '.join([name, *cells])} |" + " |" * (5 - len(cells))
+
+
+def main() -> None:
+    """Print both tables, an empty line between them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kept", type=Path)
+    kept = parser.parse_args().kept
+    tables = [oracle(kept)] + ([composition(kept)] if find(kept / "composition", "*/*/model/train.jsonl") else [])
+    print("\n\n".join("\n".join(table) for table in tables))
+
+
+if __name__ == "__main__":
+    main()
