@@ -10,6 +10,7 @@ import select
 import stat
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -49,18 +50,14 @@ from docnmt.runtime.system import UsageError, UserError, check_new, check_readab
 
 # Live input: documents that have ended are translated together, and never wait for further input.
 
-#: Characters of ended documents that are translated together: enough for full batches, but so few that an
-#: endless input takes no more memory than a long one.
+#: Characters of ended documents that are translated together: enough for full batches, few enough for endless input.
 TOGETHER = 1 << 20
 #: Bytes read at once, and seconds to wait for more input before ended documents are translated.
 _BLOCK, _MOMENT = 1 << 16, 0.05
 
 
 class Arriving:
-    """A binary stream, read as input arrives.
-
-    Args:
-        idle: called before a read that would wait.
+    """A binary stream, read as input arrives; `idle` is called before a read that would wait.
 
     Attributes:
         size: bytes of all, if the stream is a file. read: bytes so far. ended: True at the end.
@@ -69,24 +66,16 @@ class Arriving:
     def __init__(self, source: BinaryIO, *, name: str, idle: Callable[[], object]) -> None:
         self._source, self._name, self._idle = source, name, idle
         self.read, self.ended = 0, False
-        descriptor = self._descriptor()
-        status = None if descriptor is None else os.fstat(descriptor)
+        self._descriptor: int | None = None
+        with suppress(OSError, AttributeError):  # a stream in memory
+            self._descriptor = source.fileno()
+        status = None if self._descriptor is None else os.fstat(self._descriptor)
         self.size = status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
-
-    def _descriptor(self) -> int | None:
-        """Return the file descriptor, or None for a stream in memory."""
-        try:
-            return self._source.fileno()
-        except (OSError, AttributeError):
-            return None
 
     def _waits(self) -> bool:
         """Return True if nothing has arrived for a moment."""
-        descriptor = self._descriptor()
-        if descriptor is None:
-            return False
         try:
-            return not select.select([descriptor], [], [], _MOMENT)[0]
+            return self._descriptor is not None and not select.select([self._descriptor], [], [], _MOMENT)[0]
         except (OSError, ValueError):  # select does not support it
             return True
 
@@ -108,11 +97,7 @@ class Arriving:
 
 
 class Gathered:
-    """Collects ended documents to be translated together.
-
-    Args:
-        translate: translates them. most: characters from which on they are translated at once; None: only at the end.
-    """
+    """Ended documents, which `translate` gets together: from `most` characters on at once; None: only at the end."""
 
     def __init__(self, translate: Callable[[RunningText], object], *, most: int | None = TOGETHER) -> None:
         self._translate, self._most = translate, most
@@ -149,8 +134,8 @@ class StdinText:
 
     Attributes:
         form: reassembles the translations of its sentences.
-        given: for each sentence its translation, or None. printed: the output for it, if it is given. prefixes: the
-            words with which each translation begins; None in place of the list if there are none.
+        given, printed: for each sentence its translation, if it is given, and the output for it.
+        prefixes: the words with which each translation begins; None in place of the list if there are none.
     """
 
     corpus: ParallelCorpus
@@ -194,8 +179,7 @@ def read_document(
 ) -> StdinText:  # fmt: skip
     """Read one document, its lines split into sentences; with `whole`, each line is one.
 
-    A line with a given translation is split if both have equally many sentences, else it is read as one sentence.
-    A line's prefix is that of its first sentence.
+    A line with a given translation is split if both have equally many sentences. Its prefix is its first sentence's.
     """
     sentences: list[str] = []
     texts: list[str | None] = []
@@ -224,7 +208,7 @@ def read_document(
 
 
 def _of_first_sentences(prefixes: Iterable[str], counts: Iterable[int]) -> list[str | None]:
-    """Return a prefix for each sentence, of lines with so many: that of the line for the first."""
+    """Return a prefix for each sentence of lines with so many: for the first that of its line."""
     pairs = zip(prefixes, counts, strict=True)
     return [prefix if n == 0 and not is_blank(prefix) else None for prefix, count in pairs for n in range(count)]
 
@@ -280,7 +264,8 @@ def translate_files(
             model = replace(model, page=pages[-1])
         document = _document(source, task)
         _tell_left(document, source)
-        unknown.add(source_text(document, task))
+        texts = [text for text in map(changing_text, document.segments) if text]
+        unknown.add(ParallelCorpus.from_lines([texts], task.source_tokenizer))
         content = translate_document(document, model, rules=config.splitter, protect=config.protect)
         for note in document.notes:
             print(f"note: {source}: {note}", file=sys.stderr)
@@ -306,12 +291,6 @@ def _tell_left(document: DocumentFile, path: Path) -> None:
     parts = "; ".join(place for place in document.left if isinstance(place, str))
     if parts:
         print(f"note: {path}: stays as it is: {parts}", file=sys.stderr)
-
-
-def source_text(document: DocumentFile, task: TranslationTask) -> ParallelCorpus:
-    """Return the text of a document that a translation can lose, one segment per line; fixed text comes through."""
-    texts = [text for text in map(changing_text, document.segments) if text]
-    return ParallelCorpus.from_lines([texts], task.source_tokenizer)
 
 
 def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
@@ -356,9 +335,7 @@ class DocumentModel:
     """Models that translate the sentences of one document at a time.
 
     Attributes:
-        out: the stream of results; if it is a terminal, no progress is shown.
-        page: collects what was read for each sentence of the document; None: not requested.
-        limited: counts translations that end at the length limit.
+        out: the stream of results. page: collects what was read for each sentence; None: not requested.
     """
 
     translating: Translating
@@ -405,11 +382,7 @@ def corpus_of(sentences: Sequence[SegmentSentence], task: TranslationTask) -> Pa
 def translate_document(
     document: DocumentFile, model: DocumentModel, *, rules: str = "auto", protect: bool = True
 ) -> bytes:
-    """Translate a document; return its content.
-
-    Args:
-        rules: the sentence splitter (`--splitter`). protect: whether placeholders and the like are kept (`--protect`).
-    """
+    """Return the content of a document's translation; `rules` is `--splitter`."""
     source, target = (splitter(rules, language) for language in model.languages)
     texts = translated(document, model, split=source, split_target=target, align=model.align, protect=protect)
     return document.write(texts)
@@ -462,9 +435,9 @@ class _Stream:
     """Translates the parts of a stream, one after the other.
 
     Attributes:
-        unknown: text that the models do not know. limited: translations that end at the length limit. separated: how
-            many sentences have signs of other toolkits between sentences, and the first. pages: documents for
-            `--explain`.
+        unknown, limited: text that the models do not know, and translations that end at the length limit.
+        separated: how many sentences have signs of other toolkits between sentences, and the first.
+        pages: documents for `--explain`.
     """
 
     def __init__(

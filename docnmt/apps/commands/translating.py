@@ -7,7 +7,7 @@ corpus → `told` (form of address) → `results`, or a `job` for a search that 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, pairwise
@@ -64,17 +64,14 @@ class Translating:
         return cls(loaded, options, search, models.context_window, recalled, opened_glossary(options))
 
     def told(self, corpus: ParallelCorpus, given: Given = None) -> ParallelCorpus:
-        """Return a corpus as the models are told to translate it (`--formality`); see `LoadedModels.told`."""
+        """Return `LoadedModels.told` of a corpus for `--formality`."""
         return self.loaded.told(corpus, self.options.formality, given)
 
     def results(
         self, corpus: ParallelCorpus, given: Given = None, *, prefixes: Given = None, fixed: Fixed = None,
         before: int = 0, progress: Callable[[int], object] | None = None,
     ) -> Iterator[SentenceResult]:  # fmt: skip
-        """Yield the translations of what `told` gives, of each sentence that is not given, in order.
-
-        Arguments and errors are those of `translate_corpus`.
-        """
+        """Yield the translation of each sentence of `told`'s corpus that is not given, in order: `translate_corpus`."""
         loaded = self.loaded
         return translate_corpus(
             loaded.models, loaded.task, corpus, self.options, self.search, given=given, prefixes=prefixes,
@@ -86,10 +83,9 @@ class Translating:
         self, corpus: ParallelCorpus, given: Given, deliver: Callable[[int, Translation], object], *,
         fixed: Fixed = None, task: TranslationTask | None = None, terms: TermFinder | None = None,
     ) -> Job:  # fmt: skip
-        """Return the job of what `told` gives, for a search that several requests share.
+        """Return the job of `told`'s corpus, for a search that requests share; `deliver` gets each best translation.
 
         Args:
-            deliver: called with the number and the best translation of each sentence.
             task: of other languages than the models' own. terms: of the request's glossary.
         """
         task = task or self.loaded.task
@@ -111,7 +107,6 @@ class Translating:
 
         Args:
             numbers: of each sentence in its document; None: the corpus has all sentences of its documents.
-            task: as in `job`.
         """
         offsets = corpus.document_offsets
         if numbers is None:
@@ -139,10 +134,7 @@ class Translating:
         return [sentences[begin:end] for begin, end in pairwise(corpus.document_offsets.tolist())]
 
     def aligned(self, pairs: Sequence[tuple[str, str]]) -> list[list[AlignedPiece]]:
-        """Return, for sentences and their translations, which subwords belong together.
-
-        Each pair is read by itself, so that memory does not depend on the document.
-        """
+        """Return which subwords of sentences and translations belong together; each pair is read by itself."""
         return aligned(read_pairs(self.loaded.models[0], self.loaded.task, pairs))
 
 
@@ -153,12 +145,13 @@ class ProtectedText:
     between them, with all other translations of its document given. A sentence of nothing else stays as it is.
 
     Args:
-        given: for each sentence its translation, or None. prefixes: for each the words with which its translation
-            begins, or None. on: False: nothing is protected.
+        given, prefixes: for each sentence its translation, or None; the words with which one begins, or None.
+        on: False: nothing is protected.
 
     Attributes:
         given: the same, with the sentences that stay as they are. fixed: what is protected of each sentence.
-        whole: the numbers of the sentences that stay as they are.
+        translations: by number, those of sentences that stay as they are; then, if anything is protected, also those
+            that `take` noted. lost: the sentences whose translations lack something.
     """
 
     def __init__(
@@ -166,21 +159,16 @@ class ProtectedText:
     ) -> None:
         self._corpus, self._task, self._prefixes = corpus, task, prefixes
         self._known = [None] * corpus.num_sentences if given is None else list(given)
-        self.given: Given = given
-        self.fixed: list[list[tuple[int, int]]] | None = None
-        self.whole: frozenset[int] = frozenset()
-        self._parts: dict[int, SegmentPart] = {}
-        if not on:
-            return
-        self.fixed = [fixed_spans(text) for text in corpus.source_text]
+        self.fixed = [fixed_spans(text) for text in corpus.source_text] if on else None
         self._parts = {
-            number: SegmentPart(Segment(text), 0, len(text), fixed=self.fixed[number], number=number)
-            for number, text in enumerate(corpus.source_text)
-            if self.fixed[number] and self._known[number] is None
+            number: SegmentPart(Segment(text), 0, len(text), fixed=spans, number=number)
+            for number, (text, spans) in enumerate(zip(corpus.source_text, self.fixed or (), strict=False))
+            if spans and self._known[number] is None
         }
-        self.whole = frozenset(n for n, part in self._parts.items() if not pieces_of(part))
-        if self.whole:
-            self.given = [self._parts[n].source if n in self.whole else text for n, text in enumerate(self._known)]
+        staying = {number: part.source for number, part in self._parts.items() if not pieces_of(part)}
+        self.given: Given = [staying.get(n, text) for n, text in enumerate(self._known)] if staying else given
+        self.translations = {n: Translation.of_given(text, task.target_tokenizer) for n, text in staying.items()}
+        self.lost: set[int] = set()
 
     def changing(self) -> ParallelCorpus:
         """Return what translations may lose of the sentences: their text without what is protected, if anything is."""
@@ -192,34 +180,29 @@ class ProtectedText:
         ]
         return ParallelCorpus.from_lines([[text for text in texts if text]], self._task.source_tokenizer)
 
-    def unchanged(self, number: int) -> Translation:
-        """Return the translation of a sentence that stays as it is."""
-        return Translation.of_given(self._parts[number].source, self._task.target_tokenizer)
+    def take(self, number: int, translation: Translation) -> bool:
+        """Note what the search found for a sentence; return whether all that is protected is in it."""
+        if self._parts:
+            self.translations[number] = translation
+        if number in self._parts and not accept(self._parts[number], translation.text):
+            self.lost.add(number)
+        return number not in self.lost
 
-    def kept(self, number: int, translation: Translation) -> bool:
-        """Return whether all that is protected of a sentence is in its translation."""
-        return number not in self._parts or accept(self._parts[number], translation.text)
-
-    def again(
-        self, lost: Sequence[int], translations: Mapping[int, Translation]
-    ) -> tuple[ParallelCorpus, list[str | None], list[str | None]]:
-        """Return the documents of sentences that lost something, with these in pieces and all others given, and the
-        prefixes of the pieces.
-
-        Args:
-            translations: the translations of all sentences of these documents that were not given.
-        """
+    def again(self) -> tuple[ParallelCorpus, list[str | None], list[str | None]]:
+        """Return the documents of what was lost, this in pieces and all else given, and the prefixes of the pieces."""
         offsets, known = self._corpus.document_offsets.tolist(), self._known
         documents: list[list[str]] = []
         given: list[str | None] = []
         prefixes: list[str | None] = []
         numbers: list[int] = []
-        wanted = frozenset(lost)
-        for document in sorted({bisect_right(offsets, number) - 1 for number in lost}):
+        for document in sorted({bisect_right(offsets, number) - 1 for number in self.lost}):
             documents.append([])
             for number in range(offsets[document], offsets[document + 1]):
-                pieces = pieces_of(self._parts[number]) if number in wanted else [self._corpus.source_text[number]]
-                text = translations[number].text if known[number] is None and number not in wanted else known[number]
+                pieces, text = [self._corpus.source_text[number]], known[number]
+                if number in self.lost:
+                    pieces = pieces_of(self._parts[number])
+                elif text is None:
+                    text = self.translations[number].text
                 documents[-1] += pieces
                 given += [text] * len(pieces)
                 prefixes += [self._prefixes[number] if self._prefixes else None, *[None] * (len(pieces) - 1)]
@@ -227,17 +210,22 @@ class ProtectedText:
         corpus = ParallelCorpus.from_lines(documents, self._task.source_tokenizer)
         return replace(corpus, levels=self._corpus.levels[numbers]), given, prefixes
 
-    def joined(self, number: int, pieces: Iterator[Translation]) -> Translation:
-        """Return the translation of a sentence from those of its pieces; its score is their mean."""
-        part = self._parts[number]
-        parts = list(islice(pieces, len(pieces_of(part))))
-        piece_by_piece(part, iter([each.text for each in parts]))
-        text = part.text or ""
-        tokens = tuple(self._task.target_tokenizer.pieces(self._task.target_tokenizer.encode([text])[0]))
-        sizes = [len(each.pieces) + 1 for each in parts]
-        score = sum(each.score * size for each, size in zip(parts, sizes, strict=True)) / sum(sizes)
-        limited = next((piece for piece in parts if piece.limited), parts[0])
-        return replace(limited, text=text, pieces=tokens, score=score, piece_scores=(0.0,) * len(tokens))
+    def mended(self, pieces: Iterator[Translation]) -> Iterator[tuple[int, Translation]]:
+        """Yield the sentences that lost something, in order, with the translations of their pieces as one.
+
+        Its score is their mean.
+        """
+        tokenizer = self._task.target_tokenizer
+        for number in sorted(self.lost):
+            part = self._parts[number]
+            translations = list(islice(pieces, len(pieces_of(part))))
+            piece_by_piece(part, iter([each.text for each in translations]))
+            text = part.text or ""
+            tokens = tuple(tokenizer.pieces(tokenizer.encode([text])[0]))
+            sizes = [len(each.pieces) + 1 for each in translations]
+            score = sum(each.score * size for each, size in zip(translations, sizes, strict=True)) / sum(sizes)
+            limited = next((piece for piece in translations if piece.limited), translations[0])
+            yield number, replace(limited, text=text, pieces=tokens, score=score, piece_scores=(0.0,) * len(tokens))
 
     def results(
         self, translating: Translating, corpus: ParallelCorpus, *, before: int = 0,
@@ -250,24 +238,21 @@ class ProtectedText:
         search = partial(translating.results, before=before)
         searched = search(corpus, self.given, prefixes=self._prefixes, fixed=self.fixed, progress=progress)
         waiting: dict[int, Translation] = {}
-        ready: dict[int, Translation] = {}
-        lost: list[int] = []
         for number in (n for n, text in enumerate(self._known) if text is None):
-            result = SentenceResult(number, (self.unchanged(number),)) if number in self.whole else next(searched)
-            best = result.nbest[0]
-            if number not in self.whole and not self.kept(number, best):
-                lost.append(number)
-            if self._parts:
-                ready[number] = best
-            if lost:
-                waiting[number] = best
+            if (staying := self.translations.get(number)) is not None:
+                result = SentenceResult(number, (staying,))
+            else:
+                result = next(searched)
+                self.take(number, result.nbest[0])
+            if self.lost:
+                waiting[number] = result.nbest[0]
             else:
                 yield result
         if next(searched, None) is not None:
             raise ValueError("more translations than sentences")
-        if lost:
-            again, given, prefixes = self.again(lost, ready)
+        if self.lost:
+            again, given, prefixes = self.again()
             pieces = (result.nbest[0] for result in search(translating.told(again, given), given, prefixes=prefixes))
-            mended = {number: self.joined(number, pieces) for number in lost}
+            waiting |= self.mended(pieces)
             for number, best in waiting.items():
-                yield SentenceResult(number, (mended.get(number, best),))
+                yield SentenceResult(number, (best,))

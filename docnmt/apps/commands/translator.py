@@ -5,12 +5,12 @@ Texts, sentences or documents in; `Translation`s in the same shape out, the same
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import Parameter, signature
-from itertools import accumulate, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, get_args, overload
 
@@ -47,31 +47,28 @@ class InMemory:
     """Documents with the shape in which they were given.
 
     Attributes:
-        documents: the documents with all of their sentences, one line each. several: True if a list of documents was
-            given.
+        documents: the documents with all of their sentences, one line each; `behind` puts contexts before them.
+        several: True if a list of documents was given. before: how many first sentences of each are its context.
     """
 
     documents: tuple[Document, ...]
     several: bool
+    before: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, documents: object, name: str, split: Callable[[str], list[str]] | None = None) -> InMemory:
-        """Check and convert documents given by a caller.
-
-        Args:
-            name: their name in messages. split: divides a line into sentences; None: texts are rejected.
-        """
+        """Check and convert a caller's documents, whose name is `name`; without `split`, texts are rejected."""
         if isinstance(documents, str):
             if split is None:
                 raise UserError(f"{name}: expected a list of sentences, or of documents, got a text")
             lines = TextLines(io.BytesIO(text_of(documents, name).encode()), name=name)
             return cls((Document(tuple(sentence for line in lines for sentence in split(line))),), False)
         if isinstance(documents, Document):
-            return cls((_checked(documents, name),), False)
+            return cls((_document(documents, name),), False)
         parts = _listed(documents, name)
         texts = [isinstance(part, str) for part in parts]
         if all(texts):
-            return cls((_checked(Document(tuple(parts)), name),), False)
+            return cls((_document(parts, name),), False)
         if any(texts):
             raise UserError(
                 f"{name}: entry {texts.index(True)} is a text, entry {texts.index(False)} is not; expected a list of "
@@ -79,38 +76,81 @@ class InMemory:
             )
         return cls(tuple(_document(part, f"{name}: document {number}") for number, part in enumerate(parts)), True)
 
+    def behind(
+        self, context: object, given: Iterable[str | None], split: Callable[[str], list[str]]
+    ) -> tuple[InMemory, list[str | None]]:
+        """Return the documents behind their contexts, and of each sentence its translation, or None."""
+        if context is None:
+            return self, list(given)
+        contexts = _listed(context, "context") if self.several else [context]
+        if len(contexts) != len(self.documents):
+            raise UserError(f"context: expected one for each of {len(self.documents)} documents, got {len(contexts)}")
+        documents: list[Document] = []
+        known: list[str | None] = []
+        before: list[int] = []
+        partners = iter(given)
+        for document, one in zip(self.documents, contexts, strict=True):
+            sentences, translations = _context(one, split)
+            units = (("",) * len(document.units[0]),) * len(sentences) if document.units else ()  # a unit of its own
+            documents.append(Document((*sentences, *document.sentences), (*units, *document.units)))
+            known += [*translations, *islice(partners, len(document.sentences))]
+            before.append(len(sentences))
+        return InMemory(tuple(documents), self.several, tuple(before)), known
+
     @cached_property
     def sentences(self) -> list[str]:
         """All sentences, regardless of documents."""
         return [text for document in self.documents for text in document.sentences]
 
     @cached_property
-    def sizes(self) -> list[int]:
-        """The number of sentences of each document."""
-        return [len(document.sentences) for document in self.documents]
+    def places(self) -> list[int]:
+        """The number of each sentence in its document, from 0."""
+        return [place for document in self.documents for place in range(len(document.sentences))]
+
+    @cached_property
+    def own(self) -> list[bool]:
+        """For each sentence, whether it is none of a context."""
+        contexts = self.before or (0,) * len(self.documents)
+        pairs = zip(self.documents, contexts, strict=True)
+        return [place >= before for document, before in pairs for place in range(len(document.sentences))]
 
     @cached_property
     def kept(self) -> list[int]:
         """The numbers of the sentences that are not blank."""
         return [n for n, text in enumerate(self.sentences) if not is_blank(text)]
 
-    @cached_property
-    def read(self) -> list[Document]:
-        """The documents without blank sentences."""
-        return [
+    def corpus(self, models: LoadedModels, translations: Sequence[str] | None = None) -> ParallelCorpus:
+        """Return a corpus of the sentences that have text, with the translations of all sentences if given."""
+        documents = [
             document.take([n for n, text in enumerate(document.sentences) if not is_blank(text)])
             for document in self.documents
         ]
+        corpus = ParallelCorpus.from_documents(documents, models.task.source_tokenizer)
+        if translations is None:
+            return corpus
+        tokenizer = models.task.target_tokenizer
+        tokens = tokenizer.encode([translations[n] for n in self.kept])
+        return replace(corpus, target=TokenArray.from_lists(tokens, tokenizer.vocab_size))
 
-    @cached_property
-    def places(self) -> list[int]:
-        """The number of each sentence in its document, from 0."""
-        return [place for size in self.sizes for place in range(size)]
+    def explanations(
+        self, translating: Translating, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], given: Given = None
+    ) -> list[Explanation]:
+        """Return explanations of all sentences, empty ones of those that `corpus` has not or that are given."""
+        numbers = [self.places[n] for n in self.kept]
+        explanations = translating.explanations(corpus, pieces, given, numbers=numbers)
+        explained = dict(zip(self.kept, explanations, strict=True))
+        return [explained.get(n) or Explanation(place, (), ()) for n, place in enumerate(self.places)]
 
     def shaped(self, values: Sequence[T]) -> list[T] | list[list[T]]:
-        """Return values, one per sentence, in the shape in which the documents were given."""
-        bounds = pairwise(accumulate(self.sizes, initial=0))
-        return [list(values[begin:end]) for begin, end in bounds] if self.several else list(values)
+        """Return values, one per sentence, in the shape of the documents as they were given, without contexts."""
+        wanted = iter([value for value, own in zip(values, self.own, strict=True) if own])
+        return [list(islice(wanted, size)) for size in self._sizes] if self.several else list(wanted)
+
+    @property
+    def _sizes(self) -> list[int]:
+        """The number of sentences of each document without its context."""
+        contexts = self.before or (0,) * len(self.documents)
+        return [len(each.sentences) - before for each, before in zip(self.documents, contexts, strict=True)]
 
     def partners(self, given: object, name: str) -> list[str | None]:
         """Return for each sentence its translation in `given`, which has the shape of the documents, or None."""
@@ -118,15 +158,19 @@ class InMemory:
             return [None] * len(self.sentences)
         lists = _sentences(given, name)
         parts = [_sentences(part, f"{name}: document {n}") for n, part in enumerate(lists)] if self.several else [lists]
-        if [len(part) for part in parts] != self.sizes:
-            counts = f"{_shown(self.sizes)}, got {_shown([len(part) for part in parts])}"
+        if [len(part) for part in parts] != self._sizes:
+            counts = f"{_shown(self._sizes)}, got {_shown([len(part) for part in parts])}"
             raise UserError(f"{name}: expected an entry for each sentence of documents of {counts} sentences")
+        translations: list[str | None] = []
         for number, (part, document) in enumerate(zip(parts, self.documents, strict=True)):
-            for place, (text, source) in enumerate(zip(part, document.sentences, strict=True)):
+            translations += [None] * (len(document.sentences) - len(part))  # of the context
+            own = document.sentences[len(document.sentences) - len(part) :]
+            for place, (text, source) in enumerate(zip(part, own, strict=True)):
                 where = f"{name}: {f'document {number}, ' if self.several else ''}sentence {place}"
                 if text is not None and text_of(text, where).strip() and is_blank(source):
                     raise UserError(f"{where}: '{text[:40]}' translates a sentence without text")
-        return [text for part in parts for text in part]
+            translations += part
+        return translations
 
 
 def _listed(parts: object, name: str) -> list[Any]:
@@ -140,11 +184,8 @@ def _sentences(part: object, name: str) -> list[Any]:
 
 
 def _document(part: object, name: str) -> Document:
-    return _checked(part if isinstance(part, Document) else Document(tuple(_listed(part, name))), name)
-
-
-def _checked(document: Document, name: str) -> Document:
-    """Return the document with line breaks replaced by spaces, after checking that all sentences are texts."""
+    """Return a document with line breaks replaced by spaces, after checking that all sentences are texts."""
+    document = part if isinstance(part, Document) else Document(tuple(_listed(part, name)))
     texts: list[str] = []
     for place, sentence in enumerate(document.sentences):
         if not isinstance(sentence, str):
@@ -155,60 +196,6 @@ def _checked(document: Document, name: str) -> Document:
 
 def _shown(sizes: Sequence[int]) -> str:
     return (", ".join(map(str, sizes[:5])) or "no") + (", …" if len(sizes) > 5 else "")
-
-
-# What is read before the documents (`context=`), as the service's forms have it.
-
-
-@dataclass(frozen=True)
-class WithContext:
-    """Documents with the sentences that are read before them.
-
-    Attributes:
-        asked: the documents, in the caller's shape. whole: the same with their contexts as first sentences.
-        known: for each sentence of `whole` its translation, or None; None in place of the list if none is given.
-    """
-
-    asked: InMemory
-    whole: InMemory
-    known: list[str | None] | None
-
-    @classmethod
-    def of(cls, asked: InMemory, given: object, context: object, split: Callable[[str], list[str]]) -> WithContext:
-        """Check `given` and `context`, and put the latter before the documents."""
-        partners = asked.partners(given, "given")
-        if context is None:
-            return cls(asked, asked, None if given is None else partners)
-        contexts = _listed(context, "context") if asked.several else [context]
-        if len(contexts) != len(asked.documents):
-            raise UserError(f"context: expected one for each of {len(asked.documents)} documents, got {len(contexts)}")
-        documents: list[Document] = []
-        known: list[str | None] = []
-        begins = accumulate(asked.sizes, initial=0)
-        for document, begin, one in zip(asked.documents, begins, contexts, strict=False):
-            before, translations = _context(one, split)
-            units = (("",) * len(document.units[0]),) * len(before) if document.units else ()  # a unit of its own
-            documents.append(Document((*before, *document.sentences), (*units, *document.units)))
-            known += [*translations, *partners[begin : begin + len(document.sentences)]]
-        nothing = given is None and not any(known)
-        return cls(asked, InMemory(tuple(documents), asked.several), None if nothing else known)
-
-    def prefixes(self, prefix: object) -> list[str | None] | None:
-        """Check `prefix`, in the shape of `asked`, and return it for each sentence of `whole` that has text."""
-        if prefix is None:
-            return None
-        own = iter(self.asked.partners(prefix, "prefix"))
-        every = [next(own) if own_sentence else None for own_sentence in self.is_own()]
-        return [every[n] for n in self.whole.kept]
-
-    def is_own(self) -> list[bool]:
-        """Return, for each sentence of `whole`, whether it is of the documents and not of their contexts."""
-        pairs = zip(self.asked.sizes, self.whole.sizes, strict=True)
-        return [n >= whole - own for own, whole in pairs for n in range(whole)]
-
-    def own(self, values: Sequence[T]) -> list[T]:
-        """Return the values of the documents' own sentences, given those of all."""
-        return [value for value, own in zip(values, self.is_own(), strict=True) if own]
 
 
 def _context(context: object, split: Callable[[str], list[str]]) -> tuple[list[str], list[str | None]]:
@@ -235,63 +222,18 @@ def checked_window(models: LoadedModels, context_window: int | None) -> int | No
     return context_window
 
 
-def opened_memory(
-    models: LoadedModels, memory: TranslationMemory | str | Path | None, context_window: int | None
-) -> TranslationMemory | None:
-    """Open a memory for these models, if it is a folder."""
-    check_memory_window(memory, context_window)
-    if memory is None or isinstance(memory, TranslationMemory):
-        return memory
-    return open_memory(MemoryConfig(memory=str(memory)), models)
-
-
-def search_options(
-    beam: int, options: Mapping[str, object], others: Collection[str] = ()
-) -> tuple[GenerationConfig, SearchConfig]:
-    """Resolve the options of generation by the command line's configuration classes.
-
-    Args:
-        beam: for generators that have one.
-        others: names that are no options of a search and could be meant by an unknown one.
-    """
+def search_options(beam: int, options: Mapping[str, object]) -> tuple[GenerationConfig, SearchConfig]:
+    """Resolve the options of generation by the command line's classes; `beam`: for generators that have one."""
     name = str(options.get("generator", GenerationConfig.generator))
     if name not in GENERATORS:
         raise UsageError(f"generator: no generator named '{name}'; there are {', '.join(GENERATORS.names())}")
     sections = [Section("generation", GenerationConfig), Section("search", GENERATORS.config(name))]
     known = {setting.name for section in sections for setting in section.settings} - {"nbest", "glossary"}
     if unknown := options.keys() - known:
-        raise unknown_options(unknown, known | {*others})
+        named = signature(Translator.translate).parameters.values()
+        raise unknown_options(unknown, known | {each.name for each in named if each.kind == Parameter.KEYWORD_ONLY})
     resolved = build(sections, {}, {"beam": beam, **options})
     return resolved["generation"], resolved["search"]
-
-
-#: The translation of a sentence without text.
-EMPTY = Translation("", (), 0.0, ())
-
-
-def corpus_of(asked: InMemory, models: LoadedModels, translations: Sequence[str] | None = None) -> ParallelCorpus:
-    """Return a corpus of the sentences that have text, with the translations of all sentences if given."""
-    corpus = ParallelCorpus.from_documents(asked.read, models.task.source_tokenizer)
-    if translations is None:
-        return corpus
-    tokenizer = models.task.target_tokenizer
-    tokens = tokenizer.encode([translations[n] for n in asked.kept])
-    return replace(corpus, target=TokenArray.from_lists(tokens, tokenizer.vocab_size))
-
-
-def explanations_of(
-    asked: InMemory, translating: Translating, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]],
-    given: Given = None,
-) -> list[Explanation]:  # fmt: skip
-    """Return explanations of all sentences; those without text, or with given translations, are empty.
-
-    Args:
-        corpus: what `corpus_of` gives. pieces: subwords of the translation of each of its sentences.
-    """
-    numbers = [asked.places[n] for n in asked.kept]
-    explanations = translating.explanations(corpus, pieces, given, numbers=numbers)
-    read = dict(zip(asked.kept, explanations, strict=True))
-    return [read.get(n) or Explanation(place, (), ()) for n, place in enumerate(asked.places)]
 
 
 def with_targets(sources: object, targets: object) -> tuple[InMemory, list[str]]:
@@ -319,24 +261,11 @@ class Translator:
             return self
         return Translator(self.models.between(source_lang, target_lang))
 
+    # The shape decides the type of the result; the options are those of the definition.
     @overload
-    def translate(  # type: ignore[overload-overlap]  # a str is a sequence of str
-        self, documents: OneDocument, *, beam: int = 5, explain: bool = False,
-        given: Sequence[str | None] | None = None, prefix: Sequence[str | None] | None = None,
-        memory: TranslationMemory | str | Path | None = None,
-        glossary: Glossary | Mapping[str, str] | str | Path | None = None, formality: Formality | None = None,
-        context: object = None, context_window: int | None = None, splitter: str = "auto", protect: bool = True,
-        source_lang: str | None = None, target_lang: str | None = None, **options: object,
-    ) -> list[Translation]: ...  # fmt: skip
+    def translate(self, documents: OneDocument, **options: Any) -> list[Translation]: ...
     @overload
-    def translate(
-        self, documents: Documents, *, beam: int = 5, explain: bool = False,
-        given: Sequence[Sequence[str | None]] | None = None, prefix: Sequence[Sequence[str | None]] | None = None,
-        memory: TranslationMemory | str | Path | None = None,
-        glossary: Glossary | Mapping[str, str] | str | Path | None = None, formality: Formality | None = None,
-        context: object = None, context_window: int | None = None, splitter: str = "auto", protect: bool = True,
-        source_lang: str | None = None, target_lang: str | None = None, **options: object,
-    ) -> list[list[Translation]]: ...  # fmt: skip
+    def translate(self, documents: Documents, **options: Any) -> list[list[Translation]]: ...
     def translate(
         self, documents: OneDocument | Documents, *, beam: int = 5, explain: bool = False,
         given: Sequence[Any] | None = None, prefix: Sequence[Any] | None = None,
@@ -359,48 +288,42 @@ class Translator:
                 They are returned as they are, with a score of 0, and models that read translations read them.
             prefix: in the shape of `documents`, for each sentence the words with which its translation begins, or None.
                 They are certain and count nowhere in the score.
-            memory: a data folder, whose similar sentences are read before each document (docnmt-translate `--memory`).
-            glossary: target terms for source terms: a mapping, or a file (docnmt-translate `--glossary`).
-            formality: the form of address of every sentence, `formal` or `informal`; or `given`: that of the last given
-                translation before it. For models that were trained to be told one (docnmt-train `--formality-share`).
             context: what stands before the document: a text, or a list of sentences, each alone or in a pair with its
                 translation. It is read as the document's beginning, and not returned. For several documents a list
                 with one for each, or None. Sentences in `explanation` are numbered from the context's first.
             context_window: the most sentences of the document that are read before and after a sentence.
-            splitter: the sentence splitter: `auto`, `rules` or `sentencex` (docnmt-translate `--splitter`).
-            protect: placeholders, addresses, tags and the like come through as they are (docnmt-translate `--protect`).
-            source_lang, target_lang: source and target language, for models of several; None: the model's default.
+            memory, glossary, splitter, protect, source_lang, target_lang: as of docnmt-translate; a glossary may also
+                be a mapping.
+            formality: the form of address of every sentence, `formal` or `informal`; or `given`: that of the last given
+                translation before it. For models that were trained to be told one (docnmt-train `--formality-share`).
             options: further options of docnmt-translate's groups generation and search, but for `--nbest`: `lenpen`,
-                `max_len_a`, `no_repeat_ngram_size`, `repetition_penalty`, `batch_size`, `generator` and that
-                generator's own.
+                `max_len_a`, `no_repeat_ngram_size`, `batch_size`, `generator` and that generator's own.
 
         Raises:
             UserError: documents or options are invalid; the message names the sentence or the option.
         """
         models = self.between(source_lang, target_lang).models
-        generation, search = search_options(beam, {"formality": formality, **options}, _translate_options())
+        generation, search = search_options(beam, {"formality": formality, **options})
         split = sentence_splitter(splitter, models.task.source_lang)
-        texts = WithContext.of(InMemory.of(documents, "documents", split), given, context, split)
-        if formality == "given" and texts.known is None:
+        asked = InMemory.of(documents, "documents", split)
+        asked, known = asked.behind(context, asked.partners(given, "given"), split)
+        is_known = given is not None or any(known)
+        if formality == "given" and not is_known:
             raise UserError("formality: given: no translations are given; expected given=…, too")
         window = checked_window(models, context_window)
-        recalled = opened_memory(models, memory, context_window)
-        translating = Translating(models, generation, search, window, recalled, Glossary.of(glossary))
-        return _translated(translating, texts, texts.prefixes(prefix), protect=protect, explain=explain)
+        check_memory_window(memory, context_window)
+        if memory is not None and not isinstance(memory, TranslationMemory):
+            memory = open_memory(MemoryConfig(memory=str(memory)), models)
+        translating = Translating(models, generation, search, window, memory, Glossary.of(glossary))
+        words = None if prefix is None else asked.partners(prefix, "prefix")
+        return _translated(translating, asked, known if is_known else None, words, protect=protect, explain=explain)
 
     @overload
-    def score(  # type: ignore[overload-overlap]  # a str is a sequence of str
-        self, sources: Document | Sequence[str], targets: Document | Sequence[str], *, lenpen: float = 1.0,
-        context_window: int | None = None, max_tokens: int = 8000, source_lang: str | None = None,
-        target_lang: str | None = None,
-    ) -> list[float]: ...  # fmt: skip
+    def score(self, sources: OneDocument, targets: OneDocument, **options: Any) -> list[float]: ...
     @overload
-    def score(
-        self, sources: Documents, targets: Documents, *, lenpen: float = 1.0, context_window: int | None = None,
-        max_tokens: int = 8000, source_lang: str | None = None, target_lang: str | None = None,
-    ) -> list[list[float]]: ...  # fmt: skip
+    def score(self, sources: Documents, targets: Documents, **options: Any) -> list[list[float]]: ...
     @named_options
-    def score(
+    def score(  # type: ignore[misc]  # it does not take every option that there may be
         self, sources: Document | Sequence[str] | Documents, targets: Document | Sequence[str] | Documents, *,
         lenpen: float = 1.0, context_window: int | None = None, max_tokens: int = 8000, source_lang: str | None = None,
         target_lang: str | None = None,
@@ -424,7 +347,7 @@ class Translator:
         generation, search = search_options(1, {"lenpen": lenpen, "max_tokens": max_tokens})
         asked, translations = with_targets(sources, targets)
         log_probs = token_log_probs(
-            models.models, models.task, corpus_of(asked, models, translations), max_tokens=generation.max_tokens,
+            models.models, models.task, asked.corpus(models, translations), max_tokens=generation.max_tokens,
             context_window=checked_window(models, context_window),
         )  # fmt: skip
         scores = [sentence_score(each, models.task, search.lenpen) for each in log_probs]
@@ -448,7 +371,7 @@ class Translator:
         tokens = tokenizer.encode([translations[n] for n in asked.kept])
         translating = Translating(self.models, *search_options(1, {}))
         pieces = [tokenizer.pieces(each) for each in tokens]
-        return asked.shaped(explanations_of(asked, translating, corpus_of(asked, self.models), pieces))
+        return asked.shaped(asked.explanations(translating, asked.corpus(self.models), pieces))
 
     @named_options
     def align(
@@ -465,44 +388,33 @@ class Translator:
         """
         asked, translations = with_targets(sources, targets)
         lines = [[side[n] for n in asked.kept] for side in (asked.sentences, translations)]
-        corpus = corpus_of(asked, self.models, translations)
+        corpus = asked.corpus(self.models, translations)
         pairs = aligned(read(self.models.models[0], self.models.task, corpus, *lines))
         by_sentence = dict(zip(asked.kept, pairs, strict=True))
         return asked.shaped([by_sentence.get(n, []) for n in range(len(translations))])
 
 
 def _translated(
-    translating: Translating, texts: WithContext, prefixes: Given, *, protect: bool, explain: bool
+    translating: Translating, asked: InMemory, known: Given, prefixes: Given, *, protect: bool, explain: bool
 ) -> list[Translation] | list[list[Translation]]:
-    """Return the translations of documents, in their shape."""
-    models, asked, known = translating.loaded, texts.whole, texts.known
-    corpus = corpus_of(asked, models)
-    of_corpus: Given = None if known is None else [known[n] for n in asked.kept]
-    if asked is not texts.asked and not models.reads_translations:  # nothing reads translations of the context
-        wanted = texts.is_own()
-        of_corpus = [
-            None if wanted[n] and text is None else text or ""
-            for n, text in zip(asked.kept, of_corpus or [None] * len(asked.kept), strict=True)
-        ]
-    tagged = translating.told(corpus, of_corpus)
-    protected = ProtectedText(corpus, of_corpus, models.task, prefixes=prefixes, on=protect)
+    """Return the translations of documents, in their shape; `known` and `prefixes` are of all sentences."""
+    models, corpus, kept = translating.loaded, asked.corpus(translating.loaded), asked.kept
+    if not all(asked.own) and not models.reads_translations:  # nothing reads translations of the context
+        texts = zip(known or [None] * len(asked.own), asked.own, strict=True)
+        known = [text if own else text or "" for text, own in texts]
+    given, begins = (None if texts is None else [texts[n] for n in kept] for texts in (known, prefixes))
+    tagged = translating.told(corpus, given)
+    protected = ProtectedText(corpus, given, models.task, prefixes=begins, on=protect)
     results = protected.results(translating, tagged)
-    translations = [EMPTY] * len(asked.sentences)
-    for index, n in enumerate(asked.kept):
-        text = None if of_corpus is None else of_corpus[index]
-        given = None if text is None else Translation.of_given(text, models.task.target_tokenizer)
-        translations[n] = given or next(results).nbest[0]
+    translations = [Translation("", (), 0.0, ())] * len(asked.sentences)  # of sentences without text
+    for n in kept:
+        text = None if known is None else known[n]
+        is_given = None if text is None else Translation.of_given(text, models.task.target_tokenizer)
+        translations[n] = is_given or next(results).nbest[0]
     if explain:
-        pieces = [translations[n].pieces for n in asked.kept]
-        explanations = explanations_of(asked, translating, tagged, pieces, of_corpus)
+        explanations = asked.explanations(translating, tagged, [translations[n].pieces for n in kept], given)
         translations = [replace(t, explanation=e) for t, e in zip(translations, explanations, strict=True)]
-    return texts.asked.shaped(texts.own(translations))
-
-
-def _translate_options() -> list[str]:
-    """The options that `Translator.translate` has by name."""
-    named = signature(Translator.translate).parameters.values()
-    return [each.name for each in named if each.kind == Parameter.KEYWORD_ONLY]
+    return asked.shaped(translations)
 
 
 @named_options
