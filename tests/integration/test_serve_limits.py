@@ -25,7 +25,7 @@ from docnmt.apps.commands.translating import Translating
 from docnmt.apps.explain.attention import aligned, beginnings, read_pairs
 from docnmt.apps.serve.file_processes import FileProcesses
 from docnmt.apps.serve.http import Refused, client_of
-from docnmt.apps.serve.kept import FileJob, Store
+from docnmt.apps.serve.kept import FileJob, FileJobs
 from docnmt.apps.serve.service import PAIRS, Call, SharedModel
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
@@ -284,13 +284,13 @@ TERMS = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb
 @pytest.mark.parametrize(
     ("path", "slow", "body"),
     [
-        ("/v2/translate", "forms.fields", {"text": "a", "target_lang": "de"}),
+        ("/v2/translate", "http.fields", {"text": "a", "target_lang": "de"}),
         ("/v2/glossaries", "http.fields", TERMS),
         ("/v2/glossaries", "kept.TermFinder", TERMS),
         ("/v2/languages", "forms.fields", {}),
         ("/v2/document/a", "http.fields", {"document_key": "a"}),
         ("/detect", "forms.fields", {"q": "a"}),
-        ("/v1/chat/completions", "forms.fields", {"messages": []}),
+        ("/v1/chat/completions", "http.fields", {"messages": []}),
         ("/v1/chat/completions", "chat.prompted", {"messages": [{"role": "user", "content": "a"}]}),
         ("/sessions", "http.fields", {}),
         ("/sessions", "kept.TermFinder", {"glossary": {"a": "b"}}),
@@ -504,18 +504,15 @@ def test_a_glossary_is_its_owners(start: Start) -> None:
 
 def test_what_is_kept_is_forgotten_though_nobody_asks() -> None:
     async def kept() -> None:
-        gone: list[str] = []
-        missing = Refused(404, "missing", "none")
-        store = Store[FileJob](
-            9, 0.1, lambda count: Refused(503, "full", str(count)), lambda: missing, forgotten=gone.append
-        )
+        store = FileJobs()
+        store.life = 0.1
         for name in ("idle", "used", "at work"):
             store.add(FileJob(id=name, key="", name=name))
             store._items[name].status = "translating" if name == "at work" else "done"
         for _ in range(30):
             await asyncio.sleep(0.02)
             assert store.get("used") is not None
-        assert gone == ["idle"]
+        assert {*store._items} == {"used", "at work"}
         assert {job.id for job in store} == {"used", "at work"}
 
     asyncio.run(kept())

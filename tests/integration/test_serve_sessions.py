@@ -231,5 +231,5 @@ def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.Mon
         found = client.get(f"/sessions/{name}").json()["segments"]
         assert [each["source"] for each in found if each["translation"] is not None] == [SOURCE[1]]
     else:
-        assert not kept[0]._encoded
+        assert not list(kept[0])
     client.service.worker.stop()

@@ -19,6 +19,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating
 from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.serve.ask import Sentences
 from docnmt.apps.serve.search import Order, Worker
 from docnmt.core.corpus import TextArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
@@ -42,7 +43,7 @@ class Client:
         self.told: queue.SimpleQueue[Any] = queue.SimpleQueue()
         corpus = small_system.corpus(documents)
         numbers = range(corpus.num_sentences) if explain else None
-        self.order = Order(corpus, None, self.told.put, time.monotonic() + 60, numbers)
+        self.order = Order(Sentences(corpus, [], explain=numbers), self.told.put, time.monotonic() + 60)
 
     def end(self) -> tuple[str, dict[int, str], int]:
         """How it ended, the translations, and how many events there were."""
@@ -123,7 +124,7 @@ def test_a_fault_of_an_explanation_is_one_requests_alone(worker: Worker, monkeyp
     wrong = Client(DOCUMENTS[0], explain=True)
 
     def explained(models: Any, task: Any, corpus: Any, *words: Any, **more: Any) -> Any:
-        if corpus is wrong.order.corpus:
+        if corpus is wrong.order.sentences.corpus:
             raise RuntimeError("not to be explained")
         return explain_translations(models, task, corpus, *words, **more)
 

@@ -322,8 +322,8 @@ class Translator:
     def score(self, sources: OneDocument, targets: OneDocument, **options: Any) -> list[float]: ...
     @overload
     def score(self, sources: Documents, targets: Documents, **options: Any) -> list[list[float]]: ...
-    @named_options
-    def score(  # type: ignore[misc]  # it does not take every option that there may be
+    @named_options  # type: ignore[misc]  # it does not take every option that there may be
+    def score(
         self, sources: Document | Sequence[str] | Documents, targets: Document | Sequence[str] | Documents, *,
         lenpen: float = 1.0, context_window: int | None = None, max_tokens: int = 8000, source_lang: str | None = None,
         target_lang: str | None = None,

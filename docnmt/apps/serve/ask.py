@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translate import read_document
@@ -69,15 +69,12 @@ FORMALITIES: dict[str, tuple[Form | None, bool]] = {
 
 def form_of(formality: str | None, loaded: LoadedModels) -> Formality | None:
     """Return the form of address of a request in the service's own form; None if it names none."""
-    forms: dict[str, Formality] = {form: form for form in get_args(Formality)}
-    if formality is None:
-        return None
-    if formality not in forms:
-        expected = " or ".join(forms)
+    if formality is not None and formality not in get_args(Formality):
+        expected = " or ".join(get_args(Formality))
         raise Refused(400, "invalid_request", f"formality: expected {expected}, got '{formality[:40]}'")
-    if not loaded.knows_formality:
+    if formality is not None and not loaded.knows_formality:
         raise Refused(400, "no_formality", "formality: this model knows no forms of address; leave it out")
-    return forms[formality]
+    return cast("Formality | None", formality)
 
 
 def register_of(formality: str, loaded: LoadedModels) -> Form | None:
@@ -115,7 +112,7 @@ class Passage(NamedTuple):
 
 
 class Tags(NamedTuple):
-    """The rules for tags in texts: the markup language, elements that stay, and (XML) elements that end a sentence."""
+    """How tags in texts are read: the markup language, elements that stay, and (XML) those that end a sentence."""
 
     kind: Literal["xml", "html"]
     kept: tuple[str, ...] = ()
@@ -123,8 +120,7 @@ class Tags(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The translation of a text; it is `limited` if a sentence of it ends at the length limit, or, in a text with tags,
-    a sentence of the document."""
+    """The translation of a text; `limited`: a sentence of it (with tags: of the document) ends at the length limit."""
 
     text: str
     limited: bool = False
@@ -154,9 +150,9 @@ class Ask:
 
     def check(self, most: int) -> None:
         """Refuse forbidden characters, and more than `most` texts, lines or elements; an empty line counts."""
-        if (number := sum(map(len, self.documents))) > most:
-            raise too_many(self.name, number, most)
         passages = [passage for document in self.documents for passage in document]
+        if len(passages) > most:
+            raise too_many(self.name, len(passages), most)
         sources = [passage.source for passage in passages]
         if self.tags is None:
             check_sizes(sources, self.name, most, lines=self.splits == "lines")
@@ -168,10 +164,7 @@ class Ask:
 
 
 def check_sizes(texts: Sequence[str], name: str, most: int, *, lines: bool = True) -> None:
-    """Refuse texts with more lines, characters or words than `most` subwords have, before anything is made of them.
-
-    Each word has one subword at least, and a line counts, too, even an empty one.
-    """
+    """Refuse texts with more lines, characters or words than `most` subwords have, before anything is made of them."""
     if lines and (number := sum(max(text.count("\n"), text.count("\r")) + 1 for text in texts)) > most:
         raise too_many(f"{name}, lines", number, most)
     if (number := sum(map(len, texts))) > most * CHARACTERS:
@@ -195,7 +188,7 @@ class Sentences:
 
     Attributes:
         corpus: the sentences that have text. texts: for each wanted text the sentences of each of its lines, by number.
-        given: for each sentence its translation, or None. fixed: the parts of each in which no term is looked for.
+        given: for each sentence its translation, or None. fixed: parts of each in which the glossary has no terms.
         explain: if explanations are wanted, the number of each sentence in its document.
         kept: encodings of the same document from earlier requests. ready: translations, by number of the sentence.
     """
@@ -220,15 +213,12 @@ class Sentences:
     @classmethod
     def _split(cls, ask: Ask, rules: str, loaded: LoadedModels) -> Sentences:
         (passages,), task = ask.documents, ask.wishes.task or loaded.task
-        is_file, whole = ask.splits == "file", ask.splits == "none"
-        lines: list[tuple[str, str]] = []
-        ends = [0]
-        for passage in passages:
-            lines += _lines(passage, ask.splits)
-            ends.append(len(lines))
+        is_file = ask.splits == "file"
+        lines_of = [_lines(passage, ask.splits) for passage in passages]
+        lines, ends = [line for lines in lines_of for line in lines], [0, *accumulate(map(len, lines_of))]
         content = passages[0].source if is_file else "".join(f"{line}\n" for line, _ in lines)
         known = None if is_file else [translation for _, translation in lines]
-        read = read_document(content.encode(), known, rules, task, name=ask.name, whole=whole)
+        read = read_document(content.encode(), known, rules, task, name=ask.name, whole=ask.splits == "none")
         counts = [sum(row) for row in read.form.rows]
         ranges = [range(end - count, end) for end, count in zip(accumulate(counts), counts, strict=True)]
         texts = [ranges[ends[n] : ends[n + 1]] for n, passage in enumerate(passages) if passage.wanted]
@@ -249,9 +239,9 @@ class Sentences:
         for document in ask.documents:
             texts.append([])
             for place, passage in enumerate(document):
-                blank = is_blank(passage.source)
-                texts[-1].append(range(len(places), len(places) + (not blank)))
-                places += [] if blank else [place]
+                begin = len(places)
+                places += [] if is_blank(passage.source) else [place]
+                texts[-1].append(range(begin, len(places)))
         task = ask.wishes.task or loaded.task
         documents = [[each.source for each in document if not is_blank(each.source)] for document in ask.documents]
         corpus = ParallelCorpus.from_lines(documents, task.source_tokenizer)

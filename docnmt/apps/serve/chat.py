@@ -5,6 +5,7 @@ The last message is translated; those before it are earlier texts of the same do
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import secrets
@@ -18,9 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from docnmt.apps.serve.ask import Ask, Passage, Sentences, code_of, same
-from docnmt.apps.serve.forms import Form
-from docnmt.apps.serve.http import Endpoint, EventStream, JsonResponse, Refused
-from docnmt.apps.serve.service import Call, Events, Service, Streamed
+from docnmt.apps.serve.http import JSON, Endpoint, EventStream, JsonResponse, Refused, decoded
+from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
 from docnmt.runtime.languages import seam
 
 # Prompts of translation tools: the languages that a message names, and the text to translate.
@@ -132,7 +132,7 @@ def _model(service: Service) -> str:
     return f"docnmt-{source}-{target}"
 
 
-def _chat_ask(service: Service, asked: ChatRequest, request: Request) -> Ask:
+def _ask(service: Service, asked: ChatRequest) -> Ask:
     """Return the last message as the text to translate, and those before it as its context."""
     if asked.n not in (None, 1):
         raise Refused(400, "unable", f"n: expected 1, as this service has one translation of a text, got {asked.n}")
@@ -180,21 +180,28 @@ def _check_languages(service: Service, source: str | None, target: str | None) -
         raise Refused(400, "wrong_language", message)
 
 
-async def _chat_answer(call: Call, request: Request, asked: ChatRequest, ask: Ask) -> Response | Streamed:
+async def _chat(call: Call, request: Request) -> Response | Streamed:
+    body, most = await call.service.body(request), call.service.config.max_request_tokens
+
+    def read() -> tuple[ChatRequest, Ask]:
+        asked = decoded(request, body, ChatRequest, most=most)
+        return asked, _ask(call.service, asked)
+
+    asked, ask = await asyncio.to_thread(read)
     sentences = await call.sentences(ask)
     answer = _Answer(_model(call.service), sentences)
     if asked.stream:
         usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
         return Streamed(_chunks(call, answer, sentences, usage=usage), kind=EventStream)
-    async for _ in call.wanted(sentences):
-        pass
+    await call.ready(sentences)
     return JsonResponse(answer.whole(sentences.text(0)))
 
 
 async def _chunks(call: Call, answer: _Answer, sentences: Sentences, *, usage: bool) -> Events:
     """Yield the chunks of a streamed answer."""
     yield answer.part({"role": "assistant", "content": ""})
-    async with contextlib.aclosing(call.wanted(sentences)) as events:
+    await asyncio.to_thread(call.accept, sentences)
+    async with contextlib.aclosing(call.translated(sentences)) as events:
         async for _ in events:
             for text in answer.parts():
                 yield answer.part({"content": text})
@@ -252,11 +259,8 @@ class _Answer:
         return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-CHAT = Form("/v1/chat/completions", ChatRequest, openai_error, _chat_ask, _chat_answer)
-
-
 def openai_endpoints(service: Service) -> list[Endpoint]:
-    """Return OpenAI's addresses beside that of `CHAT`."""
+    """Return OpenAI's addresses."""
     name = _model(service)
     model = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "docnmt"}
 
@@ -269,5 +273,9 @@ def openai_endpoints(service: Service) -> list[Endpoint]:
             raise Refused(404, "model_not_found", message)
         return JsonResponse(model)
 
-    rows = (("/v1/models", models), ("/v1/models/{model}", one))
-    return [Endpoint("OpenAI", path, "get", "the model", answer) for path, answer in rows]
+    placed, summary = Placed(service, _chat), "the last message, translated"
+    return [
+        Endpoint("OpenAI", "/v1/models", "get", "the model", models),
+        Endpoint("OpenAI", "/v1/models/{model}", "get", "the model", one),
+        Endpoint("OpenAI", "/v1/chat/completions", "post", summary, placed, ChatRequest, (JSON,)),
+    ]

@@ -1,6 +1,6 @@
-"""Requests for translations in a `Form`: ours, DeepL's and LibreTranslate's, with the other addresses of these APIs.
+"""Forms of requests for translations: ours, DeepL's and LibreTranslate's, with the other addresses of these APIs.
 
-body → its fields → `read` → `Ask` → `answer`, whole or as a stream
+body → its fields → `Ask` (all in a thread) → `Call` → the answer, whole or as a stream
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import asyncio
 import contextlib
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Annotated, Any, NamedTuple, cast, get_args
+from typing import Annotated, Any, cast, get_args
 from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from docnmt.apps.commands.models import between
+from docnmt.apps.commands.models import LoadedModels, between
 from docnmt.apps.commands.translating import ProtectedText
 from docnmt.apps.documents.kinds import ENDINGS, KINDS
 from docnmt.apps.explain.attention import Explanation
@@ -37,19 +37,20 @@ from docnmt.apps.serve.ask import (
 )
 from docnmt.apps.serve.http import (
     FORM,
+    JSON,
     MULTIPART,
     Endpoint,
-    ErrorForm,
     JsonResponse,
     Refused,
     as_request,
     check_lists,
+    decoded,
     fields,
     form_fields,
     form_file,
     kind_of_upload,
     media_type,
-    read_request,
+    parameters,
     wants_lines,
 )
 from docnmt.apps.serve.kept import FileJob, FileJobs, Glossaries, GlossaryRequest, owner_of
@@ -61,45 +62,6 @@ from docnmt.core.lines import half_character
 from docnmt.core.tokenizer import UnknownLanguage
 from docnmt.runtime.languages import base
 from docnmt.runtime.system import UserError
-
-
-class Form(NamedTuple):
-    """A form of requests for translations: `OWN`, `LIBRE`, `DeepL.form` and `chat.CHAT`.
-
-    Attributes:
-        path: its address. body: its fields; unknown ones are ignored unless the class forbids them. errors: the form of
-            its errors; None: ours. read: in a thread, body → what is asked. answer: what is asked → the answer.
-        lists: fields that are lists in a form of HTML. required: fields that must not be empty.
-    """
-
-    path: str
-    body: type[msgspec.Struct]
-    errors: ErrorForm | None
-    read: Callable[[Service, Any, Request], Ask]
-    answer: Callable[[Call, Request, Any, Ask], Awaitable[Response | Streamed]]
-    lists: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-
-    async def answered(
-        self, call: Call, request: Request, body: bytes, values: dict[str, Any] | None = None
-    ) -> Response | Streamed:
-        """Answer a request with this body, whose fields may be known."""
-        most = call.service.config.max_request_tokens
-
-        def read() -> tuple[msgspec.Struct, Ask]:
-            asked: msgspec.Struct
-            if self.errors is None:
-                asked = own_body(body, most)
-            else:
-                read_values = fields(media_type(request), body, self.lists) if values is None else values
-                if self.required:
-                    _complete(read_values, *self.required)
-                asked = as_request(read_values, self.body, most=most)
-            return asked, self.read(call.service, asked, request)
-
-        asked, ask = await asyncio.to_thread(read)
-        return await self.answer(call, request, asked, ask)
-
 
 # This service's own form.
 
@@ -117,7 +79,7 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
     formality: _Formality | None = None
 
 
-def own_body(body: bytes, most: int) -> TranslateRequest:
+def _own_request(body: bytes, most: int) -> TranslateRequest:
     """Return the request in a JSON body; `most`: documents and sentences together, or subwords."""
     check_lists(body, most)
     try:
@@ -135,8 +97,7 @@ def own_body(body: bytes, most: int) -> TranslateRequest:
     return asked
 
 
-def _own_ask(service: Service, asked: TranslateRequest, request: Request) -> Ask:
-    loaded = service.worker.loaded
+def _own_ask(asked: TranslateRequest, loaded: LoadedModels) -> Ask:
     if (asked.documents is None) == (asked.text is None):
         raise Refused(400, "invalid_text", 'the body must have either "documents" or "text"')
     try:
@@ -168,11 +129,16 @@ def _problem(sentence: str) -> str | None:
     return "has a NUL character; remove it" if "\0" in sentence else None
 
 
-async def _own_answer(call: Call, request: Request, asked: TranslateRequest, ask: Ask) -> Response | Streamed:
+async def _own_translation(call: Call, request: Request, body: bytes) -> Response | Streamed:
     """Answer in JSON, or with a line of JSON for each sentence, as it is ready."""
     config, loaded, task = call.service.config, call.service.worker.loaded, call.service.task
-    sentences = await asyncio.to_thread(Sentences.of, ask, config.splitter, loaded)
-    call.accept(sentences.corpus, explain=ask.explain)
+
+    def read() -> tuple[TranslateRequest, Sentences]:
+        asked = _own_request(body, config.max_request_tokens)
+        return asked, Sentences.of(_own_ask(asked, loaded), config.splitter, loaded)
+
+    asked, sentences = await asyncio.to_thread(read)
+    call.accept(sentences)
 
     def headers() -> dict[str, str]:
         unknown = UnknownText(task.source_tokenizer)
@@ -182,20 +148,18 @@ async def _own_answer(call: Call, request: Request, asked: TranslateRequest, ask
     is_text = asked.documents is None
     if wants_lines(request):
         return Streamed(_own_events(call, sentences, is_text=is_text), await asyncio.to_thread(headers))
-    explained = dict[int, dict[str, Any]]()
-    async for number, translation in call.all(sentences):
-        if translation.explanation is not None:
-            explained[number] = reads(translation.explanation)
-    answer: dict[str, Any]
+    async for _ in call.translated(sentences):
+        pass
+    ready, answer = sentences.ready, dict[str, Any]()
+    explained = {number: reads(each.explanation) for number, each in ready.items() if each.explanation is not None}
     if is_text:
-        answer = {"text": sentences.text(0) + "\n" * (asked.text or "").endswith("\n")}
+        answer["text"] = sentences.text(0) + "\n" * (asked.text or "").endswith("\n")
         shaped = [[explained.get(n) for n in line] for line in sentences.texts[0]]
     else:
-        ready = sentences.ready
-        answer = {"documents": [[ready[line[0]].text if line else "" for line in text] for text in sentences.texts]}
+        answer["documents"] = [[ready[line[0]].text if line else "" for line in text] for text in sentences.texts]
         shaped = [[explained.get(line[0]) if line else None for line in text] for text in sentences.texts]
-    answer |= {"limited": True} if any(each.limited for each in sentences.ready.values()) else {}
-    answer |= {"reads": shaped} if ask.explain else {}
+    answer |= {"limited": True} if any(each.limited for each in ready.values()) else {}
+    answer |= {"reads": shaped} if asked.explain else {}
     return JsonResponse(answer, headers=await asyncio.to_thread(headers))
 
 
@@ -209,7 +173,7 @@ async def _own_events(call: Call, sentences: Sentences, *, is_text: bool) -> Eve
                 places[n] = own if is_text else {"document": index, "sentence": place}
     if is_text:
         yield {"source": [[source[n] for n in line] for line in sentences.texts[0]]}
-    async with contextlib.aclosing(call.all(sentences)) as events:
+    async with contextlib.aclosing(call.translated(sentences)) as events:
         async for number, translation in events:
             if translation.explanation is None:
                 yield event_of(places[number], translation)
@@ -219,11 +183,9 @@ async def _own_events(call: Call, sentences: Sentences, *, is_text: bool) -> Eve
 
 
 def reads(explanation: Explanation) -> dict[str, Any]:
-    """Return the explanation of a sentence's translation as JSON types.
+    """Return a translation's pieces, the sentences that each piece and head read, and mean weights of others, as JSON.
 
-    It has the pieces of the translation, for each piece and head the sentences read and their weights, and the other
-    sentences with their mean weights. Sentences are numbered in the document from 0, those of a memory before it from
-    -1 backwards.
+    Sentences are numbered in the document from 0, those of a memory before it from -1 backwards.
     """
     heads = [[each._asdict() for each in piece] for piece in explanation.reads]
     return {"pieces": explanation.target, "heads": heads, "others": list(explanation.others.items())}
@@ -301,16 +263,13 @@ class DeepL:
         self._glossaries, self._characters = Glossaries(service), 0
 
     @property
-    def form(self) -> Form:
-        """The form of POST /v2/translate."""
-        return Form("/v2/translate", TranslateTexts, deepl_error, self._ask, self._answer, _LISTS)
-
-    @property
     def endpoints(self) -> list[Endpoint]:
-        """All addresses except that of `form`."""
+        """All addresses."""
+        placed = Placed(self._service, self._translate)
         glossary, document = "/v2/glossaries/{glossary_id}", "/v2/document/{document_id}"
         languages, usage = "languages", "characters since the start"
         rows: list[tuple[Any, ...]] = [
+            ("/v2/translate", "post", "texts, which are one document", placed, TranslateTexts),
             ("/v2/document", "post", "a file to be translated", self._upload, UploadDocument, (MULTIPART,)),
             (document, "post", "how far a file is", self._status, DocumentKey),
             (f"{document}/result", "post", "the translated file, once", self._result, DocumentKey),
@@ -327,7 +286,21 @@ class DeepL:
         ]
         return [Endpoint("DeepL", *row) for row in rows]
 
-    def _ask(self, service: Service, asked: TranslateTexts, request: Request) -> Ask:
+    async def _translate(self, call: Call, request: Request) -> Response:
+        body = await call.service.body(request)
+        asked, ask = await asyncio.to_thread(self._ask, request, body)
+        source, texts = call.service.task.source_lang.upper(), _texts(asked.text)
+        answers: list[dict[str, Any]] = [
+            {"detected_source_language": source, "text": each.text, **each.mark} for each in await call.texts(ask)
+        ]
+        if asked.show_billed_characters:
+            for text, answer in zip(texts, answers, strict=True):
+                answer["billed_characters"] = len(text)
+        self._characters += sum(map(len, texts))
+        return JsonResponse({"translations": answers})
+
+    def _ask(self, request: Request, body: bytes) -> tuple[TranslateTexts, Ask]:
+        asked = decoded(request, body, TranslateTexts, lists=_LISTS, most=self._service.config.max_request_tokens)
         self._check(asked)
         tags = None
         if asked.tag_handling:
@@ -341,18 +314,7 @@ class DeepL:
             splits = _SPLITS[str(asked.split_sentences)]
         passages = [Passage(asked.context)] if asked.context else []
         passages += [Passage(text, wanted=True) for text in _texts(asked.text)]
-        return Ask(documents=[passages], splits=splits, tags=tags, wishes=self._wishes(asked, request))
-
-    async def _answer(self, call: Call, request: Request, asked: TranslateTexts, ask: Ask) -> Response:
-        source, texts = call.service.task.source_lang.upper(), _texts(asked.text)
-        answers: list[dict[str, Any]] = [
-            {"detected_source_language": source, "text": each.text, **each.mark} for each in await call.texts(ask)
-        ]
-        if asked.show_billed_characters:
-            for text, answer in zip(texts, answers, strict=True):
-                answer["billed_characters"] = len(text)
-        self._characters += sum(map(len, texts))
-        return JsonResponse({"translations": answers})
+        return asked, Ask(documents=[passages], splits=splits, tags=tags, wishes=self._wishes(asked, request))
 
     def _check(self, asked: TranslateTexts | UploadDocument) -> None:
         source, target = self._service.task.languages
@@ -439,7 +401,7 @@ class DeepL:
         return JsonResponse({"glossaries": [each.content for each in self._glossaries if each.owner == owner]})
 
     async def _create_glossary(self, request: Request) -> Response:
-        asked = await read_request(request, await self._service.small_body(request), GlossaryRequest)
+        asked = await asyncio.to_thread(decoded, request, await self._service.small_body(request), GlossaryRequest)
         return JsonResponse((await self._glossaries.create(asked, request)).content, 201)
 
     async def _glossary(self, request: Request) -> Response:
@@ -453,7 +415,8 @@ class DeepL:
         return Response(self._glossaries.of(request).entries, media_type="text/tab-separated-values")
 
     async def _key(self, request: Request) -> str:
-        return (await read_request(request, await self._service.small_body(request), DocumentKey)).document_key
+        body = await self._service.small_body(request)
+        return (await asyncio.to_thread(decoded, request, body, DocumentKey)).document_key
 
 
 def _texts(said: Sequence[str] | str) -> Sequence[str]:
@@ -482,7 +445,7 @@ LIBRE_WORDS = {
 #: Codes of errors that begin with "Invalid request" in LibreTranslate's words.
 INVALID = ("invalid_request", "invalid_text", "invalid_file", "too_long", "too_large", "too_slow", "wrong_type")
 #: Fields that distinguish LibreTranslate's form of POST /translate from this service's own.
-FIELDS, OWN_FIELDS = frozenset({"q", "source", "target"}), frozenset({"documents", "text"})
+FIELDS = frozenset({"q", "source", "target"})
 
 
 class TranslateQuery(msgspec.Struct):
@@ -570,16 +533,19 @@ def _detected(service: Service, source: str, target: str) -> dict[str, Any] | No
     return {"confidence": 0.0, "language": base(own[0])} if source == "auto" else None
 
 
-def _libre_ask(service: Service, asked: TranslateQuery, request: Request) -> Ask:
+def _libre_ask(service: Service, values: dict[str, Any]) -> tuple[TranslateQuery, Ask]:
+    _complete(values, "q", "source", "target")
+    asked = as_request(values, TranslateQuery, most=service.config.max_request_tokens)
     _detected(service, asked.source, asked.target)
     if asked.format not in ("", "text", "html"):
         raise Refused(400, "unknown_format", f"{asked.format[:40]} format is not supported")
     is_html, passages = asked.format == "html", [Passage(text, wanted=True) for text in _texts(asked.q)]
     tags, splits = (Tags("html"), "sentences") if is_html else (None, "lines")
-    return Ask(documents=[passages], tags=tags, splits=cast(Splits, splits), name="q")
+    return asked, Ask(documents=[passages], tags=tags, splits=cast(Splits, splits), name="q")
 
 
-async def _libre_answer(call: Call, request: Request, asked: TranslateQuery, ask: Ask) -> Response:
+async def _libre_translation(call: Call, values: dict[str, Any]) -> Response:
+    asked, ask = await asyncio.to_thread(_libre_ask, call.service, values)
     answers, single = await call.texts(ask), isinstance(asked.q, str)
     answer: dict[str, Any] = {"translatedText": answers[0].text if single else [each.text for each in answers]}
     if (detected := _detected(call.service, asked.source, asked.target)) is not None:
@@ -588,6 +554,21 @@ async def _libre_answer(call: Call, request: Request, asked: TranslateQuery, ask
         answer["alternatives"] = [] if single else [[] for _ in answers]
     limited = sum(each.limited for each in answers)
     return JsonResponse(answer, headers={"docnmt-limited": str(limited)} if limited else None)
+
+
+async def translate(call: Call, request: Request) -> Response | Streamed:
+    """Answer POST /translate: in LibreTranslate's form if the body has its fields and none of ours, else in ours."""
+    if media_type(request) not in (JSON, FORM, MULTIPART):
+        media_type(request, JSON)
+    parameters(request)
+    body, values = await call.service.body(request), dict[str, Any]()
+    with contextlib.suppress(Refused):  # what cannot be read is not LibreTranslate's
+        values = await query(request, body)
+    if values.keys() & FIELDS and not values.keys() & {"documents", "text"}:
+        request.state.error_form = libre_error
+        return await _libre_translation(call, values)
+    media_type(request, JSON)
+    return await _own_translation(call, request, body)
 
 
 class LibreTranslate:
@@ -658,7 +639,3 @@ class LibreTranslate:
         job = self._jobs.take(name, rest.partition(".")[0])
         headers = {"content-disposition": f"attachment; filename={job.name}"}
         return Response(job.content, headers=headers, media_type=job.media_type)
-
-
-OWN = Form("/translate", TranslateRequest, None, _own_ask, _own_answer)
-LIBRE = Form("/translate", TranslateQuery, libre_error, _libre_ask, _libre_answer, required=("q", "source", "target"))

@@ -1,6 +1,6 @@
 """HTTP around all routes: limits of bodies, errors, JSON, streams, counters, security headers.
 
-request → `Guard` (host, token, log) → an `Endpoint`: `read_body` → `fields` → `as_request` → … → JSON or `Stream`
+request → `Guard` (host, token, log) → an `Endpoint`: `read_body` → `decoded` → … → JSON or `Stream`
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import count
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 import anyio
@@ -35,6 +34,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from docnmt.apps.documents.kinds import kind_of
 from docnmt.runtime.system import UserError
+
+if TYPE_CHECKING:
+    from docnmt.apps.serve.service import Service
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -62,11 +64,7 @@ ErrorForm = Callable[["Refused"], tuple[int, dict[str, Any]]]
 
 
 class Refused(Exception):
-    """An HTTP error as JSON: `{"error": {"status": 413, "code": "too_large", "message": "…"}}`.
-
-    Args:
-        why: more than the code says, for a form that has other words for it.
-    """
+    """An HTTP error: `{"error": {"status": 413, "code": "too_large", "message": "…"}}`; `why`: more about it."""
 
     def __init__(
         self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None, *, why: str = ""
@@ -81,7 +79,7 @@ class Refused(Exception):
         return cls(500, "internal", "something went wrong in the service; its log says more")
 
     def content(self, scope: Scope | None = None) -> tuple[int, dict[str, Any]]:
-        """Return status and body, in the form that the client of the request `scope` knows; None: in our own."""
+        """Return status and body in the form that the client of the request `scope` knows; None: in our own."""
         if scope is not None and (error_form := scope["state"].get("error_form")) is not None:
             status, content = error_form(self)
             return status, content
@@ -175,10 +173,9 @@ def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any
 
 
 def as_request(values: Mapping[str, Any], kind: type[StructT], *, most: int | None = None) -> StructT:
-    """Convert fields to a request of class `kind`; unknown fields are ignored unless the class forbids them.
+    """Convert fields to a request of class `kind`, with at most `most` entries in each list; null counts as absent.
 
-    A field that is null counts as absent. Lists have at most `most` entries, which are counted before anything is made
-    of them.
+    Unknown fields are ignored unless the class forbids them.
     """
     for name, value in values.items():
         if most is not None and isinstance(value, list) and len(value) > most:
@@ -189,9 +186,11 @@ def as_request(values: Mapping[str, Any], kind: type[StructT], *, most: int | No
         raise Refused(400, "invalid_request", f"the request is not as expected: {error}") from None
 
 
-async def read_request(request: Request, body: bytes, kind: type[StructT], *, most: int | None = None) -> StructT:
-    """Convert a body to a request of class `kind`, in a thread: a large form takes seconds."""
-    return await asyncio.to_thread(lambda: as_request(fields(media_type(request), body), kind, most=most))
+def decoded(
+    request: Request, body: bytes, kind: type[StructT], *, lists: Collection[str] = (), most: int | None = None
+) -> StructT:
+    """Convert a body in JSON or of a form to a request of class `kind`, in a thread: a large form takes seconds."""
+    return as_request(fields(media_type(request), body, lists), kind, most=most)
 
 
 def too_many(name: str, number: int, most: int) -> Refused:
@@ -281,11 +280,7 @@ def wants_lines(request: Request) -> bool:
 
 
 class Stream:
-    """Sends JSON values as lines; `EventStream` sends them as server-sent events.
-
-    Raises:
-        Refused: the client has not read until the deadline.
-    """
+    """Sends JSON values as lines; raises `Refused` if the client has not read until the deadline."""
 
     media_type: ClassVar[str] = LINES
     #: The bytes before and after each JSON value.
@@ -361,37 +356,33 @@ HEADERS = {
 class Guard:
     """An ASGI application that checks each request before another application answers it.
 
+    Without a token the Host header must be an IP address or a name of the service, so that no page of another site
+    reaches it under a name of its own (DNS rebinding).
+
     Args:
-        token: the secret that requests must have. None: no secret is needed, but the Host header must be a name in
-            `hosts` or an IP address, so that no page of another site reaches the service under a name of its own (DNS
-            rebinding).
         routes: their paths are the names in the log and the metrics. errors: the form of errors by the beginning of the
             path, also where there is no route. keys: by path, finds the token in the body of a POST ("" if none).
-        ends: the context of a request, which turns its cancellation at shutdown into an error.
-        places: holds a place in the queue for a client. proxied: True if a proxy is named.
     """
 
     def __init__(
-        self, app: ASGIApp, *, token: str | None, hosts: Sequence[str], metrics: Metrics, routes: Sequence[Route],
+        self, app: ASGIApp, service: Service, token: str | None, routes: Sequence[Route],
         errors: Mapping[str, ErrorForm], keys: Mapping[str, Callable[[Request, bytes], Awaitable[str]]],
-        ends: Callable[[], AbstractContextManager[None]],
-        places: Callable[[str | None], AbstractContextManager[float]], proxied: bool = False,
     ) -> None:  # fmt: skip
-        self._app, self._token, self._metrics, self._errors, self._keys = app, token, metrics, errors, keys
+        self._app, self._service, self._token, self._errors, self._keys = app, service, token, errors, keys
         self._paths = {route.path: route.path_regex for route in routes}
-        self._hosts = {"localhost", *(host.lower() for host in hosts)}
-        self._numbers, self._ends, self._places, self._proxied = count(1), ends, places, proxied
+        self._hosts = {"localhost", *(host.lower() for host in (service.config.host, *service.config.allowed_hosts))}
+        self._numbers = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and log it."""
         if scope["type"] != "http":
             return
         number, begun, status = next(self._numbers), time.monotonic(), 0
-        path = f"{scope['path']}/"
+        path, address = f"{scope['path']}/", scope["client"][0] if scope.get("client") else ""
         scope["state"] = {
             "log": {},
             "error_form": next((form for begin, form in self._errors.items() if path.startswith(f"{begin}/")), None),
-            "client": client_of(scope["client"][0] if scope.get("client") else "", proxied=self._proxied),
+            "client": client_of(address, proxied=bool(self._service.config.proxy)),
         }
 
         async def guarded(message: Message) -> None:
@@ -403,7 +394,7 @@ class Guard:
             await send(message)
 
         try:
-            with self._ends():
+            with self._service.until_the_end():
                 self._check(scope)
                 receive = await self._proven(scope, receive)
                 await self._app(scope, receive, guarded)
@@ -452,7 +443,7 @@ class Guard:
             scheme, _, secret = request.headers.get("authorization", "").partition(" ")
             secret = secret.strip() if scheme.lower() in SCHEMES else ""
         else:
-            place = self._places(request.state.client)
+            place = self._service.place(request.state.client)
             with place, contextlib.suppress(Refused):  # a body that is too long or too slow has no token
                 body = await read_body(request, limit=KEY_BODY, seconds=KEY_SECONDS)
                 secret, receive = await self._keys[path](request, body), again(body, receive)
@@ -463,8 +454,8 @@ class Guard:
 
     def _note(self, scope: Scope, number: int, status: int, seconds: float) -> None:
         path = next((path for path, pattern in self._paths.items() if pattern.match(scope["path"])), "other")
-        self._metrics.requests.labels(path, str(status)).inc()
-        self._metrics.seconds.labels(path).observe(seconds)
+        self._service.metrics.requests.labels(path, str(status)).inc()
+        self._service.metrics.seconds.labels(path).observe(seconds)
         facts = "".join(f" {name}={value}" for name, value in scope["state"]["log"].items())
         line = f"{number} {scope['method']} {path} {status or 'gone'} {seconds * 1000:.0f}ms{facts}"
         print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}", file=sys.stderr, flush=True)
@@ -473,7 +464,7 @@ class Guard:
 def client_of(address: str, *, proxied: bool) -> str | None:
     """Return what a client is known by: its address, or the network of an IPv6 address (/64), of which one has many.
 
-    None: it is no other machine, or its requests come by a proxy on this machine that is not named; it has no share.
+    None: it is this machine, or a proxy there that is not named; it has no share.
     """
     try:
         number = ipaddress.ip_address(address)

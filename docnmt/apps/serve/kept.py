@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,24 +53,26 @@ class KeptItem:
 ItemT = TypeVar("ItemT", bound=KeptItem)
 
 
-class Store(Generic[ItemT]):
+class Store(ABC, Generic[ItemT]):
     """Items in memory, by id. One that is not used is forgotten, even if no request comes.
 
     Args:
-        most: the largest number; a client may have a share of them. life: seconds without use.
-        full: returns the error if there are so many, in all or of a client. missing: returns the error for an unknown
-            id. size: the largest size of all items; a client may have a share of it. forgotten: called with each id
-            that goes.
+        most, size: the largest number and size of all items; a client may have a share of them.
+        life: seconds without use.
     """
 
-    def __init__(
-        self, most: int, life: float, full: Callable[[int], Refused], missing: Callable[[], Refused], *,
-        size: int | None = None, forgotten: Callable[[str], object] = id,
-    ) -> None:  # fmt: skip
+    def __init__(self, most: int, life: float, *, size: int | None = None) -> None:
         self.most, self.life, self._size = most, life, size
-        self._full, self._missing, self._forgotten = full, missing, forgotten
         self._items: dict[str, ItemT] = {}
         self._armed = False
+
+    @abstractmethod
+    def full(self, count: int) -> Refused:
+        """Return the error if there are so many, in all or of a client."""
+
+    @abstractmethod
+    def missing(self) -> Refused:
+        """Return the error for an unknown id."""
 
     def __iter__(self) -> Iterator[ItemT]:
         self._forget()
@@ -84,37 +87,35 @@ class Store(Generic[ItemT]):
         items = list(self)
         theirs = [item for item in items if item.client == client]
         if len(items) >= self.most:
-            raise self._full(len(items))
+            raise self.full(len(items))
         if client is not None and len(theirs) >= share(self.most):
-            raise self._full(len(theirs))
+            raise self.full(len(theirs))
         if self._size is not None:
             for group, most in ((items, self._size), (theirs, share(self._size))):
                 if group and sum(item.size for item in group) + size > most:
-                    raise self._full(len(group))
+                    raise self.full(len(group))
 
     def add(self, item: ItemT) -> ItemT:
         """Keep an item, if there is room for it."""
         self.check(item.client, item.size)
         self._items[item.id] = item
         if not self._armed:
-            self._arm(self.life)
+            self._forget_in(self.life)
         return item
 
     def get(self, name: str, is_meant: Callable[[ItemT], bool] = lambda item: True) -> ItemT:
         """Return the item with this id, if it is the one that is meant, and note the time of its use."""
         self._forget()
         item = self._items.get(name)
-        if item is None:
-            raise self._missing()
-        item.touched = time.monotonic()
-        if not is_meant(item):
-            raise self._missing()
+        if item is not None:
+            item.touched = time.monotonic()
+        if item is None or not is_meant(item):
+            raise self.missing()
         return item
 
     def delete(self, item: ItemT) -> None:
         """Forget an item."""
-        if self._items.pop(item.id, None) is not None:
-            self._forgotten(item.id)
+        self._items.pop(item.id, None)
 
     def _forget(self) -> None:
         old = time.monotonic() - self.life
@@ -122,16 +123,16 @@ class Store(Generic[ItemT]):
             if item.touched < old and not item.is_used:
                 self.delete(item)
 
-    def _arm(self, seconds: float) -> None:
-        self._armed = True
-        asyncio.get_running_loop().call_later(seconds + 0.1, self._forget_later)
+    def _forget_in(self, seconds: float) -> None:
+        def forget() -> None:
+            self._armed = False
+            self._forget()
+            if self._items:
+                oldest = min(item.touched for item in self._items.values())
+                self._forget_in(max(oldest + self.life - time.monotonic(), 0))
 
-    def _forget_later(self) -> None:
-        self._armed = False
-        self._forget()
-        if self._items:
-            oldest = min(item.touched for item in self._items.values())
-            self._arm(max(oldest + self.life - time.monotonic(), 0))
+        self._armed = True
+        asyncio.get_running_loop().call_later(seconds + 0.1, forget)
 
 
 # Files that are translated in the background, or wait to be fetched.
@@ -172,15 +173,15 @@ class FileJobs(Store[FileJob]):
     """All background documents of one service."""
 
     def __init__(self) -> None:
-        def full(count: int) -> Refused:
-            message = f"{count} documents are translated or wait to be fetched; fetch some first"
-            return Refused(503, "queue_full", message, {"retry-after": "5"})
-
-        def missing() -> Refused:
-            return Refused(404, "no_document", "there is no document with this id and key; each is fetched once")
-
-        super().__init__(MOST_DOCUMENTS, DOCUMENT_LIFE, full, missing, size=MOST_BYTES)
+        super().__init__(MOST_DOCUMENTS, DOCUMENT_LIFE, size=MOST_BYTES)
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def full(self, count: int) -> Refused:  # as the store's
+        message = f"{count} documents are translated or wait to be fetched; fetch some first"
+        return Refused(503, "queue_full", message, {"retry-after": "5"})
+
+    def missing(self) -> Refused:  # as the store's
+        return Refused(404, "no_document", "there is no document with this id and key; each is fetched once")
 
     def start(self, job: FileJob, work: Callable[[FileJob], Awaitable[None]]) -> FileJob:
         """Start to translate a document; `work` does it, and stores the result in the job."""
@@ -261,15 +262,15 @@ class Glossaries(Store[KeptGlossary]):
     """All glossaries of one service."""
 
     def __init__(self, service: Service) -> None:
-        def full(count: int) -> Refused:
-            return Refused(456, "quota", f"there are {count} glossaries already; delete one")
-
-        def missing() -> Refused:
-            known = "unused ones are forgotten, and all at the service's end"
-            return Refused(404, "no_glossary", f"there is no glossary with this id and key; {known}")
-
-        super().__init__(MOST_GLOSSARIES, GLOSSARY_LIFE, full, missing)
+        super().__init__(MOST_GLOSSARIES, GLOSSARY_LIFE)
         self._service = service
+
+    def full(self, count: int) -> Refused:  # as the store's
+        return Refused(456, "quota", f"there are {count} glossaries already; delete one")
+
+    def missing(self) -> Refused:  # as the store's
+        known = "unused ones are forgotten, and all at the service's end"
+        return Refused(404, "no_glossary", f"there is no glossary with this id and key; {known}")
 
     def of(self, request: Request, name: str | None = None) -> KeptGlossary:
         """Return the glossary with this id, or with that of the address, if the request may see it."""
@@ -374,10 +375,12 @@ class SessionSegment:
 
 @dataclass(kw_only=True)
 class Session(KeptItem):
-    """An open document; `wishes`: options of its translation, such as the glossary."""
+    """An open document, the options of its translation, such as a glossary, and the last one's time and encodings."""
 
     wishes: Wishes = NO_WISHES
     segments: list[SessionSegment] = field(default_factory=list)
+    translated: float = 0.0
+    encoding: KeptEncoding | None = None
 
     def segment(self, number: int) -> SessionSegment:
         """Return the segment of this number, from 0."""
@@ -389,9 +392,7 @@ class Session(KeptItem):
     def passages(self, wanted: Collection[int], *, drafts: bool) -> list[Passage]:
         """Return the whole document as the search reads it: confirmed segments have their translations.
 
-        Args:
-            wanted: numbers of the segments to translate. drafts: True if unconfirmed segments that are not wanted have
-                their translations, too, as if they had just been translated.
+        With `drafts`, other segments that are not wanted have theirs, too, as if they had just been translated.
         """
         return [
             Passage(each.source, wanted=True)
@@ -410,17 +411,16 @@ class OpenSessions(Store[Session]):
     """
 
     def __init__(self, *, most: int, idle: float, size: int, segments: int) -> None:
-        def full(count: int) -> Refused:
-            message = f"{count} documents are open, as many as --max-sessions allows you; delete one"
-            return Refused(503, "too_many_sessions", message, {"retry-after": "60"})
-
-        def missing() -> Refused:
-            message = f"there is no session with this id; after {idle:g} seconds without use it is forgotten"
-            return Refused(404, "no_session", message)
-
+        super().__init__(most, idle)
         self._characters, self._segments = size, segments
-        self._encoded: dict[str, KeptEncoding] = {}
-        super().__init__(most, idle, full, missing, forgotten=lambda name: self._encoded.pop(name, None))
+
+    def full(self, count: int) -> Refused:  # as the store's
+        message = f"{count} documents are open, as many as --max-sessions allows you; delete one"
+        return Refused(503, "too_many_sessions", message, {"retry-after": "60"})
+
+    def missing(self) -> Refused:  # as the store's
+        message = f"there is no session with this id; after {self.life:g} seconds without use it is forgotten"
+        return Refused(404, "no_session", message)
 
     def open(self, segments: Sequence[SessionSegment], wishes: Wishes, client: str | None = None) -> Session:
         """Open a session of a client."""
@@ -451,8 +451,8 @@ class OpenSessions(Store[Session]):
 
     def encoding(self, session: Session) -> KeptEncoding:
         """Return the kept encodings of a session that is translated now; only the last `ENCODED` sessions have any."""
-        encoding = self._encoded.pop(session.id, None) or KeptEncoding()
-        self._encoded[session.id] = encoding
-        if len(self._encoded) > ENCODED:
-            del self._encoded[next(iter(self._encoded))]
-        return encoding
+        session.translated, session.encoding = time.monotonic(), session.encoding or KeptEncoding()
+        encoded = sorted((each for each in self if each.encoding), key=lambda each: each.translated)
+        for earlier in encoded[:-ENCODED]:
+            earlier.encoding = None
+        return session.encoding

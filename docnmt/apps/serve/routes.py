@@ -24,23 +24,17 @@ from starlette.types import ASGIApp
 from docnmt.apps.documents.kinds import KINDS, listed
 from docnmt.apps.pages import source_hash, template
 from docnmt.apps.serve.ask import Ask, Sentences, check_text
-from docnmt.apps.serve.chat import CHAT, openai_endpoints, openai_error
+from docnmt.apps.serve.chat import openai_endpoints, openai_error
 from docnmt.apps.serve.forms import (
-    FIELDS,
-    LIBRE,
-    OWN,
-    OWN_FIELDS,
     DeepL,
-    Form,
     LibreTranslate,
     TranslateRequest,
     api_key,
     deepl_error,
     libre_error,
-    query,
+    translate,
 )
 from docnmt.apps.serve.http import (
-    FORM,
     JSON,
     MULTIPART,
     Endpoint,
@@ -50,36 +44,17 @@ from docnmt.apps.serve.http import (
     Refused,
     StructT,
     as_request,
+    decoded,
     form_file,
     kind_of_upload,
     media_type,
     parameters,
-    read_request,
     wants_lines,
 )
 from docnmt.apps.serve.kept import MOST_TERMS, FileJobs, OpenSessions, Session, SessionSegment, wished_terms
 from docnmt.apps.serve.search import NO_WISHES, Wishes
 from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
 from docnmt.runtime.system import __version__
-
-# The route POST /translate: this service's own form, or LibreTranslate's by the fields of the body.
-
-
-async def translate(call: Call, request: Request) -> Response | Streamed:
-    """Answer POST /translate."""
-    kind = media_type(request)
-    if kind not in (JSON, FORM, MULTIPART):
-        media_type(request, JSON)
-    parameters(request)
-    body, values = await call.service.body(request), dict[str, Any]()
-    with contextlib.suppress(Refused):  # what cannot be read is not LibreTranslate's
-        values = await query(request, body)
-    if values.keys() & FIELDS and not values.keys() & OWN_FIELDS:
-        request.state.error_form = LIBRE.errors
-        return await LIBRE.answered(call, request, body, values)
-    media_type(request, JSON)
-    return await OWN.answered(call, request, body)
-
 
 # The route POST /translate/file: documents of all kinds that docnmt-translate reads.
 
@@ -268,11 +243,13 @@ class Sessions:
         for index, waiting in enumerate(left):
             if not waiting:  # it has no sentences
                 yield done(index)
-        async with contextlib.aclosing(call.wanted(sentences)) as events:
+        await asyncio.to_thread(call.accept, sentences)
+        async with contextlib.aclosing(call.translated(sentences)) as events:
             async for number, _ in events:
-                left[text_of[number]] -= 1
-                if not left[text_of[number]]:
-                    yield done(text_of[number])
+                if number in text_of:
+                    left[text_of[number]] -= 1
+                    if not left[text_of[number]]:
+                        yield done(text_of[number])
         yield {"done": True}
 
     def session(self, request: Request) -> Session:
@@ -285,7 +262,8 @@ class Sessions:
         if not body:
             return as_request({}, kind)
         media_type(request, JSON)
-        return await read_request(request, body, kind, most=self.service.config.max_request_tokens)
+        most = self.service.config.max_request_tokens
+        return await asyncio.to_thread(decoded, request, body, kind, most=most)
 
     def _content(self, session: Session) -> dict[str, Any]:
         segments = [segment.content for segment in session.segments]
@@ -494,20 +472,8 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
     jobs = FileJobs()
     deepl, libre = DeepL(service, jobs), LibreTranslate(service, jobs, key_required=token is not None)
 
-    def form_endpoint(api: str, form: Form, summary: str, kinds: tuple[str, ...]) -> Endpoint:
-        async def answer(call: Call, request: Request) -> Response | Streamed:
-            return await form.answered(call, request, await call.service.body(request))
-
-        return Endpoint(api, form.path, "post", summary, Placed(service, answer), form.body, kinds)
-
     sessions = Sessions(service).endpoints
-    others = [
-        form_endpoint("DeepL", deepl.form, "texts, which are one document", (JSON, FORM)),
-        *deepl.endpoints,
-        *libre.endpoints,
-        *openai_endpoints(service),
-        form_endpoint("OpenAI", CHAT, "the last message, translated", (JSON,)),
-    ]
+    others = [*deepl.endpoints, *libre.endpoints, *openai_endpoints(service)]
     page, api = _page(service), JsonResponse(description(service, sessions, others))
 
     async def health(request: Request) -> Response:
@@ -533,8 +499,4 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
     routes += [Route(row.path, row.answer, methods=[row.method.upper()]) for row in (*others, *sessions)]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse, Refused: _refuse, Exception: _refuse})
     app.router.redirect_slashes = False
-    hosts = [service.config.host, *service.config.allowed_hosts]
-    return Guard(
-        app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, errors=ERRORS, keys=KEYS,
-        ends=service.until_the_end, places=service.place, proxied=bool(service.config.proxy),
-    )  # fmt: skip
+    return Guard(app, service, token, routes, ERRORS, KEYS)

@@ -12,12 +12,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import torch
 
-from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.formality import Formality
@@ -26,17 +25,20 @@ from docnmt.core.search.glossary import TermFinder, asked_terms
 from docnmt.core.search.scheduler import Encoding, Ensemble, Job, Scheduler
 from docnmt.core.search.translate import Translation
 
+if TYPE_CHECKING:
+    from docnmt.apps.serve.ask import Sentences
+
 #: The end of a request: all sentences are translated, the translation failed, or the deadline has passed.
 Ending = Literal["done", "failed", "late"]
 #: An event of a request: a sentence's number and its best translation, or the end of the request.
 RequestEvent = tuple[int, Translation] | Ending
-#: The number of states of one document's source whose encodings are kept: a segment that is confirmed by one sentence
-#: is one sentence, too, and may be several when its confirmation is taken back.
-_STATES = 2
 
 
 class KeptEncoding:
-    """The encodings of a document that stays open, of its source as it is and as it was before."""
+    """The encodings of a document that stays open, of its source as it is and as it was before.
+
+    A segment that is confirmed by one sentence is one sentence, and may be several when this is taken back.
+    """
 
     def __init__(self) -> None:
         self._states: dict[tuple[bytes, ...], dict[tuple[int, int], Encoding]] = {}
@@ -46,19 +48,14 @@ class KeptEncoding:
         source = corpus.source
         key = tuple(np.asarray(part).tobytes() for part in (source.tokens, source.offsets, corpus.document_offsets))
         encodings = self._states[key] = self._states.pop(key, {})
-        if len(self._states) > _STATES:
+        if len(self._states) > 2:
             del self._states[next(iter(self._states))]
         return encodings
 
 
 @dataclass(frozen=True, eq=False)
 class Wishes:
-    """The options of a request; None means the service's default.
-
-    Attributes:
-        task: the task with the request's languages. terms: finds the terms of the request's glossary, which replaces
-            `--glossary`. formality: the form of address.
-    """
+    """The options of a request; None means the service's default: its languages, terms of its glossary, its form."""
 
     task: TranslationTask | None = None
     terms: TermFinder | None = None
@@ -74,22 +71,15 @@ class Order:
     """A request for the search, with its state there.
 
     Attributes:
-        given: known translations of sentences, or None. tell: called in the worker's thread with each event.
-        deadline: by `time.monotonic`. explain: if explanations are wanted, each sentence's number in its document; when
-            all sentences are translated, each is sent again with its explanation.
-        kept: encodings of the same document from earlier requests. fixed: the parts of each sentence in which the
-            glossary has no terms. sent: the translations that were sent, by number of the sentence.
+        tell: called in the worker's thread with each event. Where explanations are wanted, each translation is sent
+            again with its own, when all are there.
+        deadline: by `time.monotonic`. sent: the translations that were sent, by number of the sentence.
         job: the sentences in the search. entered: True once the job has entered the search.
     """
 
-    corpus: ParallelCorpus
-    given: Sequence[str | None] | None
+    sentences: Sentences
     tell: Callable[[RequestEvent], None]
     deadline: float
-    explain: Sequence[int] | None = None
-    wishes: Wishes = NO_WISHES
-    kept: KeptEncoding | None = None
-    fixed: Sequence[Sequence[tuple[int, int]]] | None = None
     sent: dict[int, Translation] = field(default_factory=dict, init=False)
     job: Job | None = field(default=None, init=False)
     entered: bool = field(default=False, init=False)
@@ -100,14 +90,10 @@ ResultT = TypeVar("ResultT")
 
 
 class Worker:
-    """Starts the search's thread, and passes requests to it at any time; `stop` ends the thread.
-
-    Attributes:
-        models: the models, which only the thread may use, and the options of their search.
-    """
+    """Starts the search's thread, and passes requests to it at any time; only the thread may use the models."""
 
     def __init__(self, models: Translating) -> None:
-        self.models = models
+        self.models, self.loaded = models, models.loaded
         self._terms = asked_terms(models.options, models.loaded.task.target_tokenizer)
         self._scheduler = Scheduler(Ensemble(models.loaded.models), models.options, models.search)
         self._changed = threading.Condition()
@@ -129,15 +115,11 @@ class Worker:
         """The number of texts that are being translated."""
         return self._scheduler.slots
 
-    @property
-    def loaded(self) -> LoadedModels:
-        """The loaded models, which only the thread may use."""
-        return self.models.loaded
-
     def submit(self, order: Order) -> None:
         """Add a request. Any thread may call this, but no event loop, because it can block for a moment."""
-        formality = order.wishes.formality or self.models.options.formality
-        order.corpus = self.loaded.told(order.corpus, formality, order.given)
+        sentences = order.sentences
+        formality = sentences.wishes.formality or self.models.options.formality
+        order.sentences = replace(sentences, corpus=self.loaded.told(sentences.corpus, formality, sentences.given))
         order.job = self._job(order)
         with self._changed:
             if self._ended:
@@ -175,10 +157,11 @@ class Worker:
                 order.sent[number] = best
                 order.tell((number, best))
 
-        terms, task = order.wishes.terms or self._terms, order.wishes.task
-        job = self.models.job(order.corpus, order.given, deliver, fixed=order.fixed, task=task, terms=terms)
-        if order.kept is not None:
-            job.kept = order.kept.of(order.corpus)
+        asked, wishes = order.sentences, order.sentences.wishes
+        terms = wishes.terms or self._terms
+        job = self.models.job(asked.corpus, asked.given, deliver, fixed=asked.fixed, task=wishes.task, terms=terms)
+        if asked.kept is not None:
+            job.kept = asked.kept.of(asked.corpus)
         return job
 
     def _run(self) -> None:
@@ -253,19 +236,21 @@ class Worker:
         at_work = set(self._scheduler.jobs)
         for order in [order for order in self._orders if order.entered and order.job not in at_work]:
             try:
-                if order.explain is not None and order.sent and not (order.job and order.job.left):
-                    self._explain(order, order.explain)
+                if order.sentences.explain is not None and order.sent and not (order.job and order.job.left):
+                    self._explain(order)
             except Exception:
                 traceback.print_exc(file=sys.stderr)
                 self._end([order], "failed")
             else:
                 self._end([order], "done")
 
-    def _explain(self, order: Order, numbers: Sequence[int]) -> None:
+    def _explain(self, order: Order) -> None:
         """Send the explanation of each sentence; all other requests wait meanwhile."""
-        pieces = [order.sent[n].pieces if n in order.sent else () for n in range(order.corpus.num_sentences)]
-        task = order.wishes.task
-        explanations = self.models.explanations(order.corpus, pieces, order.given, numbers=numbers, task=task)
+        asked = order.sentences
+        pieces = [order.sent[n].pieces if n in order.sent else () for n in range(asked.corpus.num_sentences)]
+        explanations = self.models.explanations(
+            asked.corpus, pieces, asked.given, numbers=asked.explain, task=asked.wishes.task
+        )
         for number, explanation in enumerate(explanations):
             if explanation is not None:
                 order.tell((number, replace(order.sent[number], explanation=explanation)))

@@ -53,8 +53,9 @@ from docnmt.runtime.system import UserError
 RETRY_AFTER = "5"
 #: A client has at most a share of what all may have: one of so many.
 SHARES = 4
-#: What a document or a stream yields.
+#: What a document or a stream yields, and the search.
 Events = AsyncGenerator[dict[str, Any], None]
+Translated = AsyncGenerator[tuple[int, Translation], None]
 #: Seconds after the deadline in which the worker, which may be encoding a long document, must report a late request.
 PATIENCE = 5.0
 
@@ -87,10 +88,9 @@ class Service:
 
     @contextlib.contextmanager
     def place(self, client: str | None) -> Iterator[float]:
-        """Hold a place in the queue; yield the deadline.
+        """Hold a place in the queue until the answer is ready, or the last byte of a stream sent; yield the deadline.
 
-        It is held from the first byte of the body until the answer is ready, or the last byte of a stream is sent. A
-        `client`, as `client_of` says, gets a share of the places only, unless it is None.
+        A `client`, as `client_of` says, gets a share of the places only, unless it is None.
         """
         if self.problem is not None:
             raise Refused(503, "stopping", f"this service takes no requests: {self.problem}", {"connection": "close"})
@@ -101,17 +101,15 @@ class Service:
         if client is not None and self._of_client[client] >= share(most):
             message = f"{self._of_client[client]} requests of your address are waiting or at work (--queue-length)"
             raise Refused(429, "queue_full", f"{message}; come again in {RETRY_AFTER} seconds", headers)
+        own = Counter([] if client is None else [client])
         self._active += 1
-        self._of_client.update([client] if client is not None else [])
+        self._of_client += own
         self.metrics.active.set(self._active)
         try:
             yield time.monotonic() + self.config.request_timeout
         finally:
             self._active -= 1
-            if client is not None and not (left := self._of_client[client] - 1):
-                del self._of_client[client]
-            elif client is not None:
-                self._of_client[client] = left
+            self._of_client -= own
             self.metrics.active.set(self._active)
 
     @contextlib.contextmanager
@@ -135,7 +133,7 @@ class Service:
             return await self.body(request)
 
     def submit(self, order: Order) -> None:
-        """Put an order in the worker's queue; this blocks for a moment."""
+        """Give an order to the worker; this blocks for a moment."""
         try:
             self.worker.submit(order)
         except UserError as error:  # a known translation cannot be used
@@ -143,16 +141,15 @@ class Service:
 
     def refused(self, how: str) -> Refused:
         """Return the error for a request that ended without an answer: late, slow, gone, died or failed."""
-        if how == "late":
-            return Refused(504, "late", f"no answer within {self.config.request_timeout:g} seconds; send it in parts")
-        if how == "gone":
-            return Refused(499, "gone", "the client has gone")
-        if how == "slow":
-            most = f"{self.config.file_timeout:g} seconds (--file-timeout)"
-            return Refused(504, "late", f"reading or writing the file takes more than {most}; send it in parts")
-        if how == "died":
-            return Refused(500, "failed", "the process that read the file has died; the service's log may say why")
-        return Refused(500, "failed", "the translation failed; the service's log says why")
+        seconds = f"{self.config.request_timeout:g} seconds"
+        most = f"{self.config.file_timeout:g} seconds (--file-timeout)"
+        errors = {
+            "late": (504, "late", f"no answer within {seconds}; send it in parts"),
+            "gone": (499, "gone", "the client has gone"),
+            "slow": (504, "late", f"reading or writing the file takes more than {most}; send it in parts"),
+            "died": (500, "failed", "the process that read the file has died; the service's log may say why"),
+        }
+        return Refused(*errors.get(how, (500, "failed", "the translation failed; the service's log says why")))
 
 
 async def _nobody() -> Message:
@@ -173,15 +170,16 @@ class Call:
     receive: Receive = _nobody
     log: dict[str, Any] = field(default_factory=dict)
 
-    def accept(self, corpus: ParallelCorpus, given: Sequence[str | None] | None = (), *, explain: bool = False) -> None:
-        """Log the size of a request, and count its subwords; refuse what is too long, also of what is `given`."""
-        config, sentences = self.service.config, corpus.num_sentences
-        tokens = len(corpus.source.tokens) + sentences
+    def accept(self, sentences: Sentences) -> None:
+        """Log the size of a request, and count its subwords; refuse what is too long, also of what is given."""
+        config, corpus = self.service.config, sentences.corpus
+        tokens = len(corpus.source.tokens) + corpus.num_sentences
         longest = int(corpus.source.lengths().max(initial=0)) + 1
-        self.log.update(sentences=sentences, tokens=tokens)
-        texts = [text for text in given or () if text] if self.service.worker.loaded.reads_translations else []
+        self.log.update(sentences=corpus.num_sentences, tokens=tokens)
+        reads_given = self.service.worker.loaded.reads_translations
+        texts = [text for text in sentences.given or () if text and reads_given]
         known = [len(pieces) + 1 for pieces in self.service.task.target_tokenizer.encode(texts)] if texts else [0]
-        explained = tokens if explain else 0
+        explained = 0 if sentences.explain is None else tokens
         for what, length, option, advice in (
             ("the request has", tokens, "request", ": send it in parts"),
             ("a sentence has", longest, "sentence", ": divide it"),
@@ -208,9 +206,7 @@ class Call:
         """Return the translation of each wanted text; tags enclose the corresponding words, as in documents."""
         if ask.tags is None:
             sentences = await self.sentences(ask)
-            async with contextlib.aclosing(self.wanted(sentences)) as events:
-                async for _ in events:
-                    pass
+            await self.ready(sentences)
             return sentences.answers()
         await asyncio.to_thread(ask.check, self.service.config.max_request_tokens)
         (passages,), tags, lines = ask.documents, ask.tags, ask.splits == "lines"
@@ -226,60 +222,55 @@ class Call:
         limited, texts = any(event.get("limited") for event in translated), Fragments.apart(last["content"])
         return [Answered(text, limited) for text, each in zip(texts, passages, strict=False) if each.wanted]
 
-    async def wanted(self, sentences: Sentences) -> AsyncGenerator[tuple[int, Translation], None]:
-        """Yield each wanted sentence and its translation as soon as it is ready; others are not waited for."""
-        await asyncio.to_thread(self.accept, sentences.corpus, sentences.given)
+    async def ready(self, sentences: Sentences) -> None:
+        """Wait until all wanted sentences are translated."""
+        await asyncio.to_thread(self.accept, sentences)
+        async with contextlib.aclosing(self.translated(sentences)) as events:
+            async for _ in events:
+                pass
+
+    async def translated(self, sentences: Sentences) -> Translated:
+        """Yield number and translation of each sentence as soon as it is ready, in any order; `ready` has them, too.
+
+        Those that are not wanted are not waited for. Where explanations are wanted, all are yielded again with theirs.
+        """
         left = set(sentences.text_of())
         if not left:
             return
-        async with contextlib.aclosing(self.all(sentences)) as events:
+        async with contextlib.aclosing(self._protected(sentences)) as events:
             async for number, translation in events:
-                if number in left:
-                    yield number, translation
-                    left.remove(number)
-                    if not left:
-                        return
+                sentences.ready[number] = translation
+                left.discard(number)
+                yield number, translation
+                if not left and sentences.explain is None:
+                    return
 
-    async def all(self, sentences: Sentences) -> AsyncGenerator[tuple[int, Translation], None]:
-        """Yield number and translation of each sentence to be translated, as soon as it is ready, in any order.
-
-        `sentences.ready` has them, too. Placeholders and the like come through (`--protect`): sentences that lost some
-        of them come last. Where explanations are wanted, each is yielded a second time with its own.
-        """
+    async def _protected(self, sentences: Sentences) -> Translated:
+        """Yield the translations, in which placeholders and the like come through; those that lost some come last."""
         task, on = sentences.wishes.task or self.service.task, self.service.config.protect
         protected = await asyncio.to_thread(lambda: ProtectedText(sentences.corpus, sentences.given, task, on=on))
-        first = {number: protected.unchanged(number) for number in sorted(protected.whole)}
-        for number, translation in first.items():
-            sentences.ready[number] = translation
+        for number, translation in [*protected.translations.items()]:
             yield number, translation
-        lost, explained = set[int](), dict[int, Translation]()
+        explained: dict[int, Translation] = {}
         searched = self._searched(replace(sentences, given=protected.given, fixed=protected.fixed))
         async with contextlib.aclosing(searched) as events:
             async for number, translation in events:
-                again = number in first
-                first.setdefault(number, translation)
-                if again and number in lost:
+                if translation.explanation is not None and number in protected.lost:
                     explained[number] = translation
-                elif again or protected.kept(number, translation):
-                    sentences.ready[number] = translation
+                elif translation.explanation is not None or protected.take(number, translation):
                     yield number, translation
-                else:
-                    lost.add(number)
-        if not lost:
+        if not protected.lost:
             return
-        corpus, given, _ = await asyncio.to_thread(protected.again, sorted(lost), first)
-        part = Sentences(corpus, [], sentences.wishes, given)
-        async with contextlib.aclosing(self._searched(part)) as events:
+        corpus, given, _ = await asyncio.to_thread(protected.again)
+        async with contextlib.aclosing(self._searched(Sentences(corpus, [], sentences.wishes, given))) as events:
             pieces = {number: translation async for number, translation in events}
-        ordered = iter([pieces[number] for number in sorted(pieces)])
-        for number in sorted(lost):
-            sentences.ready[number] = whole = protected.joined(number, ordered)
+        for number, whole in protected.mended(iter([pieces[number] for number in sorted(pieces)])):
             yield number, whole
             if number in explained:
                 yield number, replace(whole, explanation=explained[number].explanation)
 
-    async def _searched(self, sentences: Sentences) -> AsyncGenerator[tuple[int, Translation], None]:
-        """Yield what the search finds, as `all` does."""
+    async def _searched(self, sentences: Sentences) -> Translated:
+        """Yield what the search finds."""
         if sentences.given is not None and None not in sentences.given:
             return  # there would never be an event
         loop, waiting = asyncio.get_running_loop(), asyncio.Queue[RequestEvent | str]()
@@ -288,10 +279,7 @@ class Call:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(waiting.put_nowait, event)
 
-        order = Order(
-            sentences.corpus, sentences.given, tell, self.deadline, sentences.explain, sentences.wishes, sentences.kept,
-            sentences.fixed,
-        )  # fmt: skip
+        order = Order(sentences, tell, self.deadline)
         watching = self._watch(lambda: waiting.put_nowait("gone"))
         try:
             await asyncio.to_thread(self.service.submit, order)
@@ -332,9 +320,8 @@ class Call:
     ) -> Events:
         """Translate a document of any kind, which a process of its own reads and writes, and yield events.
 
-        They are the sentences of the source, each translation, and last the file as `content`, with the places that
-        stay `untranslated` (the document's `left` and `notes`), and a message about `unknown` text, if there is any.
-        With `whole`, lines are not split.
+        They are the source's sentences, each translation, and last the file as `content`, with the places that stay
+        `untranslated`, and a message about `unknown` text, if there is any. With `whole`, lines are not split.
         """
         service, config, loop = self.service, self.service.config, asyncio.get_running_loop()
         waiting, unknown = asyncio.Queue[dict[str, Any] | None](), UnknownText(service.task.source_tokenizer)
@@ -405,15 +392,15 @@ class SharedModel:
 
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one, in order."""
-        corpus, given = corpus_of(sentences, self._service.task), [sentence.given for sentence in sentences]
+        given, fixed = [sentence.given for sentence in sentences], [sentence.fixed for sentence in sentences]
+        asked = Sentences(corpus_of(sentences, self._service.task), [], self._wishes, given, fixed)
         first, self._begun = not self._begun, True
         if first:  # later calls only translate parts of the same text again
-            self._call.accept(corpus, given)
+            self._call.accept(asked)
             places = self._open(sentences)
         if None not in given:
             return  # there would never be an event
-        fixed = [sentence.fixed for sentence in sentences]
-        order = Order(corpus, given, self._events.put, self._call.deadline, wishes=self._wishes, fixed=fixed)
+        order = Order(asked, self._events.put, self._call.deadline)
         self._service.submit(order)
         ready: dict[int, Translation] = {}
         try:
@@ -468,10 +455,7 @@ class SharedModel:
 class Streamed:
     """An answer that is sent while `events` come; the event with "done" is the last."""
 
-    def __init__(
-        self, events: Events, headers: Mapping[str, str] | None = None,
-        kind: type[Stream] = Stream,
-    ) -> None:  # fmt: skip
+    def __init__(self, events: Events, headers: Mapping[str, str] | None = None, kind: type[Stream] = Stream) -> None:
         self._events, self._headers, self._kind = events, headers, kind
 
     async def send(self, call: Call, scope: Scope, send: Send) -> None:
