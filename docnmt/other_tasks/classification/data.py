@@ -45,12 +45,7 @@ FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (k
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """The rows of a table of labelled texts.
-
-    Attributes:
-        labels, texts: one per row; labels are names, even if they are numbers.
-        places: `file:line` at which each row begins, for messages.
-    """
+    """The rows of a table: labels (names, even if they are numbers), texts, and the `file:line` where each begins."""
 
     labels: list[str]
     texts: list[str]
@@ -113,28 +108,25 @@ def _tsv(path: Path) -> Iterator[tuple[str, str, str]]:
 
 def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
     csv.field_size_limit(1 << 30)  # whole documents in one cell
-    begin = 1
+    begin, is_first = 1, True
+    columns: tuple[int, int] | None = None
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
-            columns: tuple[int, int] | None = None
-            first = True
             for cells in reader:
-                names = [cell.strip().lower() for cell in cells] if first else []
-                first &= not cells
+                place, begin = f"{path}:{begin}", reader.line_num + 1
                 if not cells:  # an empty line is no row
-                    pass
-                elif {"label", "text"} <= set(names):
+                    continue
+                names, is_first = [cell.strip().lower() for cell in cells] if is_first else [], False
+                if {"label", "text"} <= set(names):
                     columns = names.index("label"), names.index("text")
                 elif "label" in names or "text" in names[1:]:
                     raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")
                 elif len(cells) <= max(columns or (0, 1)):
-                    raise UserError(f"{path}:{begin}: expected a label and a text, got {len(cells)} column(s)")
-                elif columns:
-                    yield f"{path}:{begin}", cells[columns[0]], cells[columns[1]]
+                    raise UserError(f"{place}: expected a label and a text, got {len(cells)} column(s)")
                 else:
-                    yield f"{path}:{begin}", cells[0], " ".join(cells[1:])
-                begin = reader.line_num + 1
+                    text = cells[columns[1]] if columns else " ".join(cells[1:])
+                    yield place, cells[columns[0] if columns else 0], text
     except csv.Error as error:
         raise UserError(f"{path}:{begin}: not valid CSV: {error}") from error
     except OSError as error:
@@ -146,7 +138,6 @@ def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
 # A data folder has for each split `SPLIT.tokens.bin` and its offsets (a row per sentence), `SPLIT.texts.bin` (offsets
 # of texts into sentences) and `SPLIT.labels.bin`; `vocabulary` has the words or the SentencePiece model.
 
-
 TASK, VOCABULARY = "text_classification", "vocabulary"
 
 
@@ -155,8 +146,7 @@ class LabelledArrays:
     """The texts of one split as arrays: tokens in sentences in texts.
 
     Attributes:
-        sentences: tokens of the S sentences, one after the other. text_offsets: (N+1,) int64 into sentences.
-        labels: (N,) int64 numbers of labels.
+        sentences: tokens of the S sentences. text_offsets: (N+1,) int64 into sentences. labels: (N,) int64.
     """
 
     sentences: TokenArray
@@ -212,11 +202,7 @@ TextBatch: TypeAlias = LabelledBatch[PackedText]
 
 @dataclass(frozen=True, eq=False)
 class TextDataset:
-    """The texts of one split, each cut to its first `max_length` tokens.
-
-    Attributes:
-        position_count: word indices count from the sentence (`unit`) or from the text's start (`document`).
-    """
+    """The texts of one split, cut to `max_length` tokens; words count in the sentence (`unit`) or the `document`."""
 
     arrays: LabelledArrays
     max_length: int | None
@@ -263,11 +249,7 @@ UNKNOWN = "<unk>"
 
 
 class WordVocabulary:
-    """A vocabulary of words by number; 0 is any other word.
-
-    Args:
-        words: the words of numbers 1, 2, …
-    """
+    """A vocabulary of words by number: `words` are those of 1, 2, …; 0 is any other word."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = (UNKNOWN, *words)
@@ -275,7 +257,7 @@ class WordVocabulary:
 
     @classmethod
     def count(cls, texts: Iterable[str], *, size: int, min_frequency: int) -> WordVocabulary:
-        """Build a vocabulary of the `size` − 1 most frequent words that occur `min_frequency` times, ties sorted."""
+        """Build a vocabulary of the `size` − 1 most frequent words that occur `min_frequency` times."""
         counts = Counter(word for text in texts for word in tokenise(text))
         counts.pop(UNKNOWN, None)
         frequent = sorted((word for word, n in counts.items() if n >= min_frequency), key=lambda w: (-counts[w], w))

@@ -48,12 +48,7 @@ from docnmt.runtime.system import UserError, write_json
 
 @dataclass(frozen=True, eq=False)
 class ClassificationScores:
-    """Counts of true labels (rows) against predicted ones (columns), with the scores that follow.
-
-    Attributes:
-        confusion: (C, C) int64.
-        labels: the C names, in the order of both axes.
-    """
+    """Counts (C, C), int64, of true labels (rows) against predicted ones (columns), with the scores that follow."""
 
     confusion: np.ndarray
     labels: tuple[str, ...]
@@ -82,14 +77,8 @@ class ClassificationScores:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
-        return {
-            "accuracy": self.accuracy,
-            "macro_f1": self.macro_f1,
-            "count": self.count,
-            "labels": list(self.labels),
-            "f1": self.f1.tolist(),
-            "confusion": self.confusion.tolist(),
-        }
+        scores = {"accuracy": self.accuracy, "macro_f1": self.macro_f1, "count": self.count}
+        return {**scores, "labels": [*self.labels], "f1": self.f1.tolist(), "confusion": self.confusion.tolist()}
 
     def __str__(self) -> str:
         """Format the scores and the matrix as a table."""
@@ -119,11 +108,7 @@ def classification_scores(truth: np.ndarray, predicted: np.ndarray, labels: Sequ
 
 
 class TextClassification:
-    """The task of labelling texts.
-
-    Attributes:
-        labels: the names of the classes, in the order of the model's outputs.
-    """
+    """The task of labelling texts; `labels` are the classes, in the order of the model's outputs."""
 
     Config: type = TextClassificationConfig
     metrics: tuple[str, ...] = ("macro_f1",)
@@ -182,13 +167,12 @@ class TextClassification:
         """Return the texts of a split."""
         if self.data_dir is None:
             raise ValueError("a task restored from a checkpoint has no data; load it from a folder")
-        return self._dataset(LabelledArrays.open(self.data_dir, split), model, split)
+        arrays = LabelledArrays.open(self.data_dir, split)
+        return TextDataset(arrays, self.config.max_length, str(model.position_count), split)
 
     def texts(self, texts: Sequence[str], model: nn.Module, *, name: str = "input") -> TextDataset:
         """Return a dataset of new texts, all with label 0."""
-        return self._dataset(labelled_arrays(texts, [0] * len(texts), self.vocabulary), model, name)
-
-    def _dataset(self, arrays: LabelledArrays, model: nn.Module, name: str) -> TextDataset:
+        arrays = labelled_arrays(texts, [0] * len(texts), self.vocabulary)
         return TextDataset(arrays, self.config.max_length, str(model.position_count), name)
 
     def evaluate(self, model: nn.Module, split: str, options: Mapping[str, object]) -> dict[str, float]:
@@ -214,11 +198,7 @@ def label_probabilities(model: nn.Module, data: TextDataset, *, max_tokens: int)
 
 
 class FusionClassifier(nn.Module):
-    """A classifier: logits = W·dropout(mean over words of encoder(fusion(E·√d, P))) + b; each part has its own stream.
-
-    Attributes:
-        position_count: where word indices count from: the sentence (`unit`) or the text (`document`).
-    """
+    """Logits = W·dropout(mean over words of encoder(fusion(E·√d, P))) + b; each part draws from a stream of its own."""
 
     Config: type = FusionClassifierConfig
     predicts: ClassVar[str] = "labels"
@@ -254,8 +234,8 @@ class FusionClassifier(nn.Module):
         with random_stream("output"):
             self.output = nn.Linear(width, len(task.labels))
         self.dropout = Dropout(config.dropout)
-        levels = config.position == "multi_level"
-        self.position_count = (config.position_count or "unit") if levels else "document"
+        # where word indices count from: the sentence, or the text
+        self.position_count = (config.position_count or "unit") if config.position == "multi_level" else "document"
 
     @classmethod
     def build(cls, config: FusionClassifierConfig, task: TextClassification) -> FusionClassifier:
@@ -273,10 +253,7 @@ class FusionClassifier(nn.Module):
 
 @contextlib.contextmanager
 def random_stream(name: str) -> Iterator[None]:
-    """Let torch (on the CPU) draw, inside the context, from a stream determined by the current seed and `name` alone.
-
-    The surrounding stream continues as if nothing had been drawn.
-    """
+    """Let torch (on the CPU) draw from a stream of the current seed and `name`; the surrounding one is untouched."""
     seeds = np.random.SeedSequence([torch.initial_seed(), zlib.crc32(name.encode())])
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
@@ -312,8 +289,7 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
     task = loaded.task
     if not isinstance(task, TextClassification):
         raise UserError(f"{config.path}: is a model of the task {loaded.header['task']}, not a text classifier")
-    path = None if config.input is None else Path(config.input)
-    truth = None
+    path, truth = None if config.input is None else Path(config.input), None
     if config.labelled and path is not None:
         table = read_labelled(path)
         texts, truth = table.texts, np.array(label_numbers(table, task.labels, config.path))
@@ -330,8 +306,8 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
     for values in probabilities:
         chosen = int(values.argmax())
         named = [f"{label}={value:.4f}" for label, value in zip(task.labels, values, strict=True)]
-        out.write("\t".join([task.labels[chosen], *(named if config.all_probabilities else [f"{values[chosen]:.4f}"])]))
-        out.write("\n")
+        shown = named if config.all_probabilities else [f"{values[chosen]:.4f}"]
+        print(task.labels[chosen], *shown, sep="\t", file=out)
     if truth is not None:
         scores = classification_scores(truth, probabilities.argmax(1), task.labels)
         print(scores, file=sys.stderr)

@@ -35,8 +35,7 @@ class SentencePairs:
     """The pairs of one or more files.
 
     Attributes:
-        labels: one per pair, as a place in `NLI_LABELS`.
-        sentences: premise, hypothesis, premise, hypothesis, …
+        labels: one per pair, as a place in `NLI_LABELS`. sentences: premise, hypothesis, premise, hypothesis, …
         undecided: number of pairs without a gold label, which are left out.
     """
 
@@ -145,11 +144,9 @@ def by_length(lengths: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
 # Words as in published word vectors: Penn Treebank style, case kept. Tokenised text is unchanged
 # (`words(" ".join(words(x))) == words(x)`), so tokenised corpora and raw text share one vocabulary.
 
-
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "\u00a0": " "})
 _ABBREVIATIONS = "mr mrs ms dr st jr sr vs prof gen sen rep gov col inc corp ltd co".replace(" ", "|")
 _CLITIC = r"'(?:s|m|d|re|ve|ll)\b"
-
 _WORD = re.compile(
     rf"""
       \.{{2,}} | -{{2,}} | '{{2,}} | `{{2,}}          # ellipsis, dash, PTB quotes

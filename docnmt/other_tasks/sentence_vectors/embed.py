@@ -46,16 +46,13 @@ class NpyWriter:
         self._header()
 
     def _header(self) -> None:
-        """Write the header in NumPy's format 1.0, always 128 bytes long, so that it can be overwritten."""
+        """Write the header in NumPy's format 1.0: always 128 bytes, so that it can be overwritten."""
         text = repr({"descr": self.dtype.str, "fortran_order": False, "shape": (self.rows, self.columns)})
         self.file.write(np.lib.format.magic(1, 0) + (118).to_bytes(2, "little") + text.ljust(117).encode() + b"\n")
 
 
 def embed(config: EmbedConfig) -> None:
-    """Write vectors, or packed codes, of any number of lines to one `.npy` file, in order; a report goes to stderr.
-
-    With several ranks, each encodes its share of the lines, and the first one writes.
-    """
+    """Write vectors, or packed codes, of lines to a `.npy` file, in order; of several ranks each encodes its share."""
     encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
     if ranks.world() > 1 and (config.input is None or not Path(config.input).is_file()):
         raise UsageError(f"--input {config.input or ''}: expected a file, of which every process reads its part")
