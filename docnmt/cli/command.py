@@ -38,11 +38,9 @@ _COMMON = ("help", "config", "user_dir", "skip_checksums", "debug")
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are `UsageError`s; options that are not given leave no value."""
 
-    def __init__(self, prog: str, *, usage: str | None = None, description: str | None = None) -> None:
-        super().__init__(
-            prog, usage, description, formatter_class=argparse.RawDescriptionHelpFormatter,
-            add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS,
-        )  # fmt: skip
+    def __init__(self, prog: str) -> None:
+        form, left_out = argparse.RawDescriptionHelpFormatter, argparse.SUPPRESS
+        super().__init__(prog, formatter_class=form, argument_default=left_out, add_help=False, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and ending the process."""
@@ -65,8 +63,8 @@ class SeveralValues(argparse.Action):
 class _Switches:
     """The common options that may also stand in a `--config` file."""
 
-    debug: bool = option(False, "show the traceback of an error")
     skip_checksums: bool = option(False, "do not compare data folders and checkpoints with their checksums")
+    debug: bool = option(False, "show the traceback of an error")
 
 
 class Given:
@@ -84,15 +82,14 @@ class Given:
         self.file = read_yaml(Path(self.config)) if self.config is not None else {}  # by its own keys
         if "user_dir" in map(underscored, self.file):  # it runs code, so it must be visible on the command line
             raise UsageError(f"--config {self.config}: user-dir is for the command line only: --user-dir DIR")
-        switches: dict[str, bool] = {}
-        for setting in settings(_Switches) if prog in READING else settings(_Switches)[:1]:
+        for setting in settings(_Switches) if prog in READING else settings(_Switches)[1:]:
             for key in [key for key in self.file if underscored(key) == setting.name]:
                 try:
-                    switches[setting.name] = bool(setting.convert(self.file.pop(key)))
+                    common.setdefault(setting.name, setting.convert(self.file.pop(key)))
                 except ValueError as error:
                     raise UsageError(f"--config {self.config}: {error}") from None
-        self.debug: bool = common.get("debug", switches.get("debug", False))
-        self.skip_checksums: bool = common.get("skip_checksums", switches.get("skip_checksums", False))
+        self.debug: bool = common.get("debug", False)
+        self.skip_checksums: bool = common.get("skip_checksums", False)
         self.typed: dict[str, Any] = {}  # by field name: strings, lists of them, and true or false
         self.rest: list[str] = []  # after `parse`, the words that mean nothing
         self.parsed = False
@@ -149,8 +146,7 @@ def add_common(parser: Parser) -> argparse._ArgumentGroup:
     common.add_argument("--version", action="version", version=f"docnmt {__version__}", help="show the version")
     common.add_argument("--config", metavar="FILE.yaml", help="options by name; typed ones win")
     common.add_argument("--user-dir", metavar="DIR", help="import plug-ins from this folder first")
-    debug, skip_checksums = settings(_Switches)
-    for setting in (skip_checksums, debug) if parser.prog in READING else (debug,):
+    for setting in settings(_Switches) if parser.prog in READING else settings(_Switches)[1:]:
         common.add_argument(setting.flag, action="store_true", help=setting.option.help)
     return common
 
@@ -285,10 +281,6 @@ class Command:
 
         return run(self.prog, work, argv, debug=lambda: debug)
 
-    def all_sections(self) -> list[Section]:
-        """Return all options that it may have, whatever is chosen by name."""
-        return [section for part in self.sections for section in sections_of(part)]
-
     def config(
         self, given: Given, parts: Sequence[Section | Chosen] | None = None,
         elsewhere: Callable[[str], str] = lambda name: "",
@@ -331,9 +323,8 @@ class Command:
         problems = [unknown(word, "option") for word in words]
         if given.rest and not problems:
             problems = [f"unexpected argument '{given.rest[0]}'; see {self.prog} --help"]
-        typed = {name: value for name, value in given.typed.items() if name in flags}
+        typed, where = {name: given.typed[name] for name in given.typed if name in flags}, f"--config {given.config}"
         try:
-            where = f"--config {given.config}"
             resolved = build(sections, given.file, typed, lambda key: unknown(key, "key"), where)
         except UsageError as error:
             raise UsageError(problems + error.problems) from None
@@ -343,17 +334,22 @@ class Command:
 
     def help(self, sections: Sequence[Section], epilog: str = "", *, basic: bool) -> str:
         """Return the text of `--help`, or with `basic=False` of `--help-all`."""
+        parser, left = self.parser(sections, basic=basic)
         positional = [f" [{s.option.metavar}]" for section in sections for s in section.settings if s.option.positional]
-        examples = "examples:\n" + textwrap.indent(self.examples.strip(), "  ")
-        about = f"{self.description}\n\n{examples}"
-        parser = Parser(self.prog, usage=f"%(prog)s{''.join(positional)} [OPTION ...]", description=about)
+        parser.usage = f"%(prog)s{''.join(positional)} [OPTION ...]"
+        parser.description = f"{self.description}\n\nexamples:\n{textwrap.indent(self.examples.strip(), '  ')}"
+        more = [f"{left} more options: --help-all"] if left else []
+        parser.epilog = "\n\n".join(filter(None, [*more, epilog]))
+        return parser.format_help().rstrip("\n")
+
+    def parser(self, sections: Sequence[Section], *, basic: bool = False) -> tuple[Parser, int]:
+        """Return a parser of these options with their help, and the number of those left out as not `basic`."""
+        parser = Parser(self.prog)
         left = add_options(parser, sections, basic=basic)
         common = add_common(parser)
         for word, help in self.flags.items():
             common.add_argument(word, help=help, action="store_true")
-        more = [f"{left} more options: --help-all"] if left else []
-        parser.epilog = "\n\n".join(filter(None, [*more, epilog]))
-        return parser.format_help().rstrip("\n")
+        return parser, left
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from docnmt.apps.options import (
     TranslateConfig,
     check_memory_window,
 )
-from docnmt.cli.command import SEARCH, Chosen, Command, Given, Parser, add_common, add_options
+from docnmt.cli.command import SEARCH, Chosen, Command, Given, sections_of
 from docnmt.cli.score import SCORE, check_one_translation
 from docnmt.cli.train import TRAIN
 from docnmt.core.scoring.config import ReportConfig
@@ -554,12 +554,9 @@ def completion(given: Given, config: dict[str, Any]) -> None:
     except ImportError as error:
         raise UserError("docnmt-completion needs shtab: pip install shtab") from error
     for command in COMMANDS.values():
-        parser = Parser(command.prog)
-        add_options(parser, command.all_sections())
-        common = add_common(parser)
-        for word, help in command.flags.items():
-            common.add_argument(word, help=help, action="store_true")
-        choices = {setting.name: setting.choices for part in command.all_sections() for setting in part.settings}
+        sections = [section for part in command.sections for section in sections_of(part)]
+        parser, _ = command.parser(sections)
+        choices = {setting.name: setting.choices for section in sections for setting in section.settings}
         for action in parser._actions:  # the values that shtab offers: names, files, folders
             metavar = str(action.metavar or "").partition("[")[0].partition(".")[0]
             if choices.get(action.dest) and not isinstance(action, argparse.BooleanOptionalAction):

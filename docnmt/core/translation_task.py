@@ -312,7 +312,8 @@ class DocumentTranslation:
                 corpus = resegmented(corpus, tokenizers, config.subword_sampling, seeds)
             told = ToldForms(config.formality_share, self.target_lang, (*seeds, 2))
             corpus = told.tell(corpus, self.source_tokenizer)
-            units = learned_units(self._training_units(corpus, plan).counting_all(), corpus)
+            units = self._training_units(corpus, plan)
+            units = learned_units(replace(units, kept=units.first), corpus)  # all that a unit writes counts
             hidden = HiddenWords(config.source_mask, plan.masked_context, seeds, plan.source_breaks, marks)
             dropped = DroppedContexts(plan.dropped_context, (*seeds, 1))  # independent of what is hidden
             parts.append(

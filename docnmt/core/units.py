@@ -114,10 +114,6 @@ class Units:
         """Return the chosen units."""
         return Units(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
-    def counting_all(self) -> Units:
-        """Return units in which every sentence written counts, those of overlapping units several times."""
-        return replace(self, kept=self.first)
-
 
 def document_units(document_offsets: np.ndarray) -> Units:
     """Return one unit for every document that has sentences."""

@@ -6,17 +6,14 @@ import asyncio
 import contextlib
 import gc
 import ipaddress
-import os
 import resource
 import signal
 import socket
 import stat
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import FrameType
 
 import h11
 import uvicorn
@@ -38,8 +35,6 @@ FILES = 200
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 #: Seconds in which requests that are cancelled at shutdown may still send an error.
 FAREWELL = 2.0
-#: Seconds after these in which threads that still read or encode a document may end.
-LAST = 1.0
 
 
 class _Protocol(H11Protocol):
@@ -105,11 +100,11 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which also prints its address, marks the service as stopping, and ends in time."""
+    """uvicorn's server, which also prints its address, heeds SIGHUP, and marks the service as stopping."""
 
     def __init__(self, config: uvicorn.Config, service: Service, where: str) -> None:
         super().__init__(config)
-        self._service, self._where, self._came = service, where, signal.SIGTERM
+        self._service, self._where = service, where
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, and print the address."""
@@ -128,26 +123,12 @@ class _Server(uvicorn.Server):
             finally:
                 signal.signal(signal.SIGHUP, before)  # uvicorn raises received signals again
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note the signal, and stop."""
-        self._came = signal.Signals(sig)
-        super().handle_exit(sig, frame)
-
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no new requests, and finish the current ones; those that are cancelled send an error."""
         self._service.stopping = True
-        last = threading.Timer(self._service.config.grace + FAREWELL + LAST, self._end)
-        last.daemon = True
-        last.start()
         await super().shutdown(sockets)
         if left := set(self.server_state.tasks):
             await asyncio.wait(left, timeout=FAREWELL)
-
-    def _end(self) -> None:
-        """End the process although a thread still reads or encodes a document; nothing that it does is kept."""
-        self._service.files.close()
-        print(f"docnmt-serve: stopped by {self._came.name} in the midst of a document", file=sys.stderr, flush=True)
-        os._exit(130 if self._came == signal.SIGINT else 143)
 
 
 def serve(

@@ -22,7 +22,7 @@ from docnmt.core.training.run_folder import ModelRecord
 from docnmt.core.training.trainer import format_values, open_epoch
 from docnmt.core.training.update import largest_batches, peak_memory, probe
 from docnmt.options import flag, settings, to_dict
-from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Architecture, Registry
+from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
 from docnmt.runtime.progress import Progress, format_seconds, how_many, waiting
 
 #: The additional memory of a process after many updates: freed memory between blocks still in use, too small for
@@ -168,14 +168,15 @@ def model_card(path: Path, name: str | None = None) -> str:
     header, shapes = read_header(path)
     progress = TrainingState.from_json(header["progress"], where=str(path))
     parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
-    languages = header["task_state"].get("languages", [])
+    languages, target = (header["task_state"].get(name) or [] for name in ("languages", "target_vocabulary"))
+    of_target = f", {len(target):,} on the target side" if target else ""
     address, name = f"ORGANISATION/{name}" if name else path.name, name or path.parent.name or path.stem
     facts = {
         "architecture": f"`{header['arch']}`"
         + (f": {MODELS.help(kind)}" if (kind := header["model"]) in MODELS else ""),
         "task": header["task"] + (f", {' to '.join(languages)}" if languages else ""),
         "parameters": f"{parameters:,}",
-        "vocabulary": f"{len(header['task_state'].get('vocabulary', [])):,} subwords" + _separate(header["task_state"]),
+        "vocabulary": f"{len(header['task_state'].get('vocabulary', [])):,} subwords{of_target}",
         "file": f"`{path.name}`, {path.stat().st_size / 1e6:.1f} MB, docnmt {header['docnmt']}",
         "training": f"{progress.update:,} updates, epoch {progress.epoch}",
         "data": f"fingerprint `{header['fingerprint'] or 'unknown'}` (TODO: name the corpora)",
@@ -202,27 +203,18 @@ def model_card(path: Path, name: str | None = None) -> str:
     ])  # fmt: skip
 
 
-def _separate(state: Mapping[str, Any]) -> str:
-    """Describe the target's vocabulary if it has one of its own."""
-    other = [value for name, value in state.items() if "vocabulary" in name and name != "vocabulary" and value]
-    return "".join(f", {len(value):,} on the target side" for value in other if isinstance(value, list))
-
-
-def _model_defaults(architecture: Architecture, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the default of each option of a model with these values under `--arch` alone."""
-    config, preset = model_config(architecture.model, values), dict(architecture.overrides())
-    return {setting.name: setting.default for setting in settings(config)} | preset
-
-
 def _command(header: Mapping[str, Any]) -> str:
     """Return the command that trained the model, without options that have their default."""
     classes: dict[str, type] = {"run": RunConfig, "training": TrainingConfig, "optimization": OptimizationConfig}
     config = header["config"]
     chosen: dict[str, Registry[Any]] = {"task": TASKS, "criterion": CRITERIA}
     classes |= {name: parts.config(header[name]) for name, parts in chosen.items() if header[name] in parts}
+    architecture = ARCHITECTURES.get(header["arch"]) if header["arch"] in ARCHITECTURES else None
+    if architecture is not None:
+        classes["model"] = model_config(architecture.model, config["model"])
     defaults = {name: {option.name: option.default for option in settings(part)} for name, part in classes.items()}
-    if header["arch"] in ARCHITECTURES:
-        defaults["model"] = _model_defaults(ARCHITECTURES.get(header["arch"]), config["model"])
+    if architecture is not None:
+        defaults["model"] |= architecture.overrides()
     words = ["docnmt-train", str(config["run"].get("data", "DATA")), f"--arch={header['arch']}"]
     for section, values in config.items():
         for name, value in values.items():
