@@ -435,7 +435,20 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise UsageError(f"--config {path}: not valid YAML: {in_one_line(error)}") from None
 
 
-# Options given by name in Python: errors for unknown ones, with the nearest known name.
+# Options given by name in Python.
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Convert options by name to the words of a command line; None and no values leave one out."""
+    words: list[str] = []
+    for name, value in options.items():
+        if isinstance(value, bool):
+            words.append(flag(name if value else f"no_{name}"))
+        elif isinstance(value, (list, tuple)):
+            words += [flag(name), *map(str, value)] if value else []
+        elif value is not None:
+            words.append(f"{flag(name)}={value}")
+    return words
 
 
 def unknown_options(wrong: Collection[str], there: Collection[str]) -> UsageError:

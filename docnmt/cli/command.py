@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
-from docnmt.options import Section, Setting, build, flag, option, read_yaml, settings, underscored
+from docnmt.options import Section, Setting, build, flag, option, read_yaml, settings, underscored, words_of
 from docnmt.registry import GENERATORS, Registry, import_plugins, place_in_plugin
 from docnmt.runtime.launch import job_process, mute, unconnected
 from docnmt.runtime.progress import lasting
@@ -275,8 +275,7 @@ class Command:
             nonlocal debug
             given = Given(self.prog, words)
             debug = given.debug
-            import_plugins(given.user_dir)
-            with skipped(given.skip_checksums):
+            with _as_given(given):
                 self.body(given)
 
         return run(self.prog, work, argv, debug=lambda: debug)
@@ -350,6 +349,21 @@ class Command:
         for word, help in self.flags.items():
             common.add_argument(word, help=help, action="store_true")
         return parser, left
+
+
+@contextlib.contextmanager
+def _as_given(given: Given) -> Iterator[Given]:
+    """Import plug-ins, and compare checksums inside the context, as the common options say."""
+    import_plugins(given.user_dir)
+    with skipped(given.skip_checksums):
+        yield given
+
+
+def called(
+    command: Command, words: Sequence[str], options: Mapping[str, Any]
+) -> contextlib.AbstractContextManager[Given]:
+    """Return the context of a command's work for a Python program, with options by name."""
+    return _as_given(Given(command.prog, [*words, *words_of(options)]))
 
 
 @contextlib.contextmanager

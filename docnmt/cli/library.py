@@ -1,33 +1,21 @@
 """`docnmt.preprocess`, `docnmt.generate`, `docnmt.score`: what the commands do, for a Python program.
 
-options by name → words (`words_of`) → configuration → the command's function → its result as a value
+options by name → words (`called`) → configuration → the command's function → its result as a value
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docnmt.cli.command import Command, Given
+from docnmt.cli.command import called
 from docnmt.cli.commands import COMMANDS, translating
 from docnmt.cli.score import SCORE, scored
-from docnmt.cli.train import words_of
-from docnmt.registry import import_plugins
-from docnmt.runtime.system import skipped
 
 if TYPE_CHECKING:
     from docnmt.apps.commands.generate import Generated
-
-
-@contextlib.contextmanager
-def _called(command: Command, words: Sequence[str], options: Mapping[str, Any]) -> Iterator[Given]:
-    given = Given(command.prog, [*words, *words_of(options)])
-    import_plugins(given.user_dir)
-    with skipped(given.skip_checksums):
-        yield given
 
 
 def preprocess(**options: object) -> Path:
@@ -37,7 +25,7 @@ def preprocess(**options: object) -> Path:
     options are the command's, with underscores; None leaves one out, several values are a list. The report goes to
     stderr, and the command's errors are `UserError`s."""
     command = COMMANDS["preprocess"]
-    with _called(command, [], options) as given:
+    with called(command, [], options) as given:
         command.body(given)
         return Path(str(given.get("destdir")))
 
@@ -50,7 +38,7 @@ def generate(data: str | Path, path: str | Path | Sequence[str | Path], **option
     stderr."""
     paths = [path] if isinstance(path, (str, Path)) else path
     words, command = [str(data), f"--path={':'.join(map(str, paths))}"], COMMANDS["generate"]
-    with _called(command, words, options) as given, open(os.devnull, "w", encoding="utf-8") as nowhere:
+    with called(command, words, options) as given, open(os.devnull, "w", encoding="utf-8") as nowhere:
         sections = translating(command.config(given), "report")
         from docnmt.apps.commands.generate import generate
         from docnmt.runtime.jobs import joined
@@ -62,6 +50,6 @@ def generate(data: str | Path, path: str | Path | Sequence[str | Path], **option
 def score(**options: object) -> dict[str, Any]:
     """Score as docnmt-score does: `docnmt.score(ref="test.de", sys="hypotheses.txt")`; return what the command prints
     with `--json`. Options and errors are as in `preprocess`."""
-    with _called(SCORE, [], options) as given:
+    with called(SCORE, [], options) as given:
         report, _ = scored(given)
         return {} if report is None else report.to_dict()

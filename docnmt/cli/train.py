@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from docnmt.cli.command import Chosen, Command, Given, known, parts_of
+from docnmt.cli.command import Chosen, Command, Given, called, known, parts_of
 from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
-from docnmt.options import Section, flag
-from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry, import_plugins
-from docnmt.runtime.system import OpenObject, UsageError, UserError, read_json, skipped
+from docnmt.options import Section
+from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
+from docnmt.runtime.system import OpenObject, UsageError, UserError, read_json
 
 #: What `--help` says before the names of the models.
 SIZES = """--arch NAME takes one of these, most of them with a size, too: NAME_tiny, NAME_small, NAME_big (see --list).
@@ -60,33 +60,18 @@ def train(data: str | Path, **options: object) -> Trained:
 
     `data` is a folder that docnmt-preprocess wrote. The options are the command's, with underscores; None leaves one
     out, several values are a list. Messages go to stderr."""
-    given = Given(TRAIN.prog, [str(data), *words_of(options)])
-    import_plugins(given.user_dir)
-    config = resolve(given)
-    if config["run"].dry_run:
-        raise UsageError("--dry-run: docnmt.train() trains; the command docnmt-train shows what a training would be")
-    from docnmt.core.training.run_folder import RunFolder
-    from docnmt.core.training.start import train_command
+    with called(TRAIN, [str(data)], options) as given:
+        config = resolve(given)
+        if config["run"].dry_run:
+            raise UsageError("--dry-run: docnmt.train() trains; docnmt-train shows what a training would be")
+        from docnmt.core.training.run_folder import RunFolder
+        from docnmt.core.training.start import train_command
 
-    with skipped(given.skip_checksums):
         train_command(config)
     folder = RunFolder(Path(config["run"].save_dir))
     last, best = (path if path.exists() else None for path in (folder.last, folder.best))
     log = folder.log.read_text(encoding="utf-8") if folder.log.exists() else ""
     return Trained(folder.path, last, best, [json.loads(line) for line in log.splitlines()])
-
-
-def words_of(options: Mapping[str, Any]) -> list[str]:
-    """Convert options by name to the words of a command line."""
-    words: list[str] = []
-    for name, value in options.items():
-        if isinstance(value, bool):
-            words.append(flag(name if value else f"no_{name}"))
-        elif isinstance(value, (list, tuple)):
-            words += [flag(name), *map(str, value)] if value else []
-        elif value is not None:
-            words.append(f"{flag(name)}={value}")
-    return words
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:

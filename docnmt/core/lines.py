@@ -9,7 +9,6 @@ import codecs
 import hashlib
 import re
 import zlib
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -204,6 +203,15 @@ class Facts:
     inputs: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
 
+class Places(dict[str, tuple[int, str]]):
+    """Kinds of what was found or changed: how often, and the first place."""
+
+    def count(self, what: str, place: str) -> None:
+        """Count one at a place."""
+        count, first = self.get(what, (0, place))
+        self[what] = (count + 1, first)
+
+
 @dataclass(slots=True)
 class ParallelDocument:
     """A document on all sides, as it is read; one without rows only has the empty lines at the end of a file."""
@@ -222,7 +230,7 @@ class DocumentBuilder:
     def __init__(self, path: Path | str, one_sided: OneSided, facts: Facts) -> None:
         self._path, self._one_sided, self._facts = path, one_sided, facts
         self._open, self._begun, self.known = ParallelDocument(), False, True
-        self._counts, self._first = Counter[str](), dict[str, str]()  # of sentences of one side alone, by the side
+        self._alone = Places()  # sentences of one side, by the side
 
     def row(self, texts: tuple[str, ...], units: tuple[str, ...], where: str, number: int) -> None:
         """Add a sentence."""
@@ -233,8 +241,7 @@ class DocumentBuilder:
                     f"{where}{number}: empty on one side; expected text on all sides, or --one-sided read (or skip) "
                     "for sentences without a partner"
                 )
-            self._first.setdefault(side, f"{where}{number}")
-            self._counts[side] += 1
+            self._alone.count(side, f"{where}{number}")
             if side == "target" or self._one_sided == "skip":
                 return
         document = self._open
@@ -265,6 +272,6 @@ class DocumentBuilder:
             yield self._open
         read = "are read, but neither trained on nor scored" if self._one_sided == "read" else "are left out"
         for side, what, fate in (("source", "translation", read), ("target", "source", "are left out")):
-            if count := self._counts[side]:
-                first = self._first[side]
+            if side in self._alone:
+                count, first = self._alone[side]
                 self._facts.notes.append(f"{self._path}: {count:,} lines without a {what} {fate} (the first: {first})")

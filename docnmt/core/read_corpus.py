@@ -26,6 +26,7 @@ from docnmt.core.lines import (
     Facts,
     OneSided,
     ParallelDocument,
+    Places,
     TextLines,
     check_marks,
     is_blank,
@@ -169,7 +170,7 @@ def read_text(
     builder, where = DocumentBuilder(sides[0].name, one_sided, facts), f"{sides[0].name}:"
     kinds_seen, paragraph, opened = set[str](), 0, list[str]()
     columns: tuple[int, int] | None = None  # of levels.tsv: all, and those of units
-    separated, first = [0] * len(sides), [""] * len(sides)
+    separated = Places()
     for number, lines in enumerate(itertools.zip_longest(*streams), 1):
         if None in lines:
             differing = _differing(files, lines, number)
@@ -199,10 +200,9 @@ def read_text(
             opened = names
             yield from builder.mark(" ".join(names))
         if kind == "text":
-            for side, text in enumerate(texts):
+            for side, text in zip(sides, texts, strict=True):
                 if sign := separator(text):
-                    separated[side] += 1
-                    first[side] = first[side] or f"'{sign}' in line {number:,}"
+                    separated.count(side.name, f"'{sign}' in line {number:,}")
             units: tuple[str, ...] = (str(paragraph),)
             if levels is not None:
                 columns, units = _units(lines[len(sides)], columns, f"{levels.name}:{number}")
@@ -219,9 +219,7 @@ def read_text(
             facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
         if file.bom:
             facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
-    for side, count in enumerate(separated):
-        if count:
-            facts.notes.append(note_separators(sides[side].name, count, first[side]))
+    facts.notes += [note_separators(side.name, *separated[side.name]) for side in sides if side.name in separated]
     facts.levels |= levels is not None
     yield from builder.finish()
 

@@ -19,6 +19,7 @@ from docnmt.core.lines import (
     Facts,
     OneSided,
     ParallelDocument,
+    Places,
     TextLines,
     half_character,
     is_blank,
@@ -227,7 +228,7 @@ def read_tables(
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[ParallelDocument]:
     """Yield the documents of tables, one file after the other; columns not `given` are found by their names."""
-    builder, changes = DocumentBuilder(paths[0], one_sided, facts), _Changes()
+    builder, changes = DocumentBuilder(paths[0], one_sided, facts), Places()
     opened: Texts | None = None  # the name of the open document
     names_seen: set[int] = set()
     for path in paths:
@@ -248,7 +249,9 @@ def read_tables(
             if named and labels[:named] != opened:
                 opened = labels[:named]
                 if hash(opened) in names_seen:
-                    changes.count("documents begin a second time, with others between, and are divided there", row)
+                    changes.count(
+                        "documents begin a second time, with others between, and are divided there", row.place
+                    )
                 names_seen.add(hash(opened))
                 yield from builder.mark(" ".join(opened))
             elif not named and any(isinstance(cell, (list, tuple)) for cell in cells):
@@ -258,7 +261,7 @@ def read_tables(
                 units = labels[named:] or ("",)  # lines belong to no known unit, as in plain text
                 builder.row(sentence, units, row.where, row.number)
             if not sentences and named:
-                changes.count("rows without text are left out", row)
+                changes.count("rows without text are left out", row.place)
             elif not sentences:
                 yield from builder.blank()
         facts.inputs[str(path)] = table.inputs
@@ -266,16 +269,7 @@ def read_tables(
     yield from builder.finish()
 
 
-class _Changes(dict[str, tuple[int, str]]):
-    """Kinds of changes that were made to rows: how often, and the first place."""
-
-    def count(self, what: str, row: Row) -> None:
-        """Count a change."""
-        count, first = self.get(what, (0, row.place))
-        self[what] = (count + 1, first)
-
-
-def _sentences(cells: Sequence[object], row: Row, changes: _Changes) -> list[Texts]:
+def _sentences(cells: Sequence[object], row: Row, changes: Places) -> list[Texts]:
     """Return the sentences of a row: list items, lines if all sides have equally many, or one per side."""
     if any(isinstance(cell, (list, tuple)) for cell in cells):
         lists = [
@@ -291,9 +285,9 @@ def _sentences(cells: Sequence[object], row: Row, changes: _Changes) -> list[Tex
         return [tuple(text if lines else "" for text, lines in zip(texts, sides, strict=True))]
     counts = {len(lines) for lines in sides if lines}
     if len(counts) == 1 and (most := max(counts)) > 1:
-        changes.count("rows are divided at their line breaks, which are equally many on all sides", row)
+        changes.count("rows are divided at their line breaks, which are equally many on all sides", row.place)
         return list(zip(*(lines or [""] * most for lines in sides), strict=True))
-    changes.count("rows hold line breaks, not equally many on all sides, which are joined", row)
+    changes.count("rows hold line breaks, not equally many on all sides, which are joined", row.place)
     return [tuple(map(joined, sides))]
 
 

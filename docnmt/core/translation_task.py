@@ -281,9 +281,45 @@ class DocumentTranslation:
             missing = ", ".join(lacking(model))
             raise UserError(f"model {name}: its build gives no translation model: it lacks {missing}")
         if self.data_dir is not None:
-            tokenizers = (self.source_tokenizer, self.target_tokenizer)
-            check_training(self.config, model.reading, tokenizers, self.languages, self.data_dir)
+            self._check_training(model.reading, self.data_dir)
         return model
+
+    def _check_training(self, plan: ReadingPlan, data_dir: Path) -> None:
+        """Check that a model and data folders allow what the configuration demands of training."""
+        config, mixed = self.config, [Path(folder) for folder, _ in self.config.mixed]
+        cut = config.max_doc_tokens if config.unit_sentences is None else None
+        given = {"--resolutions": config.resolutions, "--max-doc-tokens": cut}
+        if not plan.whole_documents and (useless := [flag for flag, value in given.items() if value]):
+            why = f"has no effect with an architecture that reads {plan.noun}s; it belongs to those that read documents"
+            raise UsageError([f"{flag} {why}" for flag in useless])
+        if plan.joined and config.unit_sentences is not None:
+            raise UsageError("--unit-sentences is for architectures that write sentence by sentence, not joined ones")
+        if config.formality_share:
+            tag_numbers(self.source_tokenizer)
+            try:
+                address_language(self.target_lang)
+            except UserError as error:
+                raise UsageError(f"--formality-share: {error}") from None
+        for folder in mixed:
+            self._check_mixed(folder)
+        for folder in (data_dir, *mixed) if config.subword_sampling is not None else ():
+            if read_meta(folder)["options"].get("long_policy") == "truncate":
+                raise UserError(
+                    f"--subword-sampling: {folder} was preprocessed with --long-policy truncate, so its text is longer "
+                    "than its subwords; use another policy"
+                )
+
+    def _check_mixed(self, folder: Path) -> None:
+        """Check that a folder can be used in training beside the task's own."""
+        meta, where = read_meta(folder), f"--mix-data {folder}"
+        if meta["task"] != "document_translation" or "train" not in meta["splits"]:
+            raise UserError(f"{where}: holds no training split for translation; preprocess with --trainpref")
+        languages = (meta["source_lang"], meta["target_lang"])
+        if languages != self.languages:
+            raise UserError(f"{where}: translates {'-'.join(languages)}, and DATA {'-'.join(self.languages)}")
+        for side, tokenizer in (("source", self.source_tokenizer), ("target", self.target_tokenizer)):
+            if (folder / meta["tokenizers"][side]).read_bytes() != tokenizer.to_bytes():
+                raise UserError(f"{where}: has another vocabulary than DATA; preprocess it with --srcdict DATA")
 
     def corpus(self, split: str, folder: Path | None = None) -> ParallelCorpus:
         """Return a split of the data folder, or of another one; each is opened once."""
@@ -357,9 +393,21 @@ class DocumentTranslation:
         """Compute BLEU of a split, by the code that `docnmt-generate` runs."""
         return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config, max_tokens=options["max_tokens"])}
 
-    def samples(self, model: AnyTranslationModel, split: str) -> dict[str, str]:
-        """Translate the first sentences of a split."""
-        return {"translations": sample_translations(model, self, self.corpus(split))}
+    def samples(self, model: AnyTranslationModel, split: str, count: int = 5) -> dict[str, str]:
+        """Translate the first sentences of a split by greedy search, which reads only these of their documents; return
+        a Markdown table with source and reference."""
+        corpus = self.corpus(split)
+        part = corpus.first_documents(int(np.searchsorted(corpus.document_offsets, count)))
+        documents = [list(part.source_text[a:b]) for a, b in pairwise(part.document_offsets.tolist())]
+        documents[-1:] = [document[: count - int(part.document_offsets[-2])] for document in documents[-1:]]
+        shown = ParallelCorpus.from_lines(documents, self.source_tokenizer)
+        shown = replace(shown, levels=part.levels[: shown.num_sentences])
+        translations = _translated(model, self, shown, GenerationConfig(generator="greedy"), GreedyConfig())
+        columns: list[Sequence[str]] = [shown.source_text, translations, *corpus.references[:1]]
+        heads = ["source", "translation", "reference"][: len(columns)]
+        rows = zip(*(column[: len(translations)] for column in columns), strict=True)
+        table = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+        return {"translations": "\n".join(f"| {' | '.join(row)} |" for row in table)}
 
 
 def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
@@ -375,58 +423,7 @@ def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer,
     return tokenizers[names["source"]], tokenizers[names["target"]]
 
 
-def check_training(
-    config: DocumentTranslationConfig,
-    plan: ReadingPlan,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    languages: tuple[str, str],
-    data_dir: Path,
-) -> None:
-    """Check that a model and data folders allow what the configuration demands of training."""
-    cut = config.max_doc_tokens if config.unit_sentences is None else None
-    given = {"--resolutions": config.resolutions, "--max-doc-tokens": cut}
-    if not plan.whole_documents and (useless := [flag for flag, value in given.items() if value]):
-        why = f"has no effect with an architecture that reads {plan.noun}s; it belongs to those that read documents"
-        raise UsageError([f"{flag} {why}" for flag in useless])
-    if plan.joined and config.unit_sentences is not None:
-        raise UsageError(
-            "--unit-sentences is for architectures that write sentence by sentence, not several as one text"
-        )
-    if config.formality_share:
-        tag_numbers(tokenizers[0])
-        try:
-            address_language(languages[1])
-        except UserError as error:
-            raise UsageError(f"--formality-share: {error}") from None
-    mixed = [Path(folder) for folder, _ in config.mixed]
-    for folder in mixed:
-        check_mixed(folder, tokenizers, languages)
-    for folder in (data_dir, *mixed):
-        if config.subword_sampling is not None and read_meta(folder)["options"].get("long_policy") == "truncate":
-            raise UserError(
-                f"--subword-sampling: {folder} was preprocessed with --long-policy truncate, so its text is longer "
-                "than its subwords; use another policy"
-            )
-
-
-def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
-    """Check that a folder can be used in training beside the task's own."""
-    meta = read_meta(folder)
-    if meta["task"] != "document_translation" or "train" not in meta["splits"]:
-        raise UserError(f"--mix-data {folder}: holds no training split for translation; preprocess with --trainpref")
-    theirs = (meta["source_lang"], meta["target_lang"])
-    if theirs != languages:
-        raise UserError(f"--mix-data {folder}: translates {'-'.join(theirs)}, and DATA {'-'.join(languages)}")
-    names = (meta["tokenizers"]["source"], meta["tokenizers"]["target"])
-    if any(
-        (folder / name).read_bytes() != tokenizer.to_bytes() for name, tokenizer in zip(names, tokenizers, strict=True)
-    ):
-        raise UserError(
-            f"--mix-data {folder}: was preprocessed with another vocabulary than DATA; do it with --srcdict DATA"
-        )
-
-
-# BLEU and sample translations of a model during training, by the code that `docnmt-generate` runs.
+# BLEU and sample translations during training, by the code that `docnmt-generate` runs.
 
 
 def corpus_bleu(
@@ -451,25 +448,6 @@ def corpus_bleu(
     references = [[reference[i] for i in scored] for reference in corpus.references]
     offsets = np.searchsorted(scored, corpus.document_offsets)
     return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
-
-
-def sample_translations(
-    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, *, count: int = 5
-) -> str:
-    """Translate the first sentences of a corpus by greedy search, which reads only these of their documents; return a
-    Markdown table with source and reference."""
-    number = int(np.searchsorted(corpus.document_offsets, count))
-    part = corpus.first_documents(number)
-    documents = [list(part.source_text[a:b]) for a, b in pairwise(part.document_offsets.tolist())]
-    documents[-1:] = [document[: count - int(part.document_offsets[-2])] for document in documents[-1:]]
-    shown = ParallelCorpus.from_lines(documents, task.source_tokenizer)
-    shown = replace(shown, levels=part.levels[: shown.num_sentences])
-    translations = _translated(model, task, shown, GenerationConfig(generator="greedy"), GreedyConfig())
-    columns: list[Sequence[str]] = [shown.source_text, translations, *corpus.references[:1]]
-    heads = ["source", "translation", "reference"][: len(columns)]
-    rows = zip(*(column[: len(translations)] for column in columns), strict=True)
-    table = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in table)
 
 
 def _translated(

@@ -21,7 +21,7 @@ from docnmt.core.training.run import Run, TrainingState
 from docnmt.core.training.run_folder import ModelRecord
 from docnmt.core.training.trainer import format_values, open_epoch
 from docnmt.core.training.update import largest_batches, peak_memory, probe
-from docnmt.options import flag, settings, to_dict
+from docnmt.options import settings, to_dict, words_of
 from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
 from docnmt.runtime.progress import Progress, format_seconds, how_many, waiting
 
@@ -215,17 +215,12 @@ def _command(header: Mapping[str, Any]) -> str:
     defaults = {name: {option.name: option.default for option in settings(part)} for name, part in classes.items()}
     if architecture is not None:
         defaults["model"] |= architecture.overrides()
-    words = ["docnmt-train", str(config["run"].get("data", "DATA")), f"--arch={header['arch']}"]
+    options: dict[str, Any] = {}
     for section, values in config.items():
         for name, value in values.items():
             default = defaults.get(section, {}).get(name)
             default = list(default) if isinstance(default, tuple) else default
-            if name in ("data", "arch", "dry_run", "overwrite") or value == default:
-                continue
-            if isinstance(value, bool):
-                words.append(flag(name if value else f"no_{name}"))
-            elif isinstance(value, list):
-                words += [flag(name), *map(str, value)]
-            else:
-                words.append(f"{flag(name)}={'none' if value is None else value}")
-    return shlex.join(words)
+            if name not in ("data", "arch", "dry_run", "overwrite") and value != default:
+                options[name] = "none" if value is None else value
+    data = str(config["run"].get("data", "DATA"))
+    return shlex.join(["docnmt-train", data, f"--arch={header['arch']}", *words_of(options)])

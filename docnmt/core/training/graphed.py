@@ -15,6 +15,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 
 from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.core.models.architectures import (
@@ -29,7 +30,6 @@ from docnmt.core.models.encoder_decoder import Stack
 from docnmt.core.tasks.task import Batch
 from docnmt.core.training.criterions import CrossEntropy, LabelSmoothedCrossEntropy
 from docnmt.core.training.run import Run, say
-from docnmt.core.training.update import norm_of
 from docnmt.functional import kernels
 from docnmt.layout import BoundedLayout
 from docnmt.modules.document_context import ConditionalAttention
@@ -238,7 +238,7 @@ class GraphedUpdates:
             torch._foreach_add_(self._gradients, torch.autograd.grad(loss, self._parameters))  # needs no more memory
         except torch.cuda.OutOfMemoryError as error:
             raise Uncapturable("there is no memory for them beside a batch; a smaller --max-tokens has it") from error
-        sums = [loss, *(logs[name] for name in self._run.criterion.metrics), norm_of(self._gradients)]
+        sums = [loss, *(logs[name] for name in self._run.criterion.metrics), get_total_norm(self._gradients)]
         self._sums.copy_(torch.stack([value.detach().double() for value in sums if isinstance(value, Tensor)]))
 
     def _change_weights(self) -> None:

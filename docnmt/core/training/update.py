@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 
 from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.run import Run, seed_everything
@@ -116,7 +117,7 @@ def gradient(
     if run.sharded is not None:
         launched = run.sharded.gradient_norm()
     else:
-        launched = norm_of(_gradients(run)) if run.graphs is None else run.graphs.norm
+        launched = get_total_norm(_gradients(run)) if run.graphs is None else run.graphs.norm
     if following is not None and world == 1:
         with naming_batch(f"update {run.state.update + 2}", data, following):
             run.prepare(data, following)
@@ -166,12 +167,6 @@ def _sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
     ranks.sum_over_ranks([parameter.grad for parameter in present if parameter.grad is not None])
-
-
-def norm_of(tensors: list[Tensor]) -> Tensor:
-    """Return the norm of all tensors together, in a few launches."""
-    norm: Tensor = torch.stack(torch._foreach_norm(tensors)).norm()
-    return norm
 
 
 def _gradients(run: Run) -> list[Tensor]:
