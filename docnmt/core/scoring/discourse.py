@@ -66,15 +66,13 @@ class ContrastiveGroup:
 class _Report:
     """The results of a test by its labels; subclasses say what a cell of the table is."""
 
+    columns: Sequence[tuple[str, int, str]]  # the figures of a printed row: name, width, form
+
     def __init__(self, labels: Sequence[Mapping[str, str]], right: Sequence[bool]) -> None:
         self._labels, self.right = labels, right
 
     def cell(self, numbers: Sequence[int]) -> dict[str, float]:
         """Return the figures of the questions with these numbers."""
-        raise NotImplementedError
-
-    def row(self, name: str, cell: dict[str, float]) -> str:
-        """Return a row of the printed table; its head without a cell."""
         raise NotImplementedError
 
     def by(self, *names: str) -> dict[tuple[str, ...], dict[str, float]]:
@@ -90,9 +88,17 @@ class _Report:
         return {name: {value: cell for (value,), cell in self.by(name).items()} for name in names}
 
     def __str__(self) -> str:
-        lines = [self.row("", {}), self.row("all", self.by()[()])]
+        forms = {name: form for name, _, form in self.columns}
+
+        def row(name: str, figures: Mapping[str, str]) -> str:
+            return " ".join([f"{name:<24}", *(f"{figures.get(key, '-'):>{width}}" for key, width, _ in self.columns)])
+
+        def written(cell: Mapping[str, float]) -> dict[str, str]:
+            return {key: forms[key].format(value) for key, value in cell.items()}
+
+        lines = [row("", dict(zip(forms, forms, strict=True))), row("all", written(self.by()[()]))]
         for name, cells in self._by_label().items():
-            lines += ["", *(self.row(f"{name} {value or '-'}", cell) for value, cell in cells.items())]
+            lines += ["", *(row(f"{name} {value or '-'}", written(cell)) for value, cell in cells.items())]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,6 +109,8 @@ class _Report:
 class _ContrastiveReport(_Report):
     """Which groups were solved; `chance` is the accuracy of guessing, in percent."""
 
+    columns = (("accuracy", 8, "{:.1f}%"), ("chance", 8, "{:.1f}%"), ("groups", 8, "{:,}"))
+
     def __init__(self, groups: Sequence[ContrastiveGroup], solved: Sequence[bool]) -> None:
         super().__init__([group.labels for group in groups], solved)
         self._groups = groups
@@ -111,11 +119,6 @@ class _ContrastiveReport(_Report):
         chance = sum(1 / len(self._groups[i].variants) for i in numbers) / len(numbers)
         accuracy = 100 * sum(self.right[i] for i in numbers) / len(numbers)
         return {"accuracy": accuracy, "chance": 100 * chance, "groups": len(numbers)}
-
-    def row(self, name: str, cell: dict[str, float]) -> str:
-        if not cell:
-            return f"{name:<24} {'accuracy':>8} {'chance':>8} {'groups':>8}"
-        return f"{name:<24} {cell['accuracy']:7.1f}% {cell['chance']:7.1f}% {cell['groups']:8,}"
 
     def to_dict(self) -> dict[str, Any]:
         solved = zip(self._labels, self.right, strict=True)
@@ -397,6 +400,8 @@ class Question:
 class GenerativeReport(_Report):
     """Which questions were answered by these translations, and by the references where there are some."""
 
+    columns = (("accuracy", 8, "{:.1f}%"), ("reference", 9, "{:.1f}%"), ("questions", 9, "{:,}"))
+
     def __init__(self, questions: Sequence[Question], translations: Sequence[str]) -> None:
         answered = [question.answered(text) for question, text in zip(questions, translations, strict=True)]
         super().__init__([question.labels for question in questions], answered)
@@ -410,13 +415,6 @@ class GenerativeReport(_Report):
             references = sum(question.answered(question.example.target) for question in questions)
             cell["reference"] = 100 * references / len(numbers)
         return cell
-
-    def row(self, name: str, cell: dict[str, float]) -> str:
-        """Return a row of the printed table; its head without a cell."""
-        if not cell:
-            return f"{name:<24} {'accuracy':>8} {'reference':>9} {'questions':>9}"
-        reference = f"{cell['reference']:8.1f}%" if "reference" in cell else f"{'-':>9}"
-        return f"{name:<24} {cell['accuracy']:7.1f}% {reference} {cell['questions']:9,}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return accuracies overall and by each label, and for every question whether it was answered."""

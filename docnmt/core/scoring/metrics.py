@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, product
 from statistics import fmean
 from types import ModuleType
@@ -79,19 +79,12 @@ def bleu(tokenize: str, references: Sequence[Sequence[str]], *, lowercase: bool 
         ) from error
 
 
-def lower_cased_bleu(tokenize: str, references: Sequence[Sequence[str]]) -> BLEU:
-    """Return BLEU of texts in lower case."""
-    return bleu(tokenize, references, lowercase=True)
+def chrf(tokenize: str, references: Sequence[Sequence[str]], *, word_order: int = 0) -> CHRF:
+    """Return chrF, or with words chrF++."""
+    return CHRF(references=references, word_order=word_order)
 
 
-def chrf(tokenize: str, references: Sequence[Sequence[str]]) -> CHRF:
-    """Return chrF."""
-    return CHRF(references=references)
-
-
-def chrf_of_words(tokenize: str, references: Sequence[Sequence[str]]) -> CHRF:
-    """Return chrF++."""
-    return CHRF(references=references, word_order=2)
+lower_cased_bleu, chrf_of_words = partial(bleu, lowercase=True), partial(chrf, word_order=2)
 
 
 def ter(tokenize: str, references: Sequence[Sequence[str]]) -> TER:
