@@ -55,10 +55,7 @@ _MASKED = -1e30
 
 @dataclass(frozen=True)
 class _Padded:
-    """Row indices of a group's n documents, padded to the longest one, L.
-
-    Padding repeats the last row of its own span, so that nothing of another document can enter.
-    """
+    """Rows of a group's n documents, padded to the longest one, L, by the last row of each document's own span."""
 
     rows: Tensor  # (n, L) rows of the packed tensor
     real: Tensor  # (n, L) bool, False at padding
@@ -66,14 +63,14 @@ class _Padded:
     own: Tensor  # (m,) the packed rows at these positions
 
     def gather(self, x: Tensor) -> Tensor:
-        """Return packed rows (T, h, d) in padded form, (n, h, L, d)."""
+        """Packed rows (T, h, d) → padded (n, h, L, d)."""
         return x.index_select(0, self.rows.flatten()).view(*self.rows.shape, *x.shape[1:]).transpose(1, 2)
 
 
 def document_groups(first: Spans, *others: Spans) -> list[tuple[_Padded, ...]]:
-    """Group documents by length; return for each group the padded rows of every kind of span (tokens, sentences).
+    """Documents in groups of like length: of each group the padded rows of every kind of span (tokens, sentences).
 
-    Documents in which a kind of span is empty are left out. The result is cached with `first`.
+    Documents in which a kind of span is empty are left out. The result is kept with `first`.
     """
     return first.derive((document_groups, *others), partial(_make_groups, (first, *others)))
 
@@ -103,7 +100,6 @@ def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[_Padded, ...]]:
 
 
 def _padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
-    """Return attention to the words of the kept sentences, (Tq, h, d_v)."""
     groups = document_groups(queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
     sentence_k, root = keys.sentences, math.sqrt(queries.words.shape[-1])
     outputs = [keys.values[:0].sum(0)[None]]  # row 0, for documents without keys: an empty sum with a gradient
@@ -176,15 +172,12 @@ def selective_attention_step(
     q: Tensor, sentence_q: Tensor, keys: Keys, policy: SelectionPolicy, *,
     document_of_row: Tensor, own: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return selective attention for one query in each row, q and sentence_q (R, h, d_k) in any order; no gradient.
+    """Selective attention of one query a row, q and sentence_q (R, h, d_k) in any order → (R, h, d_v); no gradient.
 
     Args:
         keys: of all that a row may see, whatever `policy.visible` is.
         document_of_row: (R,) int64, the document of the keys that each row reads.
         own: (R,) int64, each row's own sentence of the keys, for `always_own`.
-
-    Returns:
-        (R, h, d_v).
     """
     if policy.always_own and own is None:
         raise ValueError("own: expected the own sentence of each row with always_own, got None")
@@ -199,7 +192,7 @@ def selective_attention_step(
 
 @torch.no_grad()
 def select(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
-    """Return the sentences that each query and head keeps; empty sentences are never kept."""
+    """The sentences that each query and head keeps; empty sentences are never kept."""
     longest = keys.layout.document_sentences.max_length
     if policy.top_t >= longest:  # every sentence stays: nothing to search for, and no room for more
         policy = replace(policy, top_t=max(longest, 2 if policy.always_own else 1))
@@ -232,7 +225,7 @@ def attend(queries: Queries, keys: Keys, selection: Selection, backend: str = "a
 
 
 def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> str:
-    """Return the backend to use; "auto" computes all scores of documents that are short or mostly read."""
+    """The backend to use; "auto" computes all scores of documents that are short or mostly read."""
     if backend not in ("auto", "dense", "dispatch"):
         raise ValueError(f'backend: expected "auto", "dense" or "dispatch", got {backend!r}')
     queries, keys = query_layout.documents.lengths, key_layout.documents.lengths
@@ -260,23 +253,19 @@ def _check_tensors(queries: Queries, keys: Keys) -> None:
         raise ValueError(f"q, k, v, sentence_q: expected the same heads and d_k, got {shapes}")
     expected = (keys.layout.num_sentences if tree is None else tree.num_nodes, *k.shape[1:])
     if keys.relevance.shape != expected:
-        what = "sentence_k: expected (Sk, h, d_k)" if tree is None else "node_k: expected (N, h, d_k)"
-        of = "key_layout" if tree is None else "the tree"
-        raise ValueError(f"{what} = {expected} from {of}, got {tuple(keys.relevance.shape)}")
+        name = "sentence_k" if tree is None else "node_k"
+        raise ValueError(f"{name}: expected {expected} from its layout, got {tuple(keys.relevance.shape)}")
 
 
 def _check_layouts(queries: Queries, keys: Keys, policy: SelectionPolicy) -> None:
     ours, theirs, tree = queries.layout, keys.layout, keys.tree
     if ours.num_documents != theirs.num_documents:
         raise ValueError(
-            f"query_layout and key_layout: expected the same number of documents, got document_offsets of shape "
-            f"{tuple(ours.document_offsets.shape)} and {tuple(theirs.document_offsets.shape)}"
+            f"query_layout and key_layout: expected the same number of documents, got {ours.num_documents} and "
+            f"{theirs.num_documents}"
         )
     if tree is not None and not np.array_equal(tree.level_size[0], theirs.document_sentences.lengths):
-        raise ValueError(
-            f"tree: expected the sentences of key_layout, document_offsets {tuple(theirs.document_offsets.shape)}, "
-            f"got a tree over {tuple(tree.document_offsets.shape)} with other sentences in a document"
-        )
+        raise ValueError("tree: expected the sentences of key_layout, got a tree with other sentences in a document")
     earlier = policy.visible == "earlier"
     if earlier and tree is not None:
         raise ValueError('visible="earlier": expected no tree, as its inner nodes hold later sentences')
@@ -287,8 +276,7 @@ def _check_layouts(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Non
         document = int((query_sentences != key_sentences).argmax())
         raise ValueError(
             f"{policy}: expected as many sentences in each document of query_layout and key_layout, got "
-            f"{query_sentences[document]} and {key_sentences[document]} in document {document} (sentence_offsets of "
-            f"shape {tuple(ours.sentence_offsets.shape)} and {tuple(theirs.sentence_offsets.shape)})"
+            f"{query_sentences[document]} and {key_sentences[document]} in document {document}"
         )
 
 
@@ -307,10 +295,8 @@ def conditional_attention(
 
     Args:
         q, sentence_q: (Tq, h, d_k), following `query_layout`.
-        k, v: (Tk, h, d_k), (Tk, h, d_v), following `key_layout`.
-        sentence_k: (Sk, h, d_k), one for each sentence of `key_layout`.
-        top_t: how many sentences a word keeps.
-        visible: "document", or "earlier": a query of sentence i of its document sees the key sentences before i only.
+        k, v: (Tk, h, d_k), (Tk, h, d_v), following `key_layout`; sentence_k: (Sk, h, d_k), of its sentences.
+        top_t, visible: see `SelectionPolicy`.
         backend: "dense" (the equation as it stands: all scores), "dispatch" (the kept sentences' scores alone,
             O(n·t·m²) behind the choice) or "auto" (the cheaper one; in half types on a CUDA card flash attention to
             the kept sentences).
@@ -333,19 +319,13 @@ def hierarchical_conditional_attention(
     and copied nodes included (`count_copies`). At each level the top t nodes stay; the cumulative relevances of the
     leaves that are left are added to the scores of their words. Nodes with no word below them are never kept.
 
-    Args:
-        node_k: (N, h, d_k), the keys of `tree.nodes`, row by row.
-        tree: of the sentences of `key_layout`.
-        top_t: how many nodes stay at each level.
-        select_on: whether nodes stay by their "cumulative" relevance or by the "node"'s own.
+    Args (others: see `conditional_attention`):
+        node_k: (N, h, d_k), the keys of `tree.nodes`, a tree of the sentences of `key_layout`.
+        top_t: how many nodes stay at each level, by their "cumulative" relevance or by the "node"'s own (`select_on`).
+            A query takes all products with the nodes of levels of up to 128 nodes, at most 255, and 2t for each level
+            below (t rounded up to a power of two).
         count_copies: whether a node without a sibling counts in the sum beside its parent, which is a copy of it (as in
             figure 3), or not.
-        backend: as in `conditional_attention`, where all other arguments are described, too. A query takes all products
-            with the nodes of levels of up to 128 nodes, at most 255, and 2t for each level below (t rounded up to a
-            power of two).
-
-    Returns:
-        (Tq, h, d_v), in the type of `v`; half types compute in float32, but for the products of flash attention.
     """
     cumulative = None if count_copies else cumulative_keys(in_float32(node_k), tree.index, count_copies=False)
     queries, keys = Queries(q, sentence_q, query_layout), Keys(k, v, node_k, key_layout, tree.index, cumulative)

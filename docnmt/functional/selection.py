@@ -51,11 +51,11 @@ class Queries:
     own: Tensor | None = None  # (Tq,) the key sentence that each query belongs to; None: that of its sentence's number
 
     def choosing(self) -> Queries:
-        """Return the queries with those of sentences in float32 at least."""
+        """The queries with those of sentences in float32 at least."""
         return replace(self, sentences=in_float32(self.sentences))
 
     def precise(self) -> Queries:
-        """Return the queries in float32 at least."""
+        """The queries in float32 at least."""
         return replace(self.choosing(), words=in_float32(self.words))
 
 
@@ -69,14 +69,13 @@ class Keys:
     layout: DocumentLayout
     tree: TreeIndex | None = None
     cumulative: Tensor | None = None  # (N, h, d_k), sums of `relevance` along paths; None: `choosing` computes them
-    blocks: SentenceBlocks | None = None  # for a policy that is `by_blocks`; None: selection makes them
 
     def precise(self) -> Keys:
-        """Return the keys in float32 at least, as `choosing`, and the values."""
+        """The keys in float32 at least, as `choosing`, and the values."""
         return replace(self.choosing(), words=in_float32(self.words), values=in_float32(self.values))
 
     def choosing(self) -> Keys:
-        """Return the keys with those of sentences in float32 at least, with `cumulative` where there is a tree.
+        """The keys with those of sentences in float32 at least, with `cumulative` where there is a tree.
 
         Keys of sentences and nodes without words become 0, as they may be means of nothing.
         """
@@ -101,32 +100,19 @@ class Keys:
         return self.cumulative.index_select(0, self.tree.leaves)
 
 
-def _check_t(t: int, name: str = "t") -> None:
-    """Raise ValueError where fewer than one score would stay."""
-    if t < 1:
-        raise ValueError(f"{name}: must be at least 1, got {t}")
-
-
 @dataclass(frozen=True)
 class SelectionPolicy:
-    """The policy by which a word and head keeps sentences.
+    """The policy by which a word and head keeps sentences."""
 
-    Attributes:
-        top_t: how many; with a tree, also how many nodes of each level.
-        visible: "document", or "earlier": a query of sentence i of its document sees the key sentences before i only.
-        always_own: the query's own sentence, unless it is empty, replaces the least relevant one where it is not kept.
-        select_on: whether a tree's nodes are kept by their "cumulative" relevance or by the "node"'s own.
-        by_blocks: without a tree: in long documents only the sentences of the most relevant blocks are compared.
-    """
-
-    top_t: int
-    visible: str = "document"
-    always_own: bool = False
-    select_on: str = "cumulative"
-    by_blocks: bool = False
+    top_t: int  # how many; with a tree, also how many nodes of each level
+    visible: str = "document"  # or "earlier": a query of sentence i of its document sees the key sentences before i
+    always_own: bool = False  # the query's own sentence, unless empty, replaces the least relevant one if not kept
+    select_on: str = "cumulative"  # a tree's nodes are kept by the sum of their path, or by the "node"'s own relevance
+    by_blocks: bool = False  # without a tree: in long documents the sentences of the most relevant blocks are compared
 
     def __post_init__(self) -> None:
-        _check_t(self.top_t, "top_t")
+        if self.top_t < 1:
+            raise ValueError(f"top_t: must be at least 1, got {self.top_t}")
         for name, known in (("visible", ("document", "earlier")), ("select_on", ("cumulative", "node"))):
             if getattr(self, name) not in known:
                 raise ValueError(f'{name}: expected "{known[0]}" or "{known[1]}", got {getattr(self, name)!r}')
@@ -147,7 +133,7 @@ class Selection:
 
     @classmethod
     def empty(cls, queries: Tensor, t: int) -> Selection:
-        """Return a selection of at most t sentences that keeps nothing yet, for queries (Tq, h, d_k)."""
+        """A selection of at most t sentences that keeps nothing yet, for queries (Tq, h, d_k)."""
         shape = queries.shape[1], len(queries), t
         return cls(torch.zeros(shape, dtype=torch.int64, device=queries.device), queries.new_full(shape, -torch.inf))
 
@@ -171,19 +157,12 @@ def in_float32(x: Tensor) -> Tensor:
 
 
 def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
-    """Keeps the t largest scores of each row and sets the others to -inf (equation 4); differentiable in `scores`.
+    """Keeps the t largest scores (..., n) of each row and sets the others to -inf (equation 4); differentiable.
 
-    Ties keep the lowest index, so that exactly min(t, selectable) scores stay.
-
-    Args:
-        scores: (..., n).
-        t: how many stay.
-        mask: (..., n) bool, False = not selectable.
-
-    Returns:
-        (..., n).
+    Ties keep the lowest index, so that exactly min(t, selectable) scores stay. `mask` (..., n): False = not selectable.
     """
-    _check_t(t)
+    if t < 1:
+        raise ValueError(f"t: must be at least 1, got {t}")
     if mask is not None:
         broadcast = zip(mask.shape[::-1], scores.shape[::-1], strict=False)
         if mask.dtype != torch.bool or mask.dim() > scores.dim() or any(m not in (1, n) for m, n in broadcast):
@@ -250,7 +229,6 @@ def _at_once(device: torch.device, on_cpu: int) -> int:
 # et al. 2024, Quest), which does not miss a single very relevant sentence, as a mean over the block would. Then the
 # sentences of the best 2t blocks are compared. Both steps take O(√n) products per query.
 
-
 _FIRST = 16  # a document of 16·m² sentences has blocks of m: comparing a block costs less than comparing its members
 _FEW = 2048  # sentences of a document up to which all are compared: hardly dearer in a pass, twice as dear in a step
 _LEAST = 512  # and so many times t
@@ -270,7 +248,7 @@ class SentenceBlocks:
 
     @classmethod
     def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:
-        """Make blocks of sentences with keys (S, h, d_k). Non-finite keys count as 0; empty sentences are left out."""
+        """Blocks of sentences with keys (S, h, d_k). Non-finite keys count as 0; empty sentences are left out."""
         key = (SentenceBlocks, layout.document_sentences)
         coarse, first, last, hidden, complete = layout.sentences.derive(key, lambda: _blocks(layout))
         members = first[:, None] + torch.arange(hidden.shape[1], device=first.device)
@@ -303,20 +281,15 @@ def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Ten
 
 def many_sentences(layout: DocumentLayout, t: int) -> np.ndarray:
     """(D,) bool on the host: the documents in which t sentences are found through blocks."""
-    many: np.ndarray = layout.document_sentences.lengths > _compared(t)
+    many: np.ndarray = layout.document_sentences.lengths > max(_FEW, _LEAST * t)
     return many
 
 
-def _compared(t: int) -> int:
-    """The number of sentences of a document up to which all are compared."""
-    return max(_FEW, _LEAST * t)
-
-
 def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
-    """Return the top t sentences; in a long document, only those of the 2t most relevant blocks are compared."""
-    if keys.layout.document_sentences.max_length <= _compared(policy.top_t):
-        return top_sentences(queries, keys, policy)
+    """The top t sentences; in a long document, only those of the 2t most relevant blocks are compared."""
     many = many_sentences(keys.layout, policy.top_t)
+    if not many.any():
+        return top_sentences(queries, keys, policy)
     best = _through_blocks(queries, keys, policy.top_t)
     if many.all():
         return best
@@ -330,7 +303,7 @@ def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sel
 
 
 def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
-    blocks = SentenceBlocks.of(keys.sentences, keys.layout) if keys.blocks is None else keys.blocks
+    blocks = SentenceBlocks.of(keys.sentences, keys.layout)
     coarse = Keys(keys.words, keys.values, blocks.keys, blocks.layout)
     # times a block's key Σ_i max(q_i·largest_i, q_i·smallest_i): a bound of q's products with the sentences' keys
     bounds = torch.cat([queries.sentences.clamp(min=0), queries.sentences.clamp(max=0)], -1)

@@ -17,14 +17,13 @@ from docnmt.runtime.device import to_device
 # score and a place are packed into one integer that orders as the two do, so that sorting is minima and maxima of whole
 # rows.
 
-
 #: Lower half of a packed integer: the place, counted from here down.
 _LAST_PLACE = (1 << 32) - 1
 _MAGNITUDE = (1 << 31) - 1  # the bits of a float32 without its sign
 
 
 def best_children(scores: Tensor, parents: Tensor, t: int) -> Tensor:
-    """Return the places of the t best children of T parents; of equal scores the lowest place is better.
+    """The places (t, Q) of the t best children of T parents, in any order; of equal scores the lowest place is better.
 
     The children of place p have the places 2p and 2p + 1.
 
@@ -32,9 +31,6 @@ def best_children(scores: Tensor, parents: Tensor, t: int) -> Tensor:
         scores: (T, Q, 2) contiguous, of Q queries, T a power of two; no NaN. Overwritten.
         parents: (T, Q) int64 from 0 on, all different for one query where a child's score is not -inf.
         t: at most T.
-
-    Returns:
-        (t, Q) places in any order.
     """
     if scores.dtype != torch.float32:
         return _best_by_sorting(scores, parents, t)[1]
@@ -42,7 +38,7 @@ def best_children(scores: Tensor, parents: Tensor, t: int) -> Tensor:
 
 
 def ranked_children(scores: Tensor, parents: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """Return the scores and places of the t best children, (t, Q) each, best first. See `best_children`."""
+    """The scores and places of the t best children, (t, Q) each, best first; see `best_children`."""
     if scores.dtype != torch.float32:
         return _best_by_sorting(scores, parents, t)
     packed = torch.stack(_best(scores, parents, ordered=True)[:t])
@@ -62,11 +58,10 @@ def _best(scores: Tensor, parents: Tensor, *, ordered: bool) -> list[Tensor]:
 
 
 def _pack(scores: Tensor, parents: Tensor) -> Tensor:
-    """→ (T, 2, Q) int64."""
     # IEEE 754 numbers order as integers of sign and magnitude do; adding 0 makes -0 the same as 0
     bits = scores.add_(0.0).view(torch.int32)
     bits.bitwise_xor_((bits >> 31).bitwise_and_(_MAGNITUDE))
-    packed = parents.new_empty(len(scores), 2, scores.shape[1])
+    packed = parents.new_empty(len(scores), 2, scores.shape[1])  # (T, 2, Q)
     packed.copy_(bits.transpose(1, 2)).bitwise_left_shift_(32)
     left = torch.rsub(parents, _LAST_PLACE, alpha=2)
     packed[:, 0] += left
@@ -107,13 +102,13 @@ def _sorting(n: int) -> tuple[tuple[int, int], ...]:
 
 @lru_cache
 def _merging(n: int) -> tuple[tuple[int, int], ...]:
-    """Return the comparators that sort n rows which first fall and then rise, or the reverse (a bitonic merge)."""
+    """Comparators that sort n rows which first fall and then rise, or the reverse (a bitonic merge)."""
     halves = [1 << bit for bit in reversed(range(n.bit_length() - 1))]
     return tuple((i, i + half) for half in halves for i in range(n) if not i & half)
 
 
 def _best_by_sorting(scores: Tensor, parents: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """Return scores and places by ordinary sorting: for float64, which leaves no bits for a place."""
+    """Scores and places by ordinary sorting: for float64, which leaves no bits for a place."""
     places = torch.stack([2 * parents, 2 * parents + 1], 1).flatten(0, 1)  # (2T, Q)
     places, order = places.sort(0)
     scores = scores.transpose(1, 2).flatten(0, 1).gather(0, order)
@@ -131,7 +126,6 @@ class TreeIndex:
     Nodes are numbered document after document, in each document level after level from the leaves to the root. Node i
     of level l stands for the sentences [i·2^l, (i+1)·2^l) of its document; its children are nodes 2i and 2i+1 of level
     l - 1, if there are as many.
-
     """
 
     document_offsets: Tensor  # (D+1,) the sentence index where each document begins
@@ -269,12 +263,9 @@ def build_tree(
     summaries: Tensor, document_offsets: Tensor, merge: Callable[[Tensor, Tensor], Tensor], *,
     index: TreeIndex | None = None,
 ) -> SentenceTree:  # fmt: skip
-    """ConstructBT for every document at once.
-
-    A document of n sentences has at most 2n + ⌈log2 n⌉ nodes.
+    """ConstructBT over summaries (S, d) for every document at once; n sentences have at most 2n + ⌈log2 n⌉ nodes.
 
     Args:
-        summaries: (S, d), one a sentence.
         document_offsets: (D+1,) int64, the sentence index where each document begins.
         merge: two (P, d), left and right children → (P, d) parents. Called once a level for all full pairs of all
             documents; a node without a sibling is copied up.
@@ -298,15 +289,9 @@ def build_tree(
 
 
 def cumulative_keys(node_k: Tensor, index: TreeIndex, *, count_copies: bool = True) -> Tensor:
-    """The sum of the keys on the path from the root to each node: q·sum is the node's cumulative relevance.
+    """The sum of the keys (N, ...) on the path from the root to each node: q·sum is the node's cumulative relevance.
 
-    Args:
-        node_k: (N, ...).
-        count_copies: a node without a sibling, of which its parent is a copy, counts like any other; else not at all,
-            so that the path has each encoding once.
-
-    Returns:
-        (N, ...).
+    `count_copies`: a node without a sibling, of which its parent is a copy, counts like any other; else not at all.
     """
     levels: list[Tensor] = []
     for nodes in reversed(index.levels):

@@ -26,7 +26,6 @@ from docnmt.modules.layers import (
     Step,
     Sublayer,
     attended,
-    check_at_least,
 )
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
 
@@ -37,7 +36,6 @@ class _Heads(Sublayer[RememberedT, CacheT]):
     output: nn.Linear
 
     def __init__(self, d_model: int, heads: int, d_head: int) -> None:
-        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head = heads, d_head
 
@@ -61,7 +59,6 @@ class _SelfAttention(_Heads[None, CacheT]):
         return q, k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
-        """x (T, d) → (T, d), inside each span of `reads.layout.sentences`."""
         return self.within(x, reads.layout.sentences)
 
     @abstractmethod
@@ -79,8 +76,7 @@ class _CrossAttention(_Heads[RememberedT, CacheT]):
         self.output = nn.Linear(heads * d_head, d_model)
 
     def _queries(self, x: Tensor) -> Tensor:
-        """(T, d) → (T, h, d_h)."""
-        queries: Tensor = self.query(x).view(x.shape[0], self.heads, self.d_head)
+        queries: Tensor = self.query(x).view(x.shape[0], self.heads, self.d_head)  # (T, h, d_h)
         return queries
 
     def _project(self, source: Tensor) -> tuple[Tensor, Tensor]:
@@ -89,7 +85,6 @@ class _CrossAttention(_Heads[RememberedT, CacheT]):
         return k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
-        """x (Tq, d) → (Tq, d); sentence i reads source sentence i."""
         source, source_layout = reads.of_source
         return self.between(x, source, reads.layout.sentences, source_layout.sentences)
 
@@ -121,8 +116,7 @@ class KeyValueCache:
         places = slice(table.size - key.shape[0], table.size)  # len() of a tensor is slow
         self.keys[places], self.values[places] = key, value
 
-    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """The rows' tokens stay where they are."""
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None: ...  # tokens stay where they are
 
     def append(self, other: KeyValueCache) -> None:
         if len(other.keys):
@@ -136,11 +130,7 @@ def _fitted(rows: Tensor, table: TokenTable) -> Tensor:
 
 
 class SelfAttention(_SelfAttention[KeyValueCache]):
-    """Multi-head self-attention inside each span.
-
-    Args:
-        position: acts inside the attention (rotary, relative, ALiBi), or None.
-    """
+    """Multi-head self-attention inside each span; `position` acts inside it (rotary, relative, ALiBi)."""
 
     position: AttentionPosition | None
 
@@ -152,7 +142,6 @@ class SelfAttention(_SelfAttention[KeyValueCache]):
         self.causal, self.position = causal, position
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
-        """Attention inside each of these spans: x (T, d) → (T, d)."""
         q, k, v = self._project(x)
         scores = None
         if self.position is not None:
@@ -162,11 +151,9 @@ class SelfAttention(_SelfAttention[KeyValueCache]):
         return self._join(packed_attention(q, k, v, spans, spans, causal=self.causal, distance_scores=scores))
 
     def begin(self, remembered: None, slots: Slots) -> KeyValueCache:
-        """An empty cache."""
         return KeyValueCache.empty(self.heads, self.d_head, slots.like)
 
     def step(self, x: Tensor, cache: KeyValueCache, at: Step) -> Tensor:
-        """One token a row, x (R, d) → (R, d): attention to all tokens of the row so far."""
         q, k, v = self._project(x)
         if self.position is not None:
             q, k = self.position.rotate(q, k, at.lengths, at.lengths)
@@ -196,12 +183,10 @@ class CrossAttention(_CrossAttention[PackedKeys, Shelf]):
         self._add_projections(d_model)
 
     def between(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
-        """Attention from each target span to its source span: x (Tq, d), source (Tk, d) → (Tq, d)."""
         q, (k, v) = self._queries(x), self._project(source)
         return self._join(attended(self, lambda values: packed_attention(q, k, values, target_spans, source_spans), v))
 
     def remember(self, reads: Reads) -> PackedKeys:
-        """Keys and values of all source sentences."""
         source, source_layout = reads.of_source
         return self.keys_of(source, source_layout.sentences)
 
@@ -211,11 +196,9 @@ class CrossAttention(_CrossAttention[PackedKeys, Shelf]):
         return PackedKeys(k.contiguous(), v.contiguous(), spans)
 
     def begin(self, remembered: PackedKeys, slots: Slots) -> Shelf:
-        """The source sentence of each slot."""
         return remembered.of(slots.sentences)
 
     def step(self, x: Tensor, cache: Shelf, at: Step) -> Tensor:
-        """One token a row, x (R, d) → (R, d): attention to the source sentence of its slot."""
         return self._join(cache.attend(self._queries(x), at.plans))
 
 
@@ -229,8 +212,7 @@ def _relative(position: AttentionPosition | None) -> RelativeKeys | None:
 
 
 def _embeddings(position: RelativeKeys | None) -> Tensor | None:
-    """(2r+1, d_h) embeddings of distances."""
-    return None if position is None else position.weight
+    return None if position is None else position.weight  # (2r+1, d_h), of distances
 
 
 @dataclass
@@ -248,12 +230,8 @@ class _LinearCache:
 
 
 class LinearSelfAttention(_SelfAttention[_LinearCache]):
-    """Multi-head kernelised self-attention inside each span, in time linear in its length.
-
-    Args:
-        position: relative embeddings of keys, which act as the paper's relative positions, or None; others would need
-            scores to act on.
-    """
+    """Multi-head kernelised self-attention inside each span, in time linear in its length; `position` has the paper's
+    relative embeddings of keys. Other families would need scores to act on."""
 
     position: RelativeKeys | None
 
@@ -265,27 +243,21 @@ class LinearSelfAttention(_SelfAttention[_LinearCache]):
         self._add_projections(d_model)  # behind the position's, which is the first of the parameters
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
-        """Attention inside each of these spans: x (T, d) → (T, d)."""
         distances = _embeddings(self.position)
         return self._join(packed_linear_attention(*self._project(x), spans, spans, distances, causal=self.causal))
 
     def begin(self, remembered: None, slots: Slots) -> _LinearCache:
-        """The state before the first token."""
         horizon = 0 if self.position is None else len(self.position.weight) // 2
         sizes = slots.rows, self.heads, self.d_head, self.d_head, horizon
         return _LinearCache(LinearState.empty(*sizes, like=slots.like))
 
     def step(self, x: Tensor, cache: _LinearCache, at: Step) -> Tensor:
-        """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         return self._join(cache.state.step(*self._project(x), _embeddings(self.position)))
 
 
 class LinearCrossAttention(_CrossAttention[LinearMemory, OfMemories[LinearMemory]]):
-    """Multi-head kernelised attention of each target span to the source span of the same number (L_Q ≠ L_K).
-
-    Args:
-        position: embeddings of the distance between a target word's and a source word's place in their spans, or None.
-    """
+    """Multi-head kernelised attention of each target span to the source span of the same number (L_Q ≠ L_K);
+    `position` has embeddings of the distance between the places of a target and a source word in their spans."""
 
     position: RelativeKeys | None
 
@@ -295,23 +267,19 @@ class LinearCrossAttention(_CrossAttention[LinearMemory, OfMemories[LinearMemory
         self._add_projections(d_model)
 
     def between(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
-        """Attention from each target span to its source span: x (Tq, d), source (Tk, d) → (Tq, d)."""
         q, (k, v), distances = self._queries(x), self._project(source), _embeddings(self.position)
         spans = target_spans, source_spans
         return self._join(attended(self, lambda values: packed_linear_attention(q, k, values, *spans, distances), v))
 
     def remember(self, reads: Reads) -> LinearMemory:
-        """Sums over the keys of all source sentences."""
         source, source_layout = reads.of_source
         horizon = None if self.position is None else len(self.position.weight) // 2
         return LinearMemory.build(*self._project(source), source_layout.sentences, horizon=horizon)
 
     def begin(self, remembered: LinearMemory, slots: Slots) -> OfMemories[LinearMemory]:
-        """The memory that all slots read."""
         return OfMemories.all_of(remembered, slots.sentences)
 
     def step(self, x: Tensor, cache: OfMemories[LinearMemory], at: Step) -> Tensor:
-        """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         return self._join(cache.read(self._queries(x), [at.sentences, at.lengths], self._read))
 
     def _read(self, memory: LinearMemory, q: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:

@@ -37,7 +37,6 @@ from docnmt.modules.layers import (
     Step,
     Sublayer,
     attended,
-    check_at_least,
 )
 from docnmt.registry import MERGES
 
@@ -48,9 +47,8 @@ class Source2Token(nn.Module, OwnStart):
     """s_j = Attention(q, S_j W^K, S_j W^V) W^O: one learned query reads the words of each sentence (eq. 2).
 
     W^V and W^O have biases here, as all projections of values and outputs have; equation 2 has none. They count where
-    summaries are read (`SummaryAttention`) or merged. Where the summaries of sentences are only compared with one query
-    (eq. 7 without a tree) both add the same to the relevance of every sentence, which the softmax does not see: they
-    get no gradient but rounding, and what they are changes nothing.
+    summaries are read (`SummaryAttention`) or merged. In eq. 7 without a tree both add the same to the relevance of
+    every sentence, which the softmax does not see.
 
     Args:
         d_model: width of words and summaries.
@@ -82,14 +80,8 @@ class Source2Token(nn.Module, OwnStart):
 
     def of_pairs(self, left: Tensor, right: Tensor) -> Tensor:
         """left, right (P, d), the words of P sentences of two → summaries (P, d)."""
-        return self.of_padded(torch.stack([left, right], dim=1))
-
-    def of_padded(self, words: Tensor, real: Tensor | None = None) -> Tensor:
-        """words (S, L, d), of which those are padding that are not `real` (S, L) → summaries (S, d)."""
-        scores = self._scores(words)  # (S, L, h)
-        if real is not None:
-            scores = scores.masked_fill(~real[..., None], -torch.inf)
-        weights = scores.softmax(1, dtype=torch.promote_types(words.dtype, torch.float32))
+        words = torch.stack([left, right], dim=1)  # (P, 2, d)
+        weights = self._scores(words).softmax(1, dtype=torch.promote_types(words.dtype, torch.float32))  # (P, 2, h)
         return self._project((weights.to(words.dtype).mT @ words).transpose(0, 1))
 
     def _scores(self, words: Tensor) -> Tensor:
@@ -110,7 +102,6 @@ class _MultiDimSource2Token(nn.Module):
     """Multi-dimensional source2token (DiSAN): f = W2·ELU(W1 x + b1) + b2, softmax over words feature by feature."""
 
     def __init__(self, *, d_model: int) -> None:
-        check_at_least(1, d_model=d_model)
         super().__init__()
         self.inner = nn.Linear(d_model, d_model)
         self.scores = nn.Linear(d_model, d_model)
@@ -131,8 +122,7 @@ class MeanMerge(nn.Module):
         super().__init__()
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        """left, right (P, d) → (P, d)."""
-        return (left + right) / 2
+        return (left + right) / 2  # (P, d), as all merges of two (P, d)
 
 
 class PlainSource2TokenMerge(nn.Module):
@@ -147,7 +137,6 @@ class PlainSource2TokenMerge(nn.Module):
         self.summarise = Source2Token(d_model=d_model, heads=heads)
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        """left, right (P, d) → (P, d)."""
         return self.summarise.of_pairs(left, right)
 
 
@@ -159,7 +148,6 @@ class Source2TokenMerge(PlainSource2TokenMerge):
         self.norm = nn.LayerNorm(d_model)
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        """left, right (P, d) → (P, d)."""
         merged: Tensor = self.norm(super().forward(left, right))
         return merged
 
@@ -172,7 +160,6 @@ class MultiDimSource2TokenMerge(nn.Module):
         self.summarise = _MultiDimSource2Token(d_model=d_model)
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        """left, right (P, d) → (P, d)."""
         words = torch.stack([left, right], dim=1).flatten(0, 1)  # (2P, d), sentences of two words
         merged: Tensor = self.summarise(words, torch.arange(0, len(words) + 1, 2, device=words.device))
         return merged
@@ -227,24 +214,19 @@ class ContextAttention(nn.Module, OwnStart, ABC):
     """Attention of words to a document; subclasses say what of it is read. `output` is the last projection.
 
     Args:
-        d_model: width of the rows. heads, d_head: heads × d_head need not be d_model.
         earlier: a word reads the sentences before its own only; with none before it, it reads exactly 0.
         equal_start: queries and keys start with the same projections, W^Q = W^K, so that similar words are relevant to
             each other from the start.
-        queries: the number of queries of a word for each head.
-
-    Attributes:
-        policy: by which sentences are selected; None if all are read.
+        queries: the number of queries of a word for each head; heads × d_head need not be d_model.
     """
 
     output: nn.Linear
-    policy: SelectionPolicy | None = None
+    policy: SelectionPolicy | None = None  # by which sentences are selected; None if all are read
 
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, earlier: bool = False, equal_start: bool = True,
         queries: int = 1,
     ) -> None:  # fmt: skip
-        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head, self.earlier, self.equal_start = heads, d_head, earlier, equal_start
         self.query = nn.Linear(d_model, queries * heads * d_head)
@@ -302,7 +284,6 @@ class SummaryAttention(ContextAttention):
         self._add_output(d_model)
 
     def forward(self, x: Tensor, store: DocumentStore, layout: DocumentLayout) -> Tensor:
-        """x (Tq, d) → (Tq, d), attention to the summaries of the query's document."""
         k, v = self._pair(self.key_value(store.summaries))  # (S, h, d_h) each
         q = self._heads(self.query(x))
 
@@ -314,17 +295,14 @@ class SummaryAttention(ContextAttention):
         return self._join(attended(self, read, v, sentences=True))
 
     def packed(self, store: DocumentStore) -> PackedKeys:
-        """The summaries; a span is those of a document."""
         k, v = self._pair(self.key_value(store.summaries))
-        return PackedKeys(k.contiguous(), v.contiguous(), store.layout.document_sentences)
+        return PackedKeys(k.contiguous(), v.contiguous(), store.layout.document_sentences)  # a span is a document
 
     def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
-        """The span of the sentence's document."""
         document = int(np.searchsorted(keys.spans.host, sentence, side="right")) - 1
         return keys, document, document + 1
 
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
-        """As `forward`, one query a row, x (R, d) → (R, d)."""
         return self._join(shelf.attend(self._heads(self.query(x)), at.plans))
 
 
@@ -332,11 +310,10 @@ class ConditionalAttention(ContextAttention, _Scheduled):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
-    word's score is the cumulative relevance of its sentence's path, copied nodes' with `count_copies`. Without a tree,
-    and `by_blocks`, those of a long document are found through blocks of neighbours, but in decoding. With `always_own`
-    a word's own sentence (a target word's: the one it translates) is always among the `top_t`. For the first
-    `read_all_updates` updates of training every sentence is read, so that all relevances get a gradient, not only those
-    of the first selection.
+    word's score is the cumulative relevance of its sentence's path, copied nodes' with `count_copies`. `by_blocks`: in
+    training, those of a long document are found through blocks of neighbours. `always_own`: a word's own sentence (a
+    target word's: the one it translates) is among the `top_t`. In the first `read_all_updates` updates every sentence
+    is read, so that all relevances get a gradient.
     """
 
     policy: SelectionPolicy
@@ -346,7 +323,6 @@ class ConditionalAttention(ContextAttention, _Scheduled):
         select_on: str = "cumulative", count_copies: bool = True, by_blocks: bool = False, always_own: bool = False,
         read_all_updates: int = 0, equal_start: bool = True,
     ) -> None:  # fmt: skip
-        check_at_least(0, read_all_updates=read_all_updates)
         sizes = {"d_model": d_model, "heads": heads, "d_head": d_head}
         super().__init__(**sizes, earlier=earlier, equal_start=equal_start, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
         visible = "earlier" if earlier else "document"
@@ -376,7 +352,6 @@ class ConditionalAttention(ContextAttention, _Scheduled):
         return Keys(k, v, relevance, store.layout, index, cumulative)
 
     def forward(self, x: Tensor, store: DocumentStore, layout: DocumentLayout) -> Tensor:
-        """x (Tq, d) → (Tq, d), attention to the words of the selected sentences."""
         policy, keys = self.policy, self.project(store)
         if self.training and self.update < self.read_all_updates:
             policy = replace(policy, top_t=max(policy.top_t, keys.layout.document_sentences.max_length))
@@ -388,20 +363,17 @@ class ConditionalAttention(ContextAttention, _Scheduled):
         return self._join(attended(self, read, keys.values, tree=keys.tree is not None))
 
     def packed(self, store: DocumentStore) -> PackedKeys:
-        """Keys and values of the words, and what their sentences are chosen by."""
         keys = self.project(store)
         words = keys.words.contiguous(), keys.values.contiguous(), store.layout.sentences
         return PackedKeys(*words, in_float32(keys.relevance).contiguous(), store.layout.document_sentences)
 
     def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
-        """All sentences of the sentence's document."""
         assert keys.documents is not None
         bounds = keys.documents.host
         document = int(np.searchsorted(bounds, sentence, side="right")) - 1
         return keys, int(bounds[document]), int(bounds[document + 1])
 
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
-        """As `forward`, one query a row, x (R, d) → (R, d)."""
         q, sentence_q = self._pair(self.query(x))
         own_sentence = at.sentences[:: max(len(x) // max(len(shelf.slots), 1), 1)]
         return self._join(shelf.attend_chosen(q, sentence_q, self.policy, at.plans, own_sentence))
@@ -443,13 +415,7 @@ class _ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
         super().__init__()
         self.attention = attention
 
-    def attend(self, x: Tensor, store: DocumentStore | None, layout: DocumentLayout) -> Tensor:
-        """Queries x (T, d) of the row to the store's document → (T, d)."""
-        mixed: Tensor = self.attention(x, _needed(store), layout)
-        return mixed
-
     def start_closed(self) -> None:
-        """Set the last projection to 0."""
         with torch.no_grad():
             for parameter in self.attention.output.parameters():
                 parameter.zero_()
@@ -473,13 +439,14 @@ class SourceContext(_ContextSublayer[PackedKeys | Keys, Shelf | OfMemories[Keys]
         self.summarise, self.hide = summarise, hide or nn.Identity()
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
-        """x (T, d) → (T, d)."""
-        store = reads.store
         if self.summarise is not None:
             store = self.summarise(self.hide(x), reads.layout)
-        elif reads.source is None:  # in an encoder, whose words are this layer's
-            store = replace(_needed(store), words=self.hide(x))
-        return self.attend(x, store, reads.layout)
+        else:
+            store = _needed(reads.store)
+            if reads.source is None:  # in an encoder, whose words are this layer's
+                store = replace(store, words=self.hide(x))
+        mixed: Tensor = self.attention(x, store, reads.layout)
+        return mixed
 
     def remember(self, reads: Reads) -> PackedKeys | Keys:
         """What is read of all source documents; `Keys` where sentences are found through a tree."""
@@ -490,13 +457,11 @@ class SourceContext(_ContextSublayer[PackedKeys | Keys, Shelf | OfMemories[Keys]
         return replace(keys, words=keys.words.contiguous(), values=keys.values.contiguous())
 
     def begin(self, remembered: PackedKeys | Keys, slots: Slots) -> Shelf | OfMemories[Keys]:
-        """Each slot reads the document of its sentence."""
         if isinstance(remembered, Keys):
             return OfMemories.all_of(remembered, slots.sentences)
         return Shelf([(self.attention.text_of(remembered, sentence),) for sentence in slots.sentences.tolist()])
 
     def step(self, x: Tensor, cache: Shelf | OfMemories[Keys], at: Step) -> Tensor:
-        """One query a row of a decoder: x (R, d) → (R, d)."""
         if isinstance(cache, Shelf):
             return self.attention.step(x, cache, at)
         assert isinstance(self.attention, ConditionalAttention), "only it chooses by a tree"
@@ -511,15 +476,13 @@ class EarlierContext(_ContextSublayer[None, Shelf]):
     """
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
-        """x (Tq, d) → (Tq, d)."""
-        return self.attend(x, reads.written, reads.layout)
+        mixed: Tensor = self.attention(x, _needed(reads.written), reads.layout)
+        return mixed
 
     def begin(self, remembered: None, slots: Slots) -> Shelf:
-        """Each slot reads the translations before its sentence."""
         return Shelf([tuple((keys, 0, 1) for keys in slot) for slot in slots.earlier or [()] * len(slots.sentences)])
 
     def step(self, x: Tensor, cache: Shelf, at: Step) -> Tensor:
-        """One query a row: x (R, d) → (R, d); 0 where no slot has earlier sentences."""
         return torch.zeros_like(x) if cache.empty else self.attention.step(x, cache, at)
 
 

@@ -13,7 +13,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.layers import check_at_least
 from docnmt.registry import FUSIONS
 
 
@@ -21,16 +20,12 @@ class Fusion(nn.Module, ABC):
     """An operator for embeddings of width `d_model`; `combine` is its equation."""
 
     def __init__(self, d_model: int) -> None:
-        check_at_least(1, d_model=d_model)
         super().__init__()
 
     def forward(self, embeddings: Tensor, positions: Tensor, offsets: Tensor | None = None) -> Tensor:
-        """Embeddings and positions of one shape → the same shape.
+        """Embeddings and positions, (T, d) packed or (B, L, d) → the same shape.
 
-        Args:
-            embeddings, positions: (T, d) packed or (B, L, d).
-            offsets: (B+1,) int64, where each packed sequence begins; only operators that look at neighbours need it,
-                and take a packed row without it for one sequence.
+        `offsets` (B+1,) int64: where each packed sequence begins, for operators that look at neighbours; None: one.
         """
         if embeddings.shape != positions.shape:
             raise ValueError(
@@ -83,37 +78,15 @@ class Scale(Fusion):
         return self.scales[0] * e + self.scales[1] * p
 
 
-class _Projected(Fusion):
-    """A fusion that maps [E; P] by one linear layer to d features, or to one if `scalar`."""
-
-    scalar: ClassVar[bool] = False
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.projection = nn.Linear(2 * d_model, 1 if self.scalar else d_model)
-
-    def read(self, e: Tensor, p: Tensor) -> Tensor:
-        """W[E; P] + b: (…, d), or (…, 1)."""
-        return self.projection(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
-
-
-class _Layered(Fusion):
-    """A fusion that maps [E; P] by a network with one hidden layer."""
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.network = nn.Sequential(nn.Linear(2 * d_model, d_model), nn.ReLU(), nn.Linear(d_model, d_model))
-
-    def read(self, e: Tensor, p: Tensor) -> Tensor:
-        """W2 ReLU(W1[E; P] + b1) + b2: (…, d)."""
-        return self.network(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
-
-
-class Concat(_Projected):
+class Concat(Fusion):
     """H = W[E; P] + b (eq. 2; the bias is the notebooks')."""
 
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.projection = nn.Linear(2 * d_model, d_model)
+
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        return self.read(e, p)
+        return self.projection(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
 
     @property
     def matrices(self) -> tuple[Tensor, Tensor]:
@@ -128,11 +101,19 @@ class Concat(_Projected):
             self.projection.bias.zero_()
 
 
-class Mlp(_Layered):
+class Mlp(Fusion):
     """H = W2 ReLU(W1[E; P] + b1) + b2, from the authors' notebooks: a network in place of a gate."""
 
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.network = _network(d_model)
+
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        return self.read(e, p)
+        return self.network(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
+
+
+def _network(d_model: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(2 * d_model, d_model), nn.ReLU(), nn.Linear(d_model, d_model))
 
 
 class Gate(Fusion):
@@ -148,14 +129,20 @@ class Gate(Fusion):
 
     @abstractmethod
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        """Return the gate's scores before the sigmoid: (…, 1) or (…, d)."""
+        """The gate's scores before the sigmoid: (…, 1) or (…, d)."""
 
 
-class VectorGate(Gate, _Projected):
+class VectorGate(Gate):
     """score = W[E; P] + b: one gate a feature, from the authors' notebooks."""
 
+    scalar: ClassVar[bool] = False
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.projection = nn.Linear(2 * d_model, 1 if self.scalar else d_model)
+
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        return self.read(e, p)
+        return self.projection(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
 
 
 class ScalarGate(VectorGate):
@@ -164,11 +151,15 @@ class ScalarGate(VectorGate):
     scalar = True
 
 
-class MlpGate(Gate, _Layered):
+class MlpGate(Gate):
     """score = W2 ReLU(W1[E; P] + b1) + b2: one gate a feature (section 11.1)."""
 
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.network = _network(d_model)
+
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        return self.read(e, p)
+        return self.network(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
 
 
 class ConstantGate(Gate):
@@ -199,9 +190,7 @@ class ContentGate(Gate):
 class ConvolutionGate(Gate):
     """score_i = Σ_{k=−K..K} w_k ∘ P_{i+k} (eq. 5): a depth-wise convolution over P, which is 0 outside the sequence.
 
-    Args:
-        radius: K.
-        scalar: sum the features to one gate a token, as the text around eq. 5 has it, instead of one gate a feature.
+    K is `radius`. `scalar`: one gate a token, the sum of the features', as the text around eq. 5 has it.
     """
 
     def __init__(self, d_model: int, radius: int = 1, scalar: bool = False) -> None:
@@ -241,11 +230,9 @@ class Normed(Fusion):
 
 
 def build_fusion(name: str, d_model: int, *, norm_after: bool = False, **options: float) -> Fusion:
-    """The operator `name` (registry of fusions) for width `d_model`.
+    """The operator `name` (registry of fusions) with its options (`gate_conv`: `radius`, 1, and `scalar`, False).
 
-    Args:
-        norm_after: put a layer norm behind it.
-        options: the operator's own: `gate_conv` takes `radius` (K, 1) and `scalar` (False).
+    `norm_after`: a layer norm stands behind it.
     """
     operator = FUSIONS.get(name)
     try:

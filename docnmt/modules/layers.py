@@ -19,16 +19,7 @@ from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import INVARIANT_ROWS
 
-
-def check_at_least(least: int, **values: int) -> None:
-    """Raise ValueError where a value is below `least`, naming the argument, what was expected and what was given."""
-    for name, value in values.items():
-        if value < least:
-            raise ValueError(f"{name}: expected at least {least}, got {value}")
-
-
-#: A draw has 16 bits.
-_DRAWS = 1 << 16
+_DRAWS = 1 << 16  # a draw of dropout has 16 bits
 
 
 class Dropout(nn.Dropout):
@@ -39,37 +30,30 @@ class Dropout(nn.Dropout):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """(…) → (…)."""
-        few = round(self.p * _DRAWS)
-        if not self.training or x.device.type != "cpu" or not 0 < few < _DRAWS:
+        zeros = round(self.p * _DRAWS)
+        if not self.training or x.device.type != "cpu" or not 0 < zeros < _DRAWS:
             return super().forward(x)
-        return cast(Tensor, _Dropped.apply(x, few))  # type: ignore[no-untyped-call]
+        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
+        stays = draws.view(torch.int16)[: x.numel()].view(x.shape) >= zeros - _DRAWS // 2
+        return cast(Tensor, _Dropped.apply(x, stays, _DRAWS / (_DRAWS - zeros)))  # type: ignore[no-untyped-call]
 
 
 class _Dropped(torch.autograd.Function):
-    """x, of whose numbers `few` of 65,536 become 0."""
+    """x · stays · scale; as bytes `stays` becomes numbers six times as fast as it would from bool."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, few: int) -> Tensor:
-        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
-        stay = draws.view(torch.int16)[: x.numel()].view(x.shape) >= few - _DRAWS // 2
-        ctx.save_for_backward(stay)
-        ctx.scale = _DRAWS / (_DRAWS - few)
-        return _kept(x, stay, ctx.scale)
+    def forward(ctx: Any, x: Tensor, stays: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(stays)
+        ctx.scale = scale
+        return (x * stays.view(torch.int8).to(x.dtype)).mul_(scale)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (stay,) = ctx.saved_tensors
-        return _kept(grad, stay, ctx.scale), None
-
-
-def _kept(x: Tensor, stay: Tensor, scale: float) -> Tensor:
-    """x · stay · scale; as bytes `stay` becomes numbers six times as fast as it would from bool."""
-    return (x * stay.view(torch.int8).to(x.dtype)).mul_(scale)
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (stays,) = ctx.saved_tensors
+        return (grad * stays.view(torch.int8).to(grad.dtype)).mul_(ctx.scale), None, None
 
 
 # Sublayers: what they read, their caches in decoding, and their two passes.
-
 
 ReadT = TypeVar("ReadT")
 
@@ -117,7 +101,6 @@ class Slots:
 
     @property
     def rows(self) -> int:
-        """The number of rows of all slots."""
         return len(self.sentences) * self.beam
 
 
@@ -149,24 +132,18 @@ class NoCache:
 
     any_memory = True
 
-    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """Nothing changes."""
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None: ...
 
-    def append(self, other: Self) -> None:
-        """Nothing changes."""
+    def append(self, other: Self) -> None: ...
 
 
 @dataclass
 class OfMemories(Generic[ReadT]):
-    """What slots read of source documents, one part for each memory; mostly there is one memory.
-
-    Attributes:
-        parts: one for each memory. of: (N,) the part that each slot reads.
-    """
+    """What slots read of source documents, one part for each memory; mostly there is one memory."""
 
     any_memory: ClassVar[bool] = True
     parts: list[ReadT]
-    of: Tensor
+    of: Tensor  # (N,) the part that each slot reads
 
     @classmethod
     def all_of(cls, part: ReadT, slots: Tensor) -> OfMemories[ReadT]:
@@ -174,8 +151,7 @@ class OfMemories(Generic[ReadT]):
         return cls([part], torch.zeros_like(slots))
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """As `Cache.keep`; parts that no slot reads go, too."""
-        if slots is not None:
+        if slots is not None:  # parts that no slot reads go, too
             self.of = self.of.index_select(0, slots)
             if len(self.parts) > 1:
                 still_read, self.of = self.of.unique(return_inverse=True)
@@ -192,12 +168,11 @@ class OfMemories(Generic[ReadT]):
         if len(self.parts) == 1:
             return read(self.parts[0], x, *rows)
         part_of_row = self.of.repeat_interleave(len(x) // len(self.of))
-        order, mixed = [], []
-        for number, part in enumerate(self.parts):
-            of_part = (part_of_row == number).nonzero()[:, 0]
+        order = [(part_of_row == number).nonzero()[:, 0] for number in range(len(self.parts))]
+        mixed = []
+        for part, of_part in zip(self.parts, order, strict=True):
             enough = of_part.repeat(-(-INVARIANT_ROWS // len(of_part)))  # fewer rows take other kernels
             mixed.append(read(part, x[enough], *(values[enough] for values in rows))[: len(of_part)])
-            order.append(of_part)
         return torch.cat(mixed)[torch.cat(order).argsort()]
 
 
@@ -206,11 +181,8 @@ CacheT = TypeVar("CacheT", bound=Cache, default=Any)
 
 
 class Sublayer(nn.Module, ABC, Generic[RememberedT, CacheT]):
-    """One part of a layer. An encoder calls `forward` only.
-
-    `RememberedT` is what the sublayer keeps of source documents, `CacheT` what it keeps of live rows and slots. Its
-    layer hands both back unread.
-    """
+    """One part of a layer; an encoder calls `forward` only. Its layer hands back unread what it keeps of source
+    documents (`RememberedT`) and of live rows and slots (`CacheT`)."""
 
     @abstractmethod
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
@@ -247,7 +219,6 @@ class DocumentPart(ABC):
 
 # Layers.
 
-
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
 
 
@@ -263,22 +234,19 @@ class FeedForward(Sublayer[None, NoCache]):
         self.name, self.activation = activation, ACTIVATIONS[activation]()
 
     def forward(self, x: Tensor, reads: Reads | None = None) -> Tensor:
-        """(T, d) → (T, d)."""
         if type(self.inner) is nn.Linear and takes_kernels(x):
             from docnmt.functional.kernels.pointwise import bias_activation
 
             inner = bias_activation(nn.functional.linear(x, self.inner.weight), self.inner.bias, self.name)
         else:
-            inner = self.activation(self.inner(x))
+            inner = self.activation(self.inner(x))  # (T, d_inner)
         output: Tensor = self.output(inner)
         return output
 
     def begin(self, remembered: None, slots: Slots) -> NoCache:
-        """Return an empty cache: a feed-forward block reads the current token only."""
         return NoCache()
 
     def step(self, x: Tensor, cache: NoCache, at: Step) -> Tensor:
-        """(R, d) → (R, d)."""
         return self.forward(x)
 
 
@@ -305,10 +273,8 @@ class Residual(nn.Module):
 
 
 class Layer(nn.Module):
-    """Blocks in order. Each is a residual connection around one sublayer, or around the sum of several.
-
-    Sublayers of one block share its input, its norm and its residual connection. Heads of one multi-head attention do
-    the same and add up behind its output projection; so extra heads are a sublayer beside the attention.
+    """Blocks in order. Each is a residual connection around one sublayer, or around the sum of several, which share its
+    input, its norm and its residual connection as the heads of one attention do: extra heads are such a sublayer.
 
     Args:
         sublayers: by name, in the order in which their parameters are initialised.
@@ -330,6 +296,7 @@ class Layer(nn.Module):
         if sorted(named) != sorted(sublayers):
             raise ValueError(f"blocks: expected each of {', '.join(sublayers)} once, got {', '.join(named)}")
         self.blocks = tuple(blocks)
+        self.names = named
         for name, sublayer in sublayers.items():
             self.add_module(name, sublayer)
         for block in blocks:
@@ -345,17 +312,12 @@ class Layer(nn.Module):
         return cast(Residual, self._modules[f"{block[0]}_residual"])
 
     @property
-    def names(self) -> list[str]:
-        """The sublayers, in the order of the pass."""
-        return [name for block in self.blocks for name in block]
-
-    @property
     def document_residuals(self) -> list[nn.Module]:
         """The residual connections of blocks that a sentence model lacks."""
         return [self.residual(block) for block in self.blocks if self._of_document(block)]
 
     def _of_document(self, block: tuple[str, ...]) -> bool:
-        return all(isinstance(self.sublayer(name), DocumentPart) for name in block)
+        return all(isinstance(self._modules[name], DocumentPart) for name in block)
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d), all tokens of a packed row → (T, d)."""
@@ -379,11 +341,11 @@ class Layer(nn.Module):
         return x
 
     def remember(self, reads: Reads) -> dict[str, Any]:
-        """Return, for each sublayer, its projections of the source documents for decoding."""
+        """For each sublayer its projections of the source documents for decoding."""
         return {name: self.sublayer(name).remember(reads) for name in self.names}
 
     def begin(self, remembered: Mapping[str, Any], slots: Slots) -> dict[str, Cache]:
-        """Return, for each sublayer, the cache of new slots."""
+        """For each sublayer the cache of new slots."""
         return {name: self.sublayer(name).begin(remembered[name], slots) for name in self.names}
 
     def step(self, x: Tensor, caches: Mapping[str, Cache], at: Step) -> Tensor:
@@ -409,7 +371,7 @@ class Note:
     """The record of one call of an attention."""
 
     module: nn.Module
-    read: ReadFunction  # the attention as a function of its values
+    read: ReadFunction
     values: Tensor  # (keys, h, d)
     sentences: bool = False  # is a key a sentence, not a word?
     tree: bool = False  # were sentences selected through a tree?

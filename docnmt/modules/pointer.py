@@ -13,10 +13,9 @@ from torch.nn import functional as F
 
 from docnmt.functional.loss import Copied
 from docnmt.layout import DocumentLayout
-from docnmt.modules.layers import DocumentPart, Note, OwnStart, check_at_least, taking_notes
+from docnmt.modules.layers import DocumentPart, Note, OwnStart, taking_notes
 
 # Scores of the copy pointer: similarities of a word's state to states of earlier sentences, and the copied labels.
-
 
 #: Queries that the pointer compares at a time, at least.
 COPY_QUERIES = 256
@@ -36,13 +35,10 @@ def similarities(q: Tensor, k: Tensor) -> Tensor:
 def copied_labels(
     q: Tensor, k: Tensor, labels: Tensor, layout: DocumentLayout, window: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return log p of each label under the pointer: softmax(−|q − k|²) over words of earlier sentences.
+    """log p of each label (T,) under the pointer: softmax(−|q − k|²), q, k (T, d), over words of earlier sentences.
 
     A word reads the last `window` words before its sentence, in its own document. Each key votes for its own label,
-    the token that followed it.
-
-    Args:
-        q, k: (T, d) of the words of `layout`. labels: (T,); negative ones are not copied.
+    the token that followed it; negative ones are not copied.
 
     Returns:
         log p(label) under the pointer, the similarity of the nearest key, and the logarithm of the sum of all
@@ -99,7 +95,6 @@ def _blocks(layout: DocumentLayout, window: int) -> Iterator[tuple[int, int, int
 
 # A pointer to the document's earlier translations: it copies the words that followed similar decoder states.
 
-
 #: At the start, |q − k|² of two states whose features differ by 1 in each place: how sharp the pointer is.
 SHARPNESS = 8.0
 
@@ -124,7 +119,6 @@ class Pointer(nn.Module, OwnStart, DocumentPart):
     """
 
     def __init__(self, *, d_model: int, window: int) -> None:
-        check_at_least(1, d_model=d_model, window=window)
         super().__init__()
         self.window = window
         self.key = nn.Linear(d_model, d_model, bias=False)
@@ -186,11 +180,7 @@ class Pointer(nn.Module, OwnStart, DocumentPart):
 
 
 class Earlier:
-    """The earlier sentences from which each decoding slot can copy.
-
-    Args:
-        slots: for each slot its earlier sentences, in order. window: how many of their last words are read.
-    """
+    """The earlier sentences, in order, from which each decoding slot can copy; `window`: their last so many words."""
 
     any_memory = True
 
@@ -217,10 +207,8 @@ class Earlier:
         return self._padded
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """Only these slots stay."""
         if slots is not None:
             self.slots, self._padded = [self.slots[n] for n in slots.tolist()], None
 
     def append(self, other: Earlier) -> None:
-        """Append the slots of `other`."""
         self.slots, self._padded = [*self.slots, *other.slots], None

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.layers import DocumentPart, Dropout, check_at_least
+from docnmt.modules.layers import DocumentPart, Dropout
 from docnmt.registry import POSITIONS
 from docnmt.runtime.device import happens, to_device
 from docnmt.runtime.system import UsageError
@@ -58,7 +58,7 @@ class _Indexed(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, positions: Tensor, highest: Sequence[int] | None = None) -> Tensor:
-        """(T, 4) → (T, d_model)."""
+        """(T, 4) → (T, d_model); an unknown index (-1) is encoded as 0. highest: the largest index of each column."""
 
     @staticmethod
     def reach(positions: Tensor, column: int, highest: Sequence[int] | None) -> int:
@@ -72,7 +72,6 @@ class Sinusoidal(_Indexed):
     """Sines and cosines of one column of the positions. Any index is encoded exactly: the table grows when needed.
 
     Args:
-        d_model: width of the encoding; even.
         column: which level's index to encode (0 word, 1 sentence, 2 paragraph, 3 section).
         shift: rotate the features by this many places, so that several levels can be told apart in their sum.
         concatenated: all sines before all cosines: what the notebooks of "Fusion Matters" call RoPE.
@@ -95,7 +94,6 @@ class Sinusoidal(_Indexed):
         self.register_buffer("table", torch.empty(0, d_model), persistent=False)
 
     def forward(self, positions: Tensor, highest: Sequence[int] | None = None) -> Tensor:
-        """(T, 4) → (T, d_model); an unknown index (-1) is encoded as 0."""
         needed = max(self.reach(positions, self.column, highest), 0) + 1
         if needed > len(self.table):
             length = max(512, 1 << (needed - 1).bit_length())
@@ -111,22 +109,16 @@ class Sinusoidal(_Indexed):
 class Learned(_Indexed):
     """A learned row for each index of one column. Indices past the end use the last row; the first time is reported.
 
-    Args:
-        d_model: width of the encoding.
-        length: number of rows.
-        column: as in `Sinusoidal`.
-        std: standard deviation of the rows' initial values; 1/√d_model when None.
+    `std` is the standard deviation of the rows' initial values; 1/√d_model when None.
     """
 
     def __init__(self, d_model: int, *, length: int, column: int = 0, std: float | None = None) -> None:
-        check_at_least(1, length=length)
         _check_column(column)
         super().__init__()
         self.column, self.reported = column, False
         self.weight = nn.Parameter(torch.empty(length, d_model).normal_(std=d_model**-0.5 if std is None else std))
 
     def forward(self, positions: Tensor, highest: Sequence[int] | None = None) -> Tensor:
-        """(T, 4) → (T, d_model); an unknown index (-1) is encoded as 0."""
         index = positions[:, self.column]
         if not self.reported and (most := self.reach(positions, self.column, highest)) >= len(self.weight):
             self.reported = True
@@ -140,17 +132,14 @@ class MultiLevel(_Indexed, DocumentPart):
     """PE(word) + Σ_level scale_level · PE_level(index): where a word stands in its sentence, paragraph and section.
 
     Were all levels encoded alike, word 3 of sentence 5 and word 5 of sentence 3 would, with equal scales, be the same
-    point; so each level's sines are rotated against the word's, fast frequencies onto slow ones. The levels are not
-    orthogonal: over the first 50 words and sentences and 10 paragraphs and sections the mean cosine of two levels is
-    .25 (word and sentence) to .62, where that of two words is .66, and index 0 is the same point in all of them. With
-    scales of 0 it is the word's level alone.
+    point; so each level's sines are rotated against the word's, fast frequencies onto slow ones. (They are not
+    orthogonal: the mean cosine of two levels is .25 to .62, that of two words .66.)
 
     A level that is unknown (-1) has its own embedding, initially 0. In training a level that a corpus may lack
     (paragraph, section) is hidden with probability `level_dropout`, so that it is learned: from all of one side of a
     batch, each side for itself.
 
     Args:
-        d_model: width of the encoding; even.
         levels: how many levels, 1 (words only) to 4.
         learned, learned_words: encode the higher levels, or the word, by learned tables of `length` rows instead.
         length: rows of those tables.
@@ -188,7 +177,6 @@ class MultiLevel(_Indexed, DocumentPart):
             self.scale.zero_()
 
     def forward(self, positions: Tensor, highest: Sequence[int] | None = None) -> Tensor:
-        """(T, 4) → (T, d_model)."""
         encoded: Tensor = self.word(positions, highest)
         for i, level in enumerate(self.higher):
             column = i + 1
@@ -230,11 +218,7 @@ class Embedding(nn.Module):
     def forward(
         self, tokens: Tensor, positions: Tensor, offsets: Tensor | None = None, highest: Sequence[int] | None = None
     ) -> Tensor:
-        """tokens (T,), positions (T, 4), where each sentence begins (S+1,) → (T, d).
-
-        Args:
-            highest: the largest position of each column, where the host knows it.
-        """
+        """tokens (T,), positions (T, 4), where each sentence begins (S+1,), largest positions if known → (T, d)."""
         x = self.tokens(tokens) * self.scale
         if self.position is not None and self.fusion is not None:
             known = (highest,) if isinstance(self.position, _Indexed) else ()
@@ -288,7 +272,6 @@ class Rotary(AttentionPosition):
     """
 
     def rotate(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys turned by their positions."""
         return rotated(q, q_positions), rotated(k, k_positions)
 
 
@@ -316,8 +299,6 @@ class RelativeKeys(AttentionPosition):
     """
 
     def __init__(self, d_head: int, max_distance: int = 16) -> None:
-        check_at_least(1, d_head=d_head)
-        check_at_least(0, max_distance=max_distance)
         super().__init__()
         self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, d_head).normal_(std=d_head**-0.5))
 
@@ -340,7 +321,6 @@ class Alibi(AttentionPosition):
     slopes: Tensor
 
     def __init__(self, heads: int) -> None:
-        check_at_least(1, heads=heads)
         super().__init__()
         power = 1 << (heads.bit_length() - 1)  # 2^(−8/n), 2^(−16/n), … for n heads, else completed from 2n
         slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
@@ -381,14 +361,9 @@ class Position:
 
 
 def build_position(
-    name: str, d_model: int, *, options: Mapping[str, object] | None = None,
-    **settings: Any,  # the fields of PositionSettings
-) -> Position:  # fmt: skip
-    """The family `name` (registry of positions) with `PositionSettings`.
-
-    Args:
-        options: values of the options that a family brings itself (`docnmt.registry.register_position`).
-    """
+    name: str, d_model: int, *, options: Mapping[str, object] | None = None, **settings: Any
+) -> Position:
+    """The family `name` (registry of positions), with fields of `PositionSettings` and the options it brings itself."""
     return POSITIONS.get(name)(PositionSettings(d_model=d_model, **settings), **(options or {}))
 
 
@@ -421,17 +396,16 @@ def learned(settings: PositionSettings) -> Position:
 
 def multi_level(settings: PositionSettings) -> Position:
     """One encoding for each structural level, added up."""
-    return Position(
-        input=MultiLevel(
-            settings.d_model,
-            levels=settings.levels,
-            learned=settings.learned_levels,
-            learned_words=settings.learned_words,
-            length=settings.max_positions,
-            scale=settings.level_scale,
-            fairseq=settings.sinusoids == "fairseq",
-        )
+    levels = MultiLevel(
+        settings.d_model,
+        levels=settings.levels,
+        learned=settings.learned_levels,
+        learned_words=settings.learned_words,
+        length=settings.max_positions,
+        scale=settings.level_scale,
+        fairseq=settings.sinusoids == "fairseq",
     )
+    return Position(input=levels)
 
 
 def rope_input(settings: PositionSettings) -> Position:

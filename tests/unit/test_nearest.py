@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import Tensor
@@ -123,16 +121,15 @@ def test_one_relevant_sentence_is_found_anywhere() -> None:
     assert (found.sentences[0] == places[:, None]).any(1).float().mean() > 0.95
 
 
-def test_steps_are_the_whole_pass_and_blocks_may_be_kept() -> None:
+def test_steps_are_the_whole_pass() -> None:
     queries, keys = inputs([[2] * 280, [1] * 5], [[3, 2], [4]])
     expected = selective_attention(queries, keys, POLICY)
     some = torch.randperm(len(expected))
     document = queries.layout.document_of_token[some]
-    for held in (keys, replace(keys, blocks=SentenceBlocks.of(keys.precise().sentences, keys.layout))):
-        rows = selective_attention_step(
-            queries.words[some], queries.sentences[some], held, POLICY, document_of_row=document
-        )
-        torch.testing.assert_close(rows, expected[some])
+    rows = selective_attention_step(
+        queries.words[some], queries.sentences[some], keys, POLICY, document_of_row=document
+    )
+    torch.testing.assert_close(rows, expected[some])
 
 
 def test_what_is_not_finite_counts_as_0_and_disturbs_no_other() -> None:

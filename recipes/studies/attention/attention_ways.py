@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from docnmt.functional import (
 from docnmt.functional.conditional import choose_backend, select, selective_attention_step
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.packed import packed_attention
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy, SentenceBlocks
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.tree import SentenceTree
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import SelfAttention
@@ -203,10 +202,7 @@ def step_ways(sentences: int, timed: Timed) -> dict[str, Way]:
 
     return {
         "flat": step(flat, SelectionPolicy(TOP_T)),
-        "blocks": step(
-            replace(flat, blocks=SentenceBlocks.of(sentence_k, document.layout)),
-            SelectionPolicy(TOP_T, by_blocks=True),
-        ),
+        "blocks": step(flat, SelectionPolicy(TOP_T, by_blocks=True)),
         "tree": step(tree, SelectionPolicy(TOP_T)),
     }
 
