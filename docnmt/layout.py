@@ -63,7 +63,6 @@ class Spans:
 
     @property
     def num_tokens(self) -> int:
-        """The number of tokens T."""
         return int(self.host[-1])
 
     @cached_property
@@ -85,22 +84,18 @@ class BoundedSpans(Spans):
 
     @cached_property
     def host(self) -> np.ndarray:
-        """Not known: a captured graph must not read it."""
         raise Uncapturable("the lengths of sentences are read on the host")
 
     @cached_property
     def max_length(self) -> int:
-        """The bound of the lengths."""
         return self.longest
 
     @property
     def num_tokens(self) -> int:
-        """The number of tokens."""
         return self.rows
 
     @cached_property
     def empty(self) -> Tensor:
-        """(B,) bool, True for spans without tokens."""
         return self.offsets.diff() == 0
 
 
@@ -130,7 +125,7 @@ class DocumentLayout:
 
     @classmethod
     def from_lengths(cls, lengths: Sequence[Sequence[int]]) -> DocumentLayout:
-        """Return the layout of documents given as lists of sentence lengths: `[[5, 3], [7]]` is two documents."""
+        """The layout of documents given as lists of sentence lengths: `[[5, 3], [7]]` is two documents."""
         sentences = [int(length) for document in lengths for length in document]
         if any(length < 0 for length in sentences):
             raise ValueError(f"sentence lengths must not be negative, got {min(sentences)}")
@@ -165,17 +160,14 @@ class DocumentLayout:
 
     @property
     def num_tokens(self) -> int:
-        """The number of tokens T."""
         return self.sentences.num_tokens
 
     @property
     def num_sentences(self) -> int:
-        """The number of sentences S."""
         return len(self.sentence_offsets) - 1
 
     @property
     def num_documents(self) -> int:
-        """The number of documents D."""
         return len(self.document_offsets) - 1
 
     @property
@@ -216,16 +208,13 @@ class BoundedLayout(DocumentLayout):
 
     @cached_property
     def sentences(self) -> Spans:
-        """The token spans of the sentences."""
         return BoundedSpans(self.sentence_offsets, self.rows, self.longest)
 
     @cached_property
     def documents(self) -> Spans:
-        """The token spans of the documents."""
         offsets = self.sentence_offsets.index_select(0, self.document_offsets)
         return BoundedSpans(offsets, self.rows, self.longest_document)
 
     @cached_property
     def document_sentences(self) -> Spans:
-        """The sentence spans of the documents."""
         return BoundedSpans(self.document_offsets, self.num_sentences, self.most)

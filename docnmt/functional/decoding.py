@@ -125,7 +125,6 @@ def _no_warning() -> None:
 
 # What decoding slots read of source documents and of earlier translations: spans that stand in tables.
 
-
 #: Sentences of a text up to which lists compare them with all queries at once; those of a longer text are one product.
 FEW = 128
 #: Lists that a layer has made in a step, for the other layers, which read alike.
@@ -156,18 +155,12 @@ class Shelf:
 
     The tables are those of the memory that all slots read, where there is only one. Otherwise they have room to grow
     and begin anew once most of their spans are no longer read.
-
-    Args:
-        slots: the pieces of each slot's text, in order.
-
-    Attributes:
-        keys, values: (T, h, d), (T, h, d_v).
     """
 
     any_memory: ClassVar[bool] = True
 
     def __init__(self, slots: Sequence[tuple[Piece, ...]]) -> None:
-        self.slots = list(slots)
+        self.slots = list(slots)  # the pieces of each slot's text, in order
         self._begin(None)
 
     def _begin(self, memory: PackedKeys | None) -> None:
@@ -177,7 +170,7 @@ class Shelf:
         self._places: dict[Piece, np.ndarray] = {}  # and of each piece's
         self._bounds = np.zeros(1, np.int64) if memory is None else memory.spans.host  # (S + 1,) of the spans, in words
         nothing = torch.empty(0)
-        self.keys, self.values = (nothing, nothing) if memory is None else (memory.keys, memory.values)
+        self.keys, self.values = (nothing, nothing) if memory is None else (memory.keys, memory.values)  # (T, h, d)
         self._relevance = None if memory is None else memory.relevance
         self._change()
 
@@ -220,15 +213,10 @@ class Shelf:
     def attend_chosen(
         self, q: Tensor, sentence_q: Tensor, policy: SelectionPolicy, plans: Plans, own: Tensor | None = None
     ) -> Tensor:
-        """Softmax[q·k/√d_k + kept relevance of the word's sentence] v (equation 7) over each slot's text.
+        """Softmax[q·k/√d_k + kept relevance of the word's sentence] v (equation 7) over each slot's text, flat.
 
-        Args:
-            q, sentence_q: (R, h, d_k), as many rows a slot.
-            policy: flat; its blocks are not used.
-            own: (N,) each slot's own sentence, by its number in its memory, for `always_own`.
-
-        Returns:
-            (R, h, d_v); 0 for a row without a word to read.
+        q, sentence_q (R, h, d_k), as many rows a slot; own (N,): each slot's own sentence, by its number in its memory,
+        for `always_own` → (R, h, d_v); 0 for a row without a word to read.
         """
         if self.empty:
             return torch.zeros_like(q)
@@ -395,9 +383,8 @@ def _read_own(scores: Tensor, relevance: Tensor, index: Tensor, own_index: Tenso
 class TokenTable:
     """The places of the rows' tokens in the tables of keys and values that sublayers keep.
 
-    A token is stored once, for all rows that go on from it; a row is the list of its tokens' places. So rows that are
-    reordered need no copy of what was computed from their tokens. When the tables are full, places that no row lists
-    any more are given up.
+    A token is stored once, for all rows that go on from it; a row is the list of its tokens' places, so rows are
+    reordered without a copy. When the tables are full, places that no row lists any more are given up.
     """
 
     places: Tensor  # (R, L) a row's tokens are in its first columns, behind is any place; L as `round_up` returns it
@@ -418,20 +405,16 @@ class TokenTable:
         """Give each row's next token a place; `lengths` (R,) is how many tokens the rows have had so far."""
         rows, self.moved, self._lists = len(lengths), None, {}
         self.places = _as_wide(self.places, round_up(int(lengths.max()) + 1) if rows else 0)
-        if self.size + rows > self.capacity:
-            self._give_up_places(lengths)
+        if self.size + rows > self.capacity:  # give up places that no row lists
+            real = torch.arange(self.places.shape[1], device=lengths.device) < lengths[:, None]
+            self.moved, numbers = self.places[real].unique(return_inverse=True)
+            self.places = torch.zeros_like(self.places).masked_scatter(real, numbers)
+            self.size, self.capacity = len(self.moved), 2 * (len(self.moved) + rows)
         new = torch.arange(self.size, self.size + rows, device=lengths.device)
         self.places = self.places.scatter(1, lengths[:, None], new[:, None])
         self.lengths, self.size = lengths + 1, self.size + rows
 
-    def _give_up_places(self, lengths: Tensor) -> None:
-        real = torch.arange(self.places.shape[1], device=lengths.device) < lengths[:, None]
-        self.moved, numbers = self.places[real].unique(return_inverse=True)
-        self.places = torch.zeros_like(self.places).masked_scatter(real, numbers)
-        self.size, self.capacity = len(self.moved), 2 * (len(self.moved) + len(lengths))
-
     def keep(self, rows: Tensor) -> None:
-        """Keep only `rows`, in that order."""
         self.places, self.lengths = self.places.index_select(0, rows), self.lengths.index_select(0, rows)
 
     def append(self, other: TokenTable) -> None:

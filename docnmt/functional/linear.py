@@ -42,18 +42,15 @@ class _Geometry(NamedTuple):
     segment: int  # blocks handled at once
 
     @property
-    def window(self) -> int:
-        """Keys of a window."""
+    def window(self) -> int:  # keys
         return self.horizon + self.block + (0 if self.causal else self.horizon)
 
     @property
     def columns(self) -> int:
-        """Columns of a block's scores."""
         return self.window + (0 if not self.sums else 1 if self.causal else 2)
 
     @property
-    def shown(self) -> slice:
-        """The columns of the window."""
+    def shown(self) -> slice:  # the columns of the window
         return slice(int(self.sums), int(self.sums) + self.window)
 
 
@@ -73,7 +70,7 @@ def _far_sums(values: Tensor, g: _Geometry) -> Tensor:
 
 
 def _rows_at(x: Tensor, begin: int, count: int) -> Tensor:
-    """Return x[:, begin : begin + count], with zeros for rows that do not exist."""
+    """x[:, begin : begin + count], with zeros for rows that do not exist."""
     length = x.shape[1]
     part = x[:, min(max(begin, 0), length) : min(max(begin + count, 0), length)]
     before = min(max(-begin, 0), count)
@@ -134,7 +131,7 @@ def _windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor
 
 
 def _prefixes(increments: Tensor, carry: Tensor, *, reverse: bool = False) -> tuple[Tensor, Tensor]:
-    """Return `carry` (N, d, e) + the earlier (later) increments (N, G, d, e) of each block, and the new carry."""
+    """`carry` (N, d, e) + the earlier (later) increments (N, G, d, e) of each block, and the new carry."""
     blocks = increments.shape[1]
     ones = increments.new_ones(blocks, blocks)
     earlier = ones.triu(1) if reverse else ones.tril(-1)
@@ -242,83 +239,46 @@ class _Windowed(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, values, rel, far, *all_states = ctx.saved_tensors
-        x, g = _Inputs(q, k, values, rel, far), ctx.geometry
-        gradients, outside = _Gradients.zeros(x, g), _outside_band(g, q)
+        x, g, (n, _, width) = _Inputs(q, k, values, rel, far), ctx.geometry, q.shape
+        rows = max(g.horizon + values.shape[1], (g.blocks - 1) * g.block + -(-g.window // g.block) * g.block)
+        d_q, d_values = torch.empty_like(q), values.new_zeros(n, rows, values.shape[2])  # from a horizon before key 0
+        d_k = None if k is None else q.new_zeros(n, rows, width)
+        d_rel, d_far = (None if x is None else torch.zeros_like(x) for x in (rel, far))
+        d_state = q.new_zeros(n, width, values.shape[2])  # of the state with which the segment after this one begins
+        outside = _outside_band(g, q)
         with torch.autocast(q.device.type, enabled=False):
             for first in reversed(range(0, g.blocks, g.segment)):
-                states = all_states[first // g.segment] if all_states else None
-                gradients.add(x, g, first, outside, states, grad)
-        return (*gradients.finished(x, g), None)
-
-
-@dataclass
-class _Gradients:
-    """Gradients of the inputs, to which segments add theirs, the last first; rows begin r before the first key."""
-
-    q: Tensor
-    k: Tensor
-    values: Tensor
-    rel: Tensor | None
-    far: Tensor | None
-    state: Tensor  # of the state that the segment added last begins with
-
-    @classmethod
-    def zeros(cls, x: _Inputs, g: _Geometry) -> _Gradients:
-        """Gradients before the first segment is added."""
-        n, width = len(x.q), x.q.shape[2]
-        rows = max(g.horizon + x.values.shape[1], (g.blocks - 1) * g.block + -(-g.window // g.block) * g.block)
-        return cls(
-            torch.empty_like(x.q),
-            x.q.new_zeros(n, 0 if x.k is None else rows, width),
-            x.values.new_zeros(n, rows, x.values.shape[2]),
-            None if x.rel is None else torch.zeros_like(x.rel),
-            None if x.far is None else torch.zeros_like(x.far),
-            x.q.new_zeros(n, width, x.values.shape[2]),
-        )
-
-    def add(
-        self, x: _Inputs, g: _Geometry, first: int, outside: tuple[Tensor, Tensor], states: Tensor | None, grad: Tensor
-    ) -> None:
-        """Add the gradients of the segment that begins with block `first`; `states` are those before each block."""
-        s = _segment(x, g, first, outside)
-        n, blocks, begin = len(x.q), len(s.q) // len(x.q), first * g.block
-        d_mixed = _rows_at(grad, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
-        d_scores = torch.bmm(d_mixed, s.values.mT)
-        d_windows = torch.bmm(s.scores.mT, d_mixed)
-        _add_windows(self.values, d_windows, begin, g)
-        if self.far is not None:
-            sums = d_windows.view(n, blocks, g.columns, -1)
-            self.far[:, first : first + blocks] = sums[:, :, :1] if g.causal else sums[:, :, :: g.columns - 1]
-        d_q = torch.zeros_like(s.q)
-        if s.past is not None and states is not None:
-            d_q.baddbmm_(d_scores.tril_(g.horizon), s.past.keys).baddbmm_(d_mixed, states.mT)
-            _add_windows(self.k, torch.bmm(d_scores.mT, s.q), begin, g)
-            self._add_states(s.past, torch.bmm(s.q.mT, d_mixed), begin, g)
-        if x.rel is not None and self.rel is not None:
-            _relative_gradients(d_scores, s.q, x.rel, g, outside, d_q, self.rel)
-        rows = self.q[:, begin : begin + blocks * g.block]
-        rows.copy_(d_q.view(n, blocks * g.block, -1)[:, : rows.shape[1]])
-
-    def _add_states(self, past: _Past, increments: Tensor, begin: int, g: _Geometry) -> None:
-        """Add the gradients through the states; `increments` (N·G, d, e) are the blocks' parts of their gradient."""
-        n = len(self.q)
-        increments = increments.view(n, -1, *self.state.shape[1:])
-        d_states, self.state = _prefixes(increments, self.state, reverse=True)
-        d_left = torch.bmm(past.left_values, d_states.mT).view(n, -1, self.q.shape[2])
-        rows = slice(begin, begin + d_left.shape[1])
-        self.k[:, rows] += d_left
-        self.values[:, rows] += torch.bmm(past.left, d_states).view(n, d_left.shape[1], -1)
-        if self.rel is not None:
-            self.rel[:, 0] += d_left.sum(1)
-
-    def finished(self, x: _Inputs, g: _Geometry) -> tuple[Tensor | None, ...]:
-        """The gradients in the shapes of the inputs."""
-        keys = slice(g.horizon, g.horizon + x.values.shape[1])
-        return self.q, None if x.k is None else self.k[:, keys], self.values[:, keys], self.rel, self.far
+                s = _segment(x, g, first, outside)
+                blocks, begin = len(s.q) // n, first * g.block
+                d_mixed = _rows_at(grad, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
+                d_scores = torch.bmm(d_mixed, s.values.mT)
+                d_windows = torch.bmm(s.scores.mT, d_mixed)
+                _add_windows(d_values, d_windows, begin, g)
+                if d_far is not None:
+                    sums = d_windows.view(n, blocks, g.columns, -1)
+                    d_far[:, first : first + blocks] = sums[:, :, :1] if g.causal else sums[:, :, :: g.columns - 1]
+                d_segment_q = torch.zeros_like(s.q)
+                if s.past is not None and d_k is not None:
+                    states = all_states[first // g.segment]
+                    d_segment_q.baddbmm_(d_scores.tril_(g.horizon), s.past.keys).baddbmm_(d_mixed, states.mT)
+                    _add_windows(d_k, torch.bmm(d_scores.mT, s.q), begin, g)
+                    increments = torch.bmm(s.q.mT, d_mixed).view(n, -1, *d_state.shape[1:])
+                    d_states, d_state = _prefixes(increments, d_state, reverse=True)
+                    d_left = torch.bmm(s.past.left_values, d_states.mT).view(n, -1, width)
+                    left = slice(begin, begin + d_left.shape[1])
+                    d_k[:, left] += d_left
+                    d_values[:, left] += torch.bmm(s.past.left, d_states).view(n, d_left.shape[1], -1)
+                    if d_rel is not None:
+                        d_rel[:, 0] += d_left.sum(1)
+                if rel is not None and d_rel is not None:
+                    _relative_gradients(d_scores, s.q, rel, g, outside, d_segment_q, d_rel)
+                of_segment = d_q[:, begin : begin + blocks * g.block]
+                of_segment.copy_(d_segment_q.view(n, blocks * g.block, -1)[:, : of_segment.shape[1]])
+        keys = slice(g.horizon, g.horizon + values.shape[1])
+        return d_q, None if d_k is None else d_k[:, keys], d_values[:, keys], d_rel, d_far, None
 
 
 # The equations, and which form computes them.
-
 
 Backend = Literal["auto", "quadratic", "linear"]
 
@@ -333,7 +293,7 @@ def linear_attention(
     The linear backend takes time and memory in proportion to Lq + Lk. Gradients cannot be differentiated themselves.
 
     Args:
-        q: (B, h, Lq, d). k: (B, h, Lk, d). v: (B, h, Lk, dv).
+        q, k, v: (B, h, Lq, d), (B, h, Lk, d), (B, h, Lk, dv).
         rel_pos: (2r+1, d) or (h, 2r+1, d): row 0 is for keys r or more before the query, row 2r for r or more after it.
         causal: keys j ≤ i only, in numerator and denominator.
         key_mask: (B, Lk), False for padding, which is counted in neither.
@@ -372,15 +332,9 @@ def packed_linear_attention(
     q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, rel_pos: Tensor | None = None, *,
     causal: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`linear_attention` inside the spans of packed rows: query span i reads key span i only.
+    """`linear_attention` inside the spans of packed rows: query span i reads key span i only, and counts inside them.
 
-    Args:
-        q: (Tq, h, d). k: (Tk, h, d). v: (Tk, h, dv).
-        q_spans: spans of the rows of `q`. k_spans: as many spans of the rows of `k` and `v`.
-        rel_pos: (2r+1, d) or (h, 2r+1, d); i and j are counted inside their spans.
-
-    Returns:
-        (Tq, h, dv); 0 for a query whose key span is empty.
+    q (Tq, h, d), k (Tk, h, d), v (Tk, h, dv) → (Tq, h, dv); 0 for a query whose key span is empty.
     """
     plan = bucket_plan(q_spans, k_spans, q.shape[1], False)
     outputs = []
@@ -506,16 +460,10 @@ def _check(
             "expected q (B, h, Lq, d), k (B, h, Lk, d), v (B, h, Lk, dv), got "
             f"{', '.join(str(tuple(x.shape)) for x in (q, k, v) if x is not None)}"
         )
-    if rel_pos is not None and (
-        rel_pos.dim() < 2
-        or rel_pos.shape[-1] != q.shape[3]
-        or rel_pos.shape[:-2] not in ((), q.shape[1:2])
-        or rel_pos.shape[-2] % 2 == 0
-    ):
-        raise ValueError(
-            f"rel_pos: expected (2r+1, d) or (h, 2r+1, d) with h, d = {q.shape[1]}, {q.shape[3]}, "
-            f"got {tuple(rel_pos.shape)}"
-        )
+    if rel_pos is not None:
+        heads, size = rel_pos.shape[:-2], rel_pos.shape[-2:]
+        if len(size) < 2 or size[1] != q.shape[3] or size[0] % 2 == 0 or heads not in ((), q.shape[1:2]):
+            raise ValueError(f"rel_pos: expected (2r+1, {q.shape[3]}), or that a head, got {tuple(rel_pos.shape)}")
     if key_mask is not None and (key_mask.shape != (v.shape[0], v.shape[2]) or key_mask.dtype != torch.bool):
         raise ValueError(
             f"key_mask: expected (B, Lk) = {(v.shape[0], v.shape[2])} booleans, got {key_mask.dtype} "
@@ -579,9 +527,9 @@ class LinearState:
 class LinearMemory:
     """Sums over the keys of packed spans (sources) for cross-attention; a query costs the same at every length.
 
-    A step equals the same row of `packed_linear_attention(..., causal=False)`. Without relative positions only the
-    totals are kept, and at horizon 0, with one embedding for all keys, one more sum a span. Otherwise the values are
-    kept, to read those inside the horizon, and sums of all before and after every 8th of them, for the others.
+    A step equals the same row of `packed_linear_attention`. Without relative positions only the totals are kept, and at
+    horizon 0, with one embedding for all keys, one more sum a span. Otherwise the values are kept, to read those inside
+    the horizon, and sums of all before and after every 8th of them, for the others.
     """
 
     spans: Spans  # of the keys
@@ -593,7 +541,7 @@ class LinearMemory:
 
     @classmethod
     def build(cls, k: Tensor, v: Tensor, spans: Spans, *, horizon: int | None = None) -> LinearMemory:
-        """Return the memory of k (Tk, h, d), v (Tk, h, dv); `horizon` is r of the relative positions, None without."""
+        """The memory of k (Tk, h, d), v (Tk, h, dv); `horizon` is r of the relative positions, None without."""
         values = _with_one(v)
         features = feature_map(k).transpose(0, 1)  # (h, Tk, d)
         totals = values.new_zeros(len(spans), *k.shape[1:], values.shape[2])

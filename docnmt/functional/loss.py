@@ -20,7 +20,8 @@ def chunked_cross_entropy(
     bias: Tensor | None = None, label_smoothing: float = 0.0, copied: Copied | None = None, ignore_index: int = -100,
     chunk_tokens: int | None = None, count: int | Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Summed cross-entropy of `features @ weight.T + bias`, in nats.
+    """Summed cross-entropy of `features @ weight.T + bias`, in nats: smoothed, differentiable in features, weight, bias
+    and what is copied; and without smoothing, detached.
 
     The gradient is computed together with the value, a chunk of tokens at a time, so that no more than
     (chunk_tokens, V) scores ever exist. Scores are float32 at least.
@@ -30,14 +31,10 @@ def chunked_cross_entropy(
         label_smoothing: ε of (1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p).
         copied: a pointer's probabilities, mixed in as p(label) = (1 − λ)·softmax(scores)(label) + λ·copied; smoothing
             applies to the softmax alone.
-        chunk_tokens: how many tokens at a time; None: 1,024 on a CPU, on a card as many as have 2^27 scores, 1,024 at
-            least (512 MB in float32, and about twice that with what is computed of them).
+        chunk_tokens: how many tokens at a time; None: 1,024 on a CPU, on a card as many as have 2^27 scores (512 MB in
+            float32, and about twice that with what is computed of them).
         count: the number of labels that are counted, if the host knows it; it then need not wait for the GPU. A tensor
             (0-dimensional) if only the device does: then shapes do not depend on it, and every row is computed.
-
-    Returns:
-        The smoothed loss, differentiable in features, weight, bias and what is copied, and the loss without smoothing,
-        detached.
     """
     if features.dim() != 2 or labels.shape != features.shape[:1] or weight.shape[1:] != features.shape[1:]:
         raise ValueError(
@@ -73,7 +70,7 @@ def chunked_cross_entropy(
 
 
 def counted_labels(labels: Tensor, ignore_index: int, count: int | None) -> Tensor:
-    """Return the indices (N,) of the labels that are counted, in order; `count` is N, if the host knows it."""
+    """The indices (N,) of the labels that are counted, in order; `count` is N, if the host knows it."""
     if count is None or labels.device.type == "cpu":
         return (labels != ignore_index).nonzero()[:, 0]
     return (labels == ignore_index).to(torch.uint8).argsort(stable=True)[:count]
@@ -104,7 +101,7 @@ class CopiedFeatures:
 
 
 def label_log_probs(predicted: Tensor | CopiedFeatures, output: nn.Linear, labels: Tensor, rows: Tensor) -> Tensor:
-    """Return log p of the labels at `rows` (N,), in float32 at least, from a model's features of all T words."""
+    """log p of the labels at `rows` (N,), in float32 at least, from a model's features of all T words."""
     features, copied = (predicted, None) if isinstance(predicted, Tensor) else (predicted.features, predicted.copied)
     logits = output(features.index_select(0, rows))
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))

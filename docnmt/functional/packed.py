@@ -53,7 +53,7 @@ class _BucketPlan:
     output_rows: Tensor  # 1 + the padded row of each packed one; 0 for queries without keys
 
     def pad(self, x: Tensor, side: Literal["q", "k"]) -> list[Tensor]:
-        """Return packed rows (T, h, d) as one padded tensor (n, h, L, d) for each bucket."""
+        """Packed rows (T, h, d) → one padded tensor (n, h, L, d) for each bucket."""
         shapes = [(b.spans, self.heads, b.q_length if side == "q" else b.k_length) for b in self.buckets]
         rows = x.flatten(0, 1).index_select(0, self.q_rows if side == "q" else self.k_rows)
         # split, not slices: the backward of each slice would fill a tensor of all rows
@@ -61,14 +61,14 @@ class _BucketPlan:
         return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
 
     def unpad(self, outputs: Sequence[Tensor], v: Tensor) -> Tensor:
-        """Return the buckets' outputs, (n, h, Lq, dv) each, as packed rows (Tq, h, dv); 0 for a query without keys."""
+        """The buckets' outputs, (n, h, Lq, dv) each → packed rows (Tq, h, dv); 0 for a query without keys."""
         nothing = v[:0].sum((0, 1))[None]  # 0 as an empty sum, which has a gradient as any other output
         rows = torch.cat([nothing, *(output.flatten(0, 2) for output in outputs)])
         return rows.index_select(0, self.output_rows).view(-1, self.heads, v.shape[-1])
 
 
 def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _BucketPlan:
-    """Return the plan of a pair of spans; it is cached with `q_spans`, so that all layers of a model share it."""
+    """The plan of a pair of spans; it is kept with `q_spans`, so that all layers of a model share it."""
     arguments = q_spans, k_spans, heads, causal
     return q_spans.derive((bucket_plan, *arguments[1:]), partial(_make_plan, *arguments))
 
@@ -151,12 +151,9 @@ class VarlenOutput(NamedTuple):
 class Calls(NamedTuple):
     """Softmax attention in which sequence i of the queries reads sequence i of the keys, and its gradients.
 
-    Rows after the last sequence are neither read nor written: their contents are arbitrary.
-
-    Fields, in this order: `forward` is (q, k, v, sequences, causal) → `VarlenOutput`; q (Tq, h, d), k and v (Tk, h, d);
-    scores are q·k/√d.
-    `backward` is (gradient of the output, q, k, v, read, sequences, causal) → gradients of q, k and v; it takes weights
-    as exp(score − `read.lse`) and the sum of an output's gradient times its value from `read.out`.
+    Rows after the last sequence are neither read nor written. q (Tq, h, d), k and v (Tk, h, d), sequences, causal →
+    output; and gradient of the output, q, k, v, output, sequences, causal → gradients of q, k and v. The latter takes
+    weights as exp(score − `lse`) and the sum of an output's gradient times its value from `out`.
     """
 
     forward: Callable[[Tensor, Tensor, Tensor, Sequences, bool], VarlenOutput]
@@ -227,35 +224,31 @@ class _Packed(torch.autograd.Function):
 
 def packed_attention(
     q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, *,
-    causal: bool = False, distance_scores: Tensor | None = None, scale: float | None = None,
+    causal: bool = False, distance_scores: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Softmax attention in which query span i reads key span i only: softmax(scale · q kᵀ) v.
+    """Softmax attention in which query span i reads key span i only: softmax(q kᵀ / √d) v.
 
-    The result of a span does not depend on the other spans beyond rounding: its padded length, and with it the order of
-    every sum, follows from its own length. Where batched products give the same bits at every batch size
-    (`docnmt.runtime.row_invariant`) and no gradient is recorded, it does not depend on them at all.
+    A span's result depends on the other spans by rounding only, as its padded length, and with it the order of every
+    sum, follows from its own length; and not at all where batched products give the same bits at every batch size.
 
     Args:
-        q: (Tq, h, d). k: (Tk, h, d). v: (Tk, h, dv).
-        q_spans: spans of the rows of `q`. k_spans: as many spans of the rows of `k` and `v`.
+        q, k, v: (Tq, h, d), (Tk, h, d), (Tk, h, dv), with as many spans of either side.
         causal: a key is visible when its index in its span is not greater than the query's in its own.
         distance_scores: (h, 2r+1) or (Tq, h, 2r+1), added before the softmax: column r + clip(j − i, −r, r) for query i
             and key j, both counted inside their spans. Serves ALiBi and relative positions (Shaw et al. 2018).
-        scale: 1/√d when None.
 
     Returns:
         (Tq, h, dv); 0 for a query whose key span is empty. The softmax is computed in float32 at least.
     """
     _check(q, k, v, q_spans, k_spans, distance_scores)
-    if distance_scores is None and scale is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
+    if distance_scores is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
         if takes_short(q, q_spans, k_spans):
             from docnmt.functional.kernels.attention import short_attention
 
             return short_attention(q, k, v, q_spans, k_spans, causal=causal)
         return varlen_packed_attention(q, k, v, q_spans, k_spans, causal=causal)
-    heads, scale = q.shape[1], q.shape[-1] ** -0.5 if scale is None else scale
-    plan = bucket_plan(q_spans, k_spans, heads, causal)
-    queries = plan.pad(q, "q") if scale == 1 else [x * scale for x in plan.pad(q, "q")]
+    plan = bucket_plan(q_spans, k_spans, q.shape[1], causal)
+    queries = [x * q.shape[-1] ** -0.5 for x in plan.pad(q, "q")]
     keys, values = plan.pad(k, "k"), plan.pad(v, "k")
     if distance_scores is None:
         distances: Sequence[Tensor | None] = [None] * len(plan.buckets)
@@ -326,16 +319,9 @@ def _check(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, dist
 
 
 def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: Tensor) -> Tensor:
-    """Attention of one learned query over the tokens of each sentence: softmax(keys·query / √d_k) values.
+    """Attention of one learned query over the tokens of each sentence: softmax(keys·query / √d_k) values → (S, h, d_v).
 
-    Args:
-        query: (h, d_k), one for all sentences.
-        keys: (T, h, d_k).
-        values: (T, h, d_v).
-        sentence_offsets: (S+1,) int64, the token index where each sentence begins.
-
-    Returns:
-        (S, h, d_v).
+    query (h, d_k), keys (T, h, d_k), values (T, h, d_v); `sentence_offsets` (S+1,): where each sentence begins.
     """
     spans = Spans(sentence_offsets)
     _check_words(spans)
@@ -352,15 +338,9 @@ def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: 
 
 
 def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
-    """Return the mean of each sentence's words, weighted by the softmax of their scores: source2token before W^V.
+    """The means (h, S, d) of each sentence's words, weighted by the softmax of their scores: source2token before W^V.
 
-    Args:
-        scores: (T, h).
-        words: (T, d), the same for all heads; never copied for each of them.
-        spans: the words of each sentence.
-
-    Returns:
-        (h, S, d), in the type of `words`, computed in float32 at least.
+    scores (T, h); words (T, d), never copied for each head, in whose type the means are, computed in float32 at least.
     """
     _check_words(spans)
     tokens, heads = scores.shape

@@ -15,7 +15,6 @@ from docnmt.runtime.device import INVARIANT_ROWS, linear_products
 
 # Linear layers for translating on a CPU: with weights packed once, in float32, bfloat16 or eight-bit integers.
 
-
 #: The middle of a byte: inputs are -127 … 127, and the products of oneDNN take 0 … 255.
 _MIDDLE = 128
 #: Layers with fewer outputs stay as they are: gates and their like cost nothing.
@@ -23,13 +22,8 @@ _FEWEST = 32
 
 
 class PackedLinear(nn.Module):
-    """y = x Wᵀ + b with weights packed once, bit-identical to oneDNN's own result, which packs them at every call.
-
-    For a few rows packing takes most of the time. There are no gradients.
-
-    Args:
-        layer: the layer that it replaces; only where it `packs`.
-    """
+    """y = x Wᵀ + b with weights packed once, bit-identical to oneDNN's own result, which packs them at every call and
+    for a few rows takes most of its time so. Only where it `packs`; no gradients."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -37,8 +31,7 @@ class PackedLinear(nn.Module):
         self.weight, self.bias = layer.weight, layer.bias
         self._operands = self.weight, _pack(layer.weight.detach()), self.bias  # a module finds its parameters slowly
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x (…, K) → (…, N)."""
+    def forward(self, x: Tensor) -> Tensor:  # (…, K) → (…, N)
         return _product(x, *self._operands)
 
     __call__ = forward  # no hooks: looking for them takes as long as a small product
@@ -62,7 +55,7 @@ def _product(x: Tensor, weight: Tensor, packed: Tensor | None, bias: Tensor | No
 
 
 def packs(dtype: torch.dtype = torch.float32) -> bool:
-    """Return True if packed weights of this type give the same bits as `F.linear` under the current settings."""
+    """Whether packed weights of this type give the same bits as `F.linear` under the current settings."""
     return _packs(dtype, torch.get_float32_matmul_precision(), torch.get_num_threads())
 
 
@@ -91,9 +84,6 @@ class EightBitLinear(nn.Module):
     Each row of the weights is divided by a scale s_W once, so that its largest value is 127, and rounded; each row of
     the input likewise, when it comes. Products are sums of whole numbers and exact, so a row's result does not depend
     on the other rows. For CPUs, without gradients.
-
-    Args:
-        layer: the layer that it replaces.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
@@ -106,8 +96,7 @@ class EightBitLinear(nn.Module):
         no_shift = torch.zeros(len(weight), dtype=torch.int32)
         self._weights = torch.ops.onednn.qlinear_prepack(self.rounded, None), self.scale, no_shift
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x (…, K) → (…, N)."""
+    def forward(self, x: Tensor) -> Tensor:  # (…, K) → (…, N)
         if x.dim() != 2:
             return self.forward(x.flatten(0, -2)).view(*x.shape[:-1], self.out_features)
         scale = _largest(x).div_(127)
@@ -128,11 +117,7 @@ def _largest(rows: Tensor) -> Tensor:
 
 
 class BFloat16Linear(nn.Module):
-    """y = x Wᵀ + b, with x and W rounded to bfloat16, sums in float32, and y rounded to bfloat16 again.
-
-    Args:
-        layer: the layer that it replaces.
-    """
+    """y = x Wᵀ + b, with x and W rounded to bfloat16, sums in float32, and y rounded to bfloat16 again."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -142,8 +127,7 @@ class BFloat16Linear(nn.Module):
         self.bias = None if bias is None else nn.Parameter(bias.detach().bfloat16(), requires_grad=False)
         self._operands = self.weight, _pack(self.weight.detach()) if packs(torch.bfloat16) else None, self.bias
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x (…, K) → (…, N), in the type of x."""
+    def forward(self, x: Tensor) -> Tensor:  # in the type of x
         return _product(x.bfloat16(), *self._operands).to(x.dtype)
 
 
@@ -160,7 +144,7 @@ def replace_linear(model: nn.Module, kind: Callable[[nn.Linear], nn.Module]) -> 
 
 
 def multiplies_bfloat16() -> bool:
-    """Return True if this processor has bfloat16 instructions; without them bfloat16 is slower than float32."""
+    """Whether this processor has bfloat16 instructions; without them bfloat16 is slower than float32."""
     if platform.machine() in ("x86_64", "AMD64"):  # where oneDNN would do without them
         return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
@@ -168,7 +152,7 @@ def multiplies_bfloat16() -> bool:
 
 @lru_cache
 def multiplies_eight_bits() -> bool:
-    """Return True if PyTorch and this processor have the eight-bit product and compute it exactly."""
+    """Whether PyTorch and this processor have the eight-bit product and compute it exactly."""
     random = torch.Generator().manual_seed(0)
     layer = nn.Linear(64, 48, bias=False, device="meta").to_empty(device="cpu")  # the global stream is the caller's
     weight = torch.randint(-127, 128, (48, 64), generator=random).float()
@@ -190,9 +174,6 @@ class TrainedLinear(nn.Linear):
     """y = x Wᵀ + b. In training oneDNN computes it and its gradients, where `tune` chose that; else as `nn.Linear`.
 
     Only float32 with gradients: so what is computed without, as in validation, has the bits that it has elsewhere.
-
-    Args:
-        layer: the layer that it replaces, whose parameters it has.
     """
 
     def __init__(self, layer: nn.Linear) -> None:

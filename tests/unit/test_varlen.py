@@ -155,7 +155,6 @@ def test_sentences_take_this_way_where_the_calls_mean_the_same(on_a_card: list[s
         ((spans, same), {}, True),
         ((spans, same), {"causal": True}, False),  # the library counts from the last key
         ((spans, spans), {"distance_scores": scores}, False),
-        ((spans, spans), {"scale": 1.0}, False),
     ):
         on_a_card.clear()
         found = packed_attention(q, k, v, *pair, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -76,36 +76,31 @@ class Vocabularies(Protocol):
 
 @dataclass(frozen=True)
 class _DocumentContext:
-    """The context attention of an architecture: how its words read their document.
-
-    Attributes:
-        attention: builds a layer's context attention from `d_model`, `heads`, `d_head` and `equal_start`.
-        merge: the Merge function of a tree of summaries, or None for no tree.
-    """
+    """The context attention of an architecture: how its words read their document."""
 
     config: HierTransformerConfig
-    attention: Callable[..., ContextAttention]
-    merge: str | None = None
+    attention: Callable[..., ContextAttention]  # of a layer, from `d_model`, `heads`, `d_head` and `equal_start`
+    merge: str | None = None  # the Merge function of a tree of summaries, or None for no tree
 
     def beside(self, sublayer: str) -> list[tuple[str, ...]]:
-        """Return the blocks of a sublayer and the context attention: after it, beside it, or alone with all heads."""
+        """The blocks of a sublayer and the context attention: after it, beside it, or alone with all heads."""
         if self.config.context_placement == "block":
             return [(sublayer,), ("context",)]
         return [(sublayer, "context")] if self.config.heads_beside_context else [("context",)]
 
     def make_attention(self) -> ContextAttention:
-        """Build one layer's context attention."""
+        """One layer's context attention."""
         width = self.config.embed_dim
         sizes = {"d_model": width, "heads": self.config.heads_of_context, "d_head": width // self.config.heads}
         return self.attention(**sizes, equal_start=self.config.equal_start)
 
     def make_summaries(self) -> SummaryEncoder:
-        """Build the encoder of the sentences' source2token summaries, with the tree over them."""
+        """The encoder of the sentences' source2token summaries, with the tree over them."""
         sizes = {"d_model": self.config.embed_dim, "heads": self.config.heads}
         return SummaryEncoder(**sizes, merge=None if self.merge is None else build_merge(self.merge, **sizes))
 
     def make_earlier(self) -> ContextAttention:
-        """Build the attention of a decoder layer to earlier target sentences."""
+        """The attention of a decoder layer to earlier target sentences."""
         c = self.config
         make: Callable[..., ContextAttention] = SummaryAttention
         if c.target_context == "conditional":
@@ -114,18 +109,15 @@ class _DocumentContext:
         return make(**sizes, earlier=True, equal_start=c.equal_start)
 
     def make_hide(self) -> nn.Module:
-        """Build the module that hides words from those that read them as context."""
+        """What hides words from those that read them as context."""
         return WordDropout(self.config.context_word_dropout)
 
 
 def embeddings(
     config: TransformerConfig, task: Vocabularies, position: Position, of_target: Position | None = None
 ) -> tuple[Embedding, Embedding, nn.Linear]:
-    """Build the source and target embeddings and the output layer; the configuration says which matrices are shared.
-
-    Args:
-        position: of the source and, unless `of_target` is another, of the target.
-    """
+    """The source and target embeddings and the output layer; the configuration says which matrices are shared.
+    `position` is that of the source and, unless `of_target` is another, of the target."""
     width = config.embed_dim
     check_fusion(config.position, position, config.position_fusion)
     if config.share_embeddings and not task.joined:
@@ -404,7 +396,7 @@ class CopyTransformer(EncoderDecoder):
     def encode(self, source: PackedText) -> Memory:
         """Encode packed documents; the states are kept because `remember` reads them."""
         states = self.encoder(source)
-        return replace(Memory.of(source, self.decoder.remember(source, states)), states=states)
+        return Memory.of(source, self.decoder.remember(source, states), states)
 
     def begin(  # type: ignore[override]  # what is kept of a written sentence is this model's own
         self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[CopyKeys]] = ()

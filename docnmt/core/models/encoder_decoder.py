@@ -47,15 +47,15 @@ class Memory:
     states: Tensor | None = None  # (T, d) of the encoder, for models that read finished translations once more
 
     @classmethod
-    def of(cls, source: PackedText, layers: Sequence[Mapping[str, Any]]) -> Memory:
-        """Return the memory; the positions at which target sentences begin follow from the source."""
+    def of(cls, source: PackedText, layers: Sequence[Mapping[str, Any]], states: Tensor | None = None) -> Memory:
+        """The memory; the positions at which target sentences begin follow from the source."""
         begins = source.begins
         if begins is None:
             begins = source.positions.index_select(0, source.layout.sentence_offsets[:-1])[:, None]
-        return cls(source, layers, begins)
+        return cls(source, layers, begins, states)
 
     def positions(self, sentence: int, length: int) -> Tensor:
-        """Return positions (length, 4) of the first `length` words of the translation of sentence `sentence`."""
+        """Positions (length, 4) of the first `length` words of the translation of sentence `sentence`."""
         positions = self.begins[sentence, 0].repeat(length, 1)
         positions[:, 0] += torch.arange(length, device=positions.device)
         return positions
@@ -75,15 +75,8 @@ class DecoderState:
     table: TokenTable  # where the tokens that the rows have read are stored
     layers: list[dict[str, Cache]]  # of each decoder layer, the caches of its sublayers
 
-    @classmethod
-    def begin(cls, memory: Memory, slots: Slots, layers: list[dict[str, Cache]]) -> DecoderState:
-        """Return rows that have read nothing yet."""
-        sentences, zeros = slots.sentences, slots.sentences.new_zeros(slots.rows)
-        table, begins = TokenTable.empty(slots.rows, sentences.device), memory.begins[sentences]
-        return cls(memory, slots.beam, sentences, begins, zeros, zeros, zeros, table, layers)
-
     def next_step(self) -> Step:
-        """Give each row's next token a place, and return what the layers' sublayers need to know of this step."""
+        """Give each row's next token a place; return what the layers' sublayers need to know of this step."""
         self.table.grow(self.lengths)
         return Step(self.lengths, self.sentences.repeat_interleave(self.beam), self.table)
 
@@ -153,8 +146,7 @@ class Stack(nn.Module):
     """The base of encoder and decoder: an embedding, layers, a final norm.
 
     Args:
-        summarise: computes summaries once for all layers; None for none.
-        hide: is applied to words before they are context; None for nothing.
+        summarise: computes summaries once for all layers; hide: is applied to words before they are context.
         checkpoint_activations: recompute the layers' activations in the backward pass.
     """
 
@@ -175,12 +167,12 @@ class Stack(nn.Module):
         return [cast(Layer, layer) for layer in self.layers]
 
     def embed(self, text: PackedText) -> Tensor:
-        """Return the first layer's input (T, d)."""
+        """The first layer's input (T, d)."""
         x: Tensor = self.embedding(text.tokens, text.positions, text.layout.sentence_offsets, text.highest)
         return x
 
     def run(self, x: Tensor, reads: Reads) -> Tensor:
-        """Apply all layers and the final norm to x (T, d); return (T, d)."""
+        """All layers and the final norm: x (T, d) → (T, d)."""
         for layer in self.layers:
             if self.checkpoint_activations and self.training:
                 x = cast(Tensor, checkpoint(layer, x, reads, use_reentrant=False))
@@ -194,19 +186,14 @@ class Encoder(Stack):
     """The encoder; `summarise` reads the embeddings (Trankova and Rykunov, figure 1), unless the layers have."""
 
     def forward(self, source: PackedText) -> Tensor:
-        """Return the encoder states (T, d) of the packed source."""
-        x = self.embed(source)
+        x = self.embed(source)  # (T, d)
         store = None if self.summarise is None else self.summarise(self.hide(x), source.layout)
         return self.run(x, Reads(source.layout, store=store))
 
 
 class Decoder(Stack):
-    """The decoder; `summarise` computes one document store of the encoder's output, for all layers.
-
-    Args:
-        summarise_target: computes one of the decoder's own input, for layers that read earlier target sentences, or
-            None.
-    """
+    """The decoder; `summarise` computes one document store of the encoder's output, for all layers, `summarise_target`
+    one of the decoder's own input, for layers that read earlier target sentences."""
 
     summarise_target: nn.Module | None
 
@@ -215,18 +202,18 @@ class Decoder(Stack):
         self.summarise_target = summarise_target
 
     def store(self, states: Tensor, layout: DocumentLayout) -> DocumentStore | None:
-        """Return the source document's store for the layers' context attention, from encoder states (Tk, d)."""
+        """The source document's store for the layers' context attention, from encoder states (Tk, d)."""
         return None if self.summarise is None else cast(DocumentStore, self.summarise(self.hide(states), layout))
 
     def forward(self, target: PackedText, states: Tensor, source_layout: DocumentLayout) -> Tensor:
-        """Return features (Tq, d) of the packed target, given the encoder's states (Tk, d)."""
+        """Features (Tq, d) of the packed target, given the encoder's states (Tk, d)."""
         store = self.store(states, source_layout)
         x = self.embed(target)
         written = None if self.summarise_target is None else self.summarise_target(self.hide(x), target.layout)
         return self.run(x, Reads(target.layout, states, source_layout, store, written))
 
     def remember(self, source: PackedText, states: Tensor) -> list[dict[str, object]]:
-        """Return, for each layer, what its sublayers read of source documents in decoding."""
+        """For each layer, what its sublayers read of source documents in decoding."""
         reads = Reads(source.layout, states, source.layout, self.store(states, source.layout))
         return [layer.remember(reads) for layer in self.stack]
 
@@ -246,10 +233,7 @@ def initialise(part: nn.Module) -> None:
 class EncoderDecoder(nn.Module):
     """A translation model: `forward` for training, `encode`, `begin` and `step` for search.
 
-    Args:
-        output: maps features to scores of the vocabulary.
-        reading: the plan of what the model reads and writes at once.
-
+    `output` maps features to scores of the vocabulary; `reading` is the plan of what it reads and writes at once.
     """
 
     #: The kind of output that a criterion must handle.
@@ -268,7 +252,7 @@ class EncoderDecoder(nn.Module):
         initialise(decoder)  # the output layer keeps the embeddings' distribution: it may be the same matrix
 
     def forward(self, batch: TranslationBatch) -> Tensor:
-        """Return features (T, d) of the packed target tokens; `output` maps them to scores of the vocabulary."""
+        """Features (T, d) of the packed target tokens."""
         states = self.encoder(batch.source)
         features: Tensor = self.decoder(batch.target, states, batch.source.layout)
         return features
@@ -280,20 +264,18 @@ class EncoderDecoder(nn.Module):
     def begin(
         self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenSentence]] = ()
     ) -> DecoderState:
-        """Return a state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory.
-
-        Args:
-            earlier: with `reading.own_text`, for each slot what `remember` returned for the sentences before its own.
-        """
+        """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory; with
+        `reading.own_text`, `earlier` is for each slot what `remember` returned for the sentences before its own."""
         slots = Slots(sentences, beam, (), self.decoder.embedding.tokens.weight)
         layers = []
         for number, (layer, remembered) in enumerate(zip(self.decoder.stack, memory.layers, strict=True)):
             of_layer = [[sentence[number] for sentence in slot] for slot in earlier]
             layers.append(layer.begin(remembered, replace(slots, earlier=of_layer)))
-        return DecoderState.begin(memory, slots, layers)
+        zeros, table = sentences.new_zeros(slots.rows), TokenTable.empty(slots.rows, sentences.device)
+        return DecoderState(memory, beam, sentences, memory.begins[sentences], zeros, zeros, zeros, table, layers)
 
     def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> WrittenSentence:
-        """Return what later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""
+        """What later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""
         device = memory.begins.device
         text = torch.tensor([BOS, *tokens], device=device)
         positions = memory.positions(sentence, len(text))
@@ -356,11 +338,10 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
     def begin(
         self, memory: MemoryT, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenT]] = ()
     ) -> StateT:
-        """Return a state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory's layout.
+        """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory's layout.
 
-        Args:
-            earlier: with `reading.own_text`, for each slot what `remember` returned for the sentences before its own;
-                with `reading.given_text`, for the given ones of its document.
+        `earlier`: for each slot what `remember` returned, with `reading.own_text` for the sentences before its own,
+        with `reading.given_text` for the given ones of its document.
         """
 
     def remember(self, memory: MemoryT, sentence: int, tokens: Sequence[int]) -> WrittenT:

@@ -39,13 +39,11 @@ def token_log_probs(
     context_window: int | None = None,
     last_only: bool = False,
 ) -> list[np.ndarray]:
-    """Return, for each sentence, natural log-probabilities (n+1,) of its target subwords and its end, given the prefix.
+    """Natural log-probabilities (n+1,) of each sentence's target subwords and its end, given the prefix.
 
-    Models that read translations read those of the corpus.
+    Several models are averaged; those that read translations read those of the corpus.
 
     Args:
-        models: one, or several whose probabilities are averaged; in evaluation mode, on one device.
-        corpus: with a target side.
         max_tokens: subwords of a batch's longer side; a larger unit is a batch by itself.
         context_window: the most sentences of the document that are read before and after a sentence.
         last_only: score only each document's last sentence; it ends its unit, which has as many sentences before it as
@@ -71,10 +69,7 @@ def token_log_probs(
 
 
 def sentence_score(log_probs: np.ndarray, task: TranslationTask, lenpen: float) -> float:
-    """Return the sum of a sentence's log-probabilities (n+1,) / (number of tokens, `</s>` included) ** lenpen.
-
-    A tag of the language, which is prescribed, is no token of the translation.
-    """
+    """The sum of a sentence's log-probabilities (n+1,) / (tokens with `</s>`, without a language's tag) ** lenpen."""
     tagged = tag_of(task.target_tokenizer) is not None and len(log_probs) > 1
     return float(log_probs.sum() / (len(log_probs) - tagged) ** lenpen)
 
@@ -108,13 +103,10 @@ def forced_scores(
     context_window: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[float]:
-    """Return log p(target </s> | source, contexts) of every example, natural logs, in the order of `examples`.
+    """log p(target </s> | source, contexts) of every example, in order; see `token_log_probs` and `sentence_score`.
 
-    Args:
-        models, max_tokens: see `token_log_probs`. lenpen: see `sentence_score`; 0 leaves the sum.
-        context_window: the most sentences right before the last one that are read, on both sides; positions, and so
-            everything else, stay unchanged.
-        progress: called with a number of examples whenever they are done.
+    `context_window`: the most sentences right before the last one that are read, on both sides; positions stay
+    unchanged. `progress` is called with a number of examples whenever they are done.
     """
     portions, begin, sentences = list[Sequence["ForcedExample"]](), 0, 0
     for end, example in enumerate(examples, 1):
@@ -138,7 +130,7 @@ def forced_scores(
 
 
 def examples_as_documents(examples: Sequence[ForcedExample], task: TranslationTask) -> ParallelCorpus:
-    """Return a corpus in which each example is a document whose last sentence is the one to be scored."""
+    """A corpus in which each example is a document whose last sentence is the one to be scored."""
     sources, targets = [], []
     for example in examples:
         source_context, target_context = example.contexts()

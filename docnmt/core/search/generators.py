@@ -24,7 +24,6 @@ from docnmt.runtime.device import to_lists
 
 # Beam search, and greedy search, which is a beam of one.
 
-
 #: Tokens of a run of the vocabulary, of which the largest score is taken first.
 _RUN = 64
 
@@ -125,15 +124,10 @@ def divided(tokens: Sequence[int], totals: Sequence[float], count: int) -> tuple
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the 2 * width best continuations of each group of `width` rows, best first.
+    """The 2 * width best continuations of each group of `width` rows, best first: log_probs (R, V), sums so far (R,) →
+    row, token, log-probability and sum of each, (R // width, k).
 
     The best of a group are among the runs of `_RUN` tokens with the largest maxima, so only these runs are sorted.
-
-    Args:
-        log_probs: (R, V). totals: (R,) sums so far.
-
-    Returns:
-        Row, token, log-probability and sum of each continuation, (R // width, k).
     """
     groups, vocabulary = len(totals) // width, log_probs.shape[1]
     whole = vocabulary // _RUN * _RUN
@@ -154,7 +148,7 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
 
 @lru_cache(maxsize=4)  # of beam × vocabulary numbers each
 def _runs(width: int, vocabulary: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the places in the rows × vocabulary of a group: of all whole runs (n, _RUN), and the others (m,)."""
+    """The places in the rows × vocabulary of a group: of all whole runs (n, _RUN), and the others (m,)."""
     every = torch.arange(width * vocabulary, device=device).view(width, vocabulary)
     whole = vocabulary // _RUN * _RUN
     return every[:, :whole].reshape(-1, _RUN), every[:, whole:].flatten()
@@ -164,7 +158,7 @@ def _runs(width: int, vocabulary: int, device: torch.device) -> tuple[Tensor, Te
 
 
 def ranking(search: SearchConfig, tokenizer: Tokenizer) -> Callable[[list[Hypothesis]], list[Hypothesis]]:
-    """Return what orders a sentence's hypotheses, best first: `--mbr`, or the generator's own order.
+    """What orders a sentence's hypotheses, best first: `--mbr`, or the generator's own order.
 
     `--mbr` takes the sample of highest mean utility, where all samples represent the model's distribution (Eikema and
     Aziz 2020, "Is MAP Decoding All You Need?"; 2022, "Sampling-Based Approximations to Minimum Bayes Risk Decoding for
@@ -183,7 +177,7 @@ def ranking(search: SearchConfig, tokenizer: Tokenizer) -> Callable[[list[Hypoth
 
 
 def mean_utilities(texts: Sequence[str]) -> list[float]:
-    """Return each text's mean chrF, in [0, 100], against the n - 1 others as references (n >= 2).
+    """Each text's mean chrF, in [0, 100], against the n - 1 others as references (n >= 2).
 
     A text that occurs twice counts twice. Sums are rounded once, so the order of the texts changes nothing.
     """
@@ -195,7 +189,7 @@ def mean_utilities(texts: Sequence[str]) -> list[float]:
 
 
 def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
-    """Return sacreBLEU's sentence chrF (n, n) of text i with text j as its reference, equal to the last bit.
+    """sacreBLEU's sentence chrF (n, n) of text i with text j as its reference, equal to the last bit.
 
     N-grams are counted once per text. The number of matches, a sum of min(count, count), is the intersection of two
     sets in which an n-gram's k-th occurrence is a member of its own: a product of matrices of 0 and 1.
@@ -221,7 +215,7 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
 
 
 def _matches(counts: Sequence[Counter[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of n-grams that each pair of texts has in common (n, n), and that each text has (n,)."""
+    """The number of n-grams that each pair of texts has in common (n, n), and that each text has (n,)."""
     columns: dict[tuple[str, int], int] = {}
     columns_of = [
         [columns.setdefault((gram, k), len(columns)) for gram, count in of_text.items() for k in range(count)]
@@ -293,12 +287,10 @@ class Sampling(Generator):
 
 
 def truncate(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
-    """Return probabilities (R, V) that sum to 1 over the tokens that may be drawn and are 0 elsewhere.
+    """Probabilities (R, V) that sum to 1 over the tokens that may be drawn and are 0 elsewhere.
 
-    Args:
-        log_probs: (R, V), up to a constant per row.
-        top_k: keep only the k most probable tokens; 0 keeps all.
-        top_p: keep only the fewest most probable tokens that hold at least this much probability.
+    `log_probs` (R, V), up to a constant per row; `top_k`: only the k most probable tokens, 0: all; `top_p`: only the
+    fewest most probable tokens that hold at least this much probability.
     """
     if 0 < top_k < log_probs.shape[1]:
         best = log_probs.topk(top_k, dim=1)

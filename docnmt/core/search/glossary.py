@@ -118,21 +118,15 @@ def _edge(character: str, opening: str, closing: str) -> str:
 # a bank; the places of the beam are divided among the banks, and what a bank does not use goes to those that lack less.
 # In a beam of one there is nothing to divide: a term is written where the search would begin it or, at the latest, end.
 
-
 _Term = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms that a corpus or a text must contain.
+    """The terms that a corpus or a text must contain."""
 
-    Attributes:
-        wanted: the tokens of each term, by the sentence's number in the corpus or its place in the text.
-        joins: (V,) bool, True for tokens that would continue a word; none of them may follow a term.
-    """
-
-    wanted: Mapping[int, tuple[_Term, ...]]
-    joins: Tensor
+    wanted: Mapping[int, tuple[_Term, ...]]  # by the sentence's number in the corpus or its place in the text
+    joins: Tensor  # (V,) bool, True for tokens that would continue a word; none of them may follow a term
 
     def renumbered(self, numbers: Sequence[int]) -> Terms:
         """Return the terms of a corpus or text whose sentence n is sentence `numbers[n]` of this one."""
@@ -146,18 +140,12 @@ class Terms:
 
 @dataclass(frozen=True)
 class TermProgress:
-    """A row's progress through the terms of the sentence that it writes.
+    """A row's progress through the terms of the sentence that it writes."""
 
-    Attributes:
-        sentence: its number in the text. left: the terms that it does not contain yet.
-        begun: the last tokens, as far as they are the beginning of one of these terms.
-        ended: True if the last token completed a term.
-    """
-
-    sentence: int
-    left: tuple[_Term, ...]
-    begun: _Term = ()
-    ended: bool = False
+    sentence: int  # its number in the text
+    left: tuple[_Term, ...]  # the terms that it does not contain yet
+    begun: _Term = ()  # the last tokens, as far as they are the beginning of one of these terms
+    ended: bool = False  # the last token completed a term
 
     @property
     def missing(self) -> int:

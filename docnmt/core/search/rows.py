@@ -25,19 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished target text with its score.
+    """A finished target text with its score."""
 
-    Attributes:
-        tokens: token ids, with `</s>` at the end, without `<s>`.
-        score: sum of `token_scores` / (number of tokens that the search chose) ** lenpen.
-        token_scores: natural log-probability of each token, given those before it; 0 where the token was given.
-        limited: True if it ends at the length limit.
-    """
-
-    tokens: tuple[int, ...]
-    score: float
-    token_scores: tuple[float, ...]
-    limited: bool = False
+    tokens: tuple[int, ...]  # with `</s>` at the end, without `<s>`
+    score: float  # sum of `token_scores` / (number of tokens that the search chose) ** lenpen
+    token_scores: tuple[float, ...]  # natural log-probability of each token, given those before it; 0: it was given
+    limited: bool = False  # it ends at the length limit
 
     def sentences(self, lenpen: float, tag: int = -1, prefixes: Mapping[int, Prefix] | None = None) -> list[Hypothesis]:
         """Split the hypothesis of a joined unit into one per sentence; each ends in its `<brk>`, the last in `</s>`.
@@ -72,32 +65,20 @@ class Prefix(NamedTuple):
 
 @dataclass(frozen=True)
 class Slot:
-    """One unit of text to be written.
+    """One unit of text to be written."""
 
-    Attributes:
-        number: the unit's number, which is that of its first kept sentence; results are ordered by it.
-        limits: for each sentence of the unit, the most tokens it may have; its end (`<brk>` between
-            sentences, `</s>` after the last) is counted.
-        before: number of the unit's sentences before those that are kept.
-        wanted: False for a copy whose result is not used (see `Scheduler`).
-        given: tokens, with the end, of the sentences that are not searched, by their place in the unit, in order.
-        prefixes: of sentences whose translation is to begin with some words, by their place in the unit.
-        terms: target terms that its sentences must have, if a glossary demands any.
-        encoding: what it is written from; for the scheduler.
-        stream: the number of its random stream, for sampling; None: `number`.
-        tag: the token that each of its sentences begins with; -1: none is prescribed.
-    """
-
-    number: int
-    limits: tuple[int, ...]
-    before: int = 0
-    wanted: bool = True
+    number: int  # of its first kept sentence; results are ordered by it
+    limits: tuple[int, ...]  # for each sentence the most tokens it may have, its end (`<brk>` or `</s>`) included
+    before: int = 0  # number of the unit's sentences before those that are kept
+    wanted: bool = True  # False for a copy whose result is not used (see `Scheduler`)
+    #: Tokens, with the end, of the sentences that are not searched, by their place in the unit, in order.
     given: Mapping[int, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    #: Of sentences whose translation is to begin with some words, by their place in the unit.
     prefixes: Mapping[int, Prefix] = field(default_factory=dict, hash=False, compare=False)
-    terms: Terms | None = field(default=None, hash=False)
-    encoding: Any = field(default=None, compare=False, repr=False)
-    stream: int | None = None
-    tag: int = -1
+    terms: Terms | None = field(default=None, hash=False)  # that its sentences must have, by a glossary
+    encoding: Any = field(default=None, compare=False, repr=False)  # what it is written from; for the scheduler
+    stream: int | None = None  # the number of its random stream, for sampling; None: `number`
+    tag: int = -1  # the token that each of its sentences begins with; -1: none is prescribed
 
     @cached_property
     def given_tokens(self) -> int:
@@ -118,33 +99,25 @@ class Slot:
 
 class Row(NamedTuple):
     """An unfinished hypothesis: that of `before` with one more token, so rows share their beginnings. A row is dead if
-    its total is -inf.
+    its total is -inf."""
 
-    Fields:
-        total: sum of the log-probabilities of its tokens.
-        before: None: nothing is written yet, and `token` is what the model reads first.
-        log_prob: of `token`.
-        length: number of tokens written.
-        sentence: the number in its unit of the one being written. begin: the length at which that one began.
-    """
-
-    total: float
-    before: Row | None = None
+    total: float  # sum of the log-probabilities of its tokens
+    before: Row | None = None  # None: nothing is written yet, and `token` is what the model reads first
     token: int = BOS
-    log_prob: float = 0.0
-    length: int = 0
-    sentence: int = 0
-    begin: int = 0
+    log_prob: float = 0.0  # of `token`
+    length: int = 0  # number of tokens written
+    sentence: int = 0  # the number in its unit of the one being written
+    begin: int = 0  # the length at which that one began
 
     def after(self, token: int, log_prob: float, total: float) -> Row:
-        """Return the row with one more token."""
+        """The row with one more token."""
         length = self.length + 1
         if token == BRK:
             return Row(total, self, token, log_prob, length, self.sentence + 1, length)
         return Row(total, self, token, log_prob, length, self.sentence, self.begin)
 
     def written(self, begin: int = 0) -> tuple[list[int], list[float]]:
-        """Return the tokens and their log-probabilities, from that at length `begin` on."""
+        """The tokens and their log-probabilities, from that at length `begin` on."""
         tokens, log_probs, row = [], [], self
         while row.before is not None and row.length > begin:
             tokens.append(row.token)
@@ -155,15 +128,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Advance:
-    """The changes of one step.
+    """The changes of one step."""
 
-    Attributes:
-        rows: (R',) the previous numbers of the rows that live on; None if all stay in their order.
-        finished: the slots that ended, each with its hypotheses, best first.
-    """
-
-    rows: Tensor | None
-    finished: list[tuple[Slot, list[Hypothesis]]]
+    rows: Tensor | None  # (R',) the previous numbers of the rows that live on; None if all stay in their order
+    finished: list[tuple[Slot, list[Hypothesis]]]  # the slots that ended, each with its hypotheses, best first
 
 
 class Generator(ABC):
@@ -171,12 +139,6 @@ class Generator(ABC):
 
     There are R = N * width rows, slot by slot. A row that has ended, or has not begun, is dead: its total is -inf.
     Subclasses choose: `admit` says how new rows begin, `advance` which token each row takes.
-
-    Args:
-        width: rows of a slot.
-
-    Attributes:
-        slots: the current slots, in the order of their rows. rows: their rows.
     """
 
     #: True if slots may have `terms`, which translations must contain.
@@ -217,7 +179,7 @@ class Generator(ABC):
         return self._there(rows)
 
     def _there(self, numbers: Sequence[float], dtype: torch.dtype = torch.int64) -> Tensor:
-        """Return numbers on the model's device, to which they go without waiting."""
+        """Numbers on the model's device, to which they go without waiting."""
         return to_device([torch.tensor(numbers, dtype=dtype)], self._device)[0]
 
     def _enter(self, slots: Sequence[Slot], totals: Sequence[float]) -> None:
@@ -228,23 +190,22 @@ class Generator(ABC):
             self._finished.append([])
 
     def _sentence(self, number: int) -> tuple[Slot, int, int]:
-        """Return a row's slot, the number in its unit of the sentence that it writes, and how long that is."""
+        """A row's slot, the number in its unit of the sentence that it writes, and how long that is."""
         slot, row = self.slots[number // self.width], self.rows[number]
         return slot, min(row.sentence, len(slot.limits) - 1), row.length - row.begin  # a dead row may hold anything
 
     def room(self, number: int) -> int:
-        """Return the number of tokens that a row's sentence may still have before its end."""
+        """The number of tokens that a row's sentence may still have before its end."""
         slot, sentence, written = self._sentence(number)
         return slot.limits[sentence] - 1 - written
 
     def allowed(self, logits: Tensor) -> Tensor:
-        """Return log-probabilities (R, V), -inf for tokens that may not follow: each sentence must end exactly once.
+        """Log-probabilities (R, V), -inf for tokens that may not follow: each sentence must end exactly once.
 
         `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens but always at the
-        sentence's limit; `<s>` and `<mask>` are never written. In a given sentence only the next token may
-        follow, with probability 1; likewise for the tag and the prefix that a sentence begins with, and no token goes
-        on with a prefix's last word. Repeated tokens are scored as
-        `--repetition-penalty` and `--no-repeat-ngram-size` demand.
+        sentence's limit; `<s>` and `<mask>` are never written. In a given sentence only the next token may follow, with
+        probability 1; likewise for the tag and the prefix that a sentence begins with, and no token goes on with a
+        prefix's last word. Repeated tokens are scored as `--repetition-penalty` and `--no-repeat-ngram-size` demand.
         """
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         if self._config.unkpen:
@@ -286,7 +247,7 @@ class Generator(ABC):
         scores.index_copy_(0, never, before.where(nothing_left, -torch.inf))
 
     def _demanded(self, number: int) -> Collection[int]:
-        """Return the tokens that may repeat an n-gram in a row, because a glossary demands them."""
+        """The tokens that may repeat an n-gram in a row, because a glossary demands them."""
         return ()
 
     def _bind(self, log_probs: Tensor, rows: Sequence[int]) -> None:
@@ -334,5 +295,5 @@ class Generator(ABC):
         self._finished[parent // self.width].append(hypothesis)
 
     def _best(self, n: int) -> list[Hypothesis]:
-        """Return the finished hypotheses of slot n, best first; among equal scores the one found first comes first."""
+        """The finished hypotheses of slot n, best first; among equal scores the one found first comes first."""
         return sorted(self._finished[n], key=attrgetter("score"), reverse=True)

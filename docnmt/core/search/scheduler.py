@@ -55,9 +55,8 @@ class Ensemble:
     def remember(
         self, memories: Sequence[object], sentences: Sequence[int], tokens: Sequence[int], *, given: bool
     ) -> list[object]:
-        """Return what other sentences read of a translation, for each model that reads its own text or, with `given`,
-        given text; None for others. `sentences` has the sentence's number in each model's memory.
-        """
+        """What other sentences read of a translation, for each model that reads its own text or, with `given`, given
+        text; None for others. `sentences` has the sentence's number in each model's memory."""
         return [
             model.remember(memory, sentence, tokens)
             if (model.reading.given_text if given else model.reading.own_text)
@@ -72,7 +71,7 @@ class Ensemble:
         beam: int,
         earlier: Sequence[Sequence[list[object]]] = (),
     ) -> list[RowState]:
-        """Return the models' states for N new slots; row r belongs to the same hypothesis in each.
+        """The models' states for N new slots; row r belongs to the same hypothesis in each.
 
         `sentences` (N,) are numbered as in each model's packed source; `earlier` has for each slot what `remember`
         returned for the translations that it reads.
@@ -84,7 +83,7 @@ class Ensemble:
         return states
 
     def step(self, tokens: Tensor, states: Sequence[RowState]) -> Tensor:
-        """Return logits (R, V) for tokens (R,): one model's own, or the log of the summed probabilities of several."""
+        """Logits (R, V) for tokens (R,): one model's own, or the log of the summed probabilities of several."""
         logits = [model.step(tokens, state) for model, state in zip(self.models, states, strict=True)]
         if len(logits) == 1:
             return logits[0]
@@ -93,7 +92,6 @@ class Ensemble:
 
 
 # A job of the search: a corpus, the models that translate it, and its progress.
-
 
 #: For each model, what other sentences read of a translation; None for a model that reads none.
 _Remembered = list[object]
@@ -111,17 +109,6 @@ class Job:
         asked: (S,) True for sentences of the text to be translated, False for those of a memory; None: all True.
         progress: called with a number of source subwords (`</s>` included) of the former whenever they are done.
         deliver: called with each searched sentence that is done: its number, and its hypotheses, best first.
-
-    Attributes:
-        texts: (W, 2) the texts that the models write together: the first sentence of each, and the first kept.
-        costs: (S,) source subwords that must be read for each unit, at the unit's first kept sentence.
-        waiting: ranges of sentences that are not encoded yet. ready: slots that can be written.
-        left: number of searched sentences that are not done.
-        own_first: (S,) models that read their own text read for each sentence the translations from this one to the one
-            before it; None: no model does. written: these translations, as far as a later sentence reads them.
-        given_range: (S, 2) models that read given text only read for each sentence the given ones of this range.
-        kept: encodings of the same source by ranges of sentences, read and extended by `encode`;
-            None: encodings are not kept.
     """
 
     def __init__(
@@ -152,13 +139,15 @@ class Job:
         self.plans = [model.reading for model in models]
         self.units = [planned_units(plan, corpus, limit=task.max_doc_tokens, window=window) for plan in self.plans]
         sentence_texts = np.repeat(np.arange(corpus.num_sentences)[:, None], 2, axis=1)
+        #: (S,) source subwords that must be read for each unit, at the unit's first kept sentence.
         self.costs = np.zeros(corpus.num_sentences, dtype=np.int64)
+        #: (S,) models that read their own text read the translations from this sentence on; None: no model does.
         self.own_first: np.ndarray | None = None
-        self.given_range: np.ndarray | None = None
+        self.given_range: np.ndarray | None = None  # (S, 2) of the given sentences that models of given text read
         for plan, units in zip(self.plans, self.units, strict=True):  # those of one kind have the same units
             texts = np.stack([units.first, units.kept], axis=1) if plan.joined else sentence_texts
             if units is self.units[0]:
-                self.texts = texts
+                self.texts = texts  # (W, 2) the first sentence of each text written together, and the first kept
             elif not np.array_equal(texts, self.texts):
                 raise UserError(
                     "--path: these models cannot translate together: some write sentence by sentence and others "
@@ -170,18 +159,19 @@ class Job:
                 self.own_first = np.repeat(units.source_first, written)
             if plan.given_text:
                 self.given_range = np.repeat(np.stack([units.source_first, units.source_last], axis=1), written, axis=0)
-        self.written: dict[int, _Remembered] = {}
-        self.waiting: deque[tuple[int, int]] = deque()
-        self.ready: deque[Slot] = deque()
-        self.left = 0
+        self.written: dict[int, _Remembered] = {}  # translations, as far as a later sentence reads them
+        self.waiting: deque[tuple[int, int]] = deque()  # ranges of sentences that are not encoded yet
+        self.ready: deque[Slot] = deque()  # that can be written
+        self.left = 0  # searched sentences that are not done
+        #: Encodings of the same source by ranges of sentences, read and extended by `encode`; None: they are not kept.
         self.kept: dict[tuple[int, int], Encoding] | None = None
 
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of sentences to encode at once, each as large as `--max-tokens` allows."""
+        """The ranges of sentences to encode at once, each as large as `--max-tokens` allows."""
         return whole_units([units.kept for units in self.units], self.costs, self.options.max_tokens)
 
     def chains(self) -> list[list[tuple[int, int]]]:
-        """Return the ranges in lists; those of one list must be translated one after the other."""
+        """The ranges in lists; those of one list must be translated one after the other."""
         chains: list[list[tuple[int, int]]] = []
         for first, last in self.ranges():
             if not self.reads_before(first):
@@ -238,7 +228,7 @@ class Job:
 
 
 def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
-    """Return the number of subwords (S,) of each source sentence, `</s>` included."""
+    """The number of subwords (S,) of each source sentence, `</s>` included."""
     return np.diff(np.asarray(corpus.source.offsets)) + 1
 
 
@@ -269,10 +259,6 @@ class Encoding:
         text_places: for each model, the number in its memory of the sentence from which each text is written.
         read_places: for each model, the number in its memory of each sentence of the corpus that it reads.
         remembered: by sentence and whether it was given, the last translation of it, and what is read of that.
-
-    Attributes:
-        ready: the slots that can be written now, in the order in which they should be. waiting: those that read what is
-            not written yet, by number. left: the number of texts that have not ended.
     """
 
     def __init__(
@@ -314,7 +300,7 @@ class Encoding:
             self.ready = sorted(ready, key=lambda slot: (-following[slot.number], slot.number))
 
     def _slots(self) -> list[Slot]:
-        """Return a slot for each text that has a kept sentence to search; longest first."""
+        """A slot for each text that has a kept sentence to search; longest first."""
         job, (firsts, kept) = self.job, self.texts.T
         ends = np.append(kept, self.last)[1:]
         total = np.concatenate([[0], np.cumsum(job.lengths)])
@@ -355,12 +341,12 @@ class Encoding:
         del self.job
 
     def places_of(self, slot: Slot) -> list[Tensor]:
-        """Return, for each model, the number () in its memory of the sentence from which a text is written."""
+        """For each model, the number () in its memory of the sentence from which a text is written."""
         text = np.searchsorted(self.texts[:, 1], slot.number)
         return [places[text] for places in self.text_places]
 
     def read_by(self, slot: Slot) -> list[_Remembered]:
-        """Return the translations that a text reads; some may be forgotten if it is a copy of one that has ended."""
+        """The translations that a text reads; some may be forgotten if it is a copy of one that has ended."""
         number, job = slot.number, self.job
         read: list[_Remembered] = []
         if job.own_first is not None:
@@ -413,7 +399,6 @@ def encode(pieces: Sequence[tuple[Job, int, int]]) -> list[Encoding]:
 
 
 def encode_together(pieces: Sequence[tuple[Job, int, int]]) -> list[Encoding]:
-    """Encode pieces of jobs together as `encode` does, without looking at kept encodings."""
     if not pieces:
         return []
     sentences = sum(last - first for _, first, last in pieces)
@@ -439,7 +424,6 @@ def encode_together(pieces: Sequence[tuple[Job, int, int]]) -> list[Encoding]:
 
 # The scheduler: jobs share the rows of one search, and texts of new jobs enter as rows become free.
 
-
 #: Steps between two encodings, three times as many while texts wait for free rows: sentences that arrive in between
 #: are encoded together. Each encoding is a memory of its own, and models that read documents attend to one memory after
 #: the other.
@@ -454,12 +438,7 @@ class Scheduler:
     """A search shared by jobs: `submit` adds a job, `step` writes one token of every text and delivers finished ones.
 
     It is not thread-safe. The model never sees fewer than `INVARIANT_ROWS` rows: if there are fewer, copies of one
-    slot are decoded beside them, because small matrix products use other kernels, whose sums differ in the last
-    bit.
-
-    Attributes:
-        jobs: the jobs that are not done, each with its turn: of those with equally few live slots, the one with the
-            lowest turn is encoded first.
+    slot are decoded beside them, because small matrix products use other kernels, whose sums differ in the last bit.
     """
 
     def __init__(self, ensemble: Ensemble, options: GenerationConfig, search: SearchConfig) -> None:
@@ -470,7 +449,7 @@ class Scheduler:
 
     def reset(self) -> None:
         """Drop all jobs, encodings and rows, after an error."""
-        self.jobs: dict[Job, int] = {}
+        self.jobs: dict[Job, int] = {}  # not done, with their turns: of jobs with as few slots, the lowest is encoded
         while self._encodings:
             self._encodings.pop().release()
         self._steps = self._encoded = 0  # steps since the last encoding, and subwords encoded so far

@@ -36,7 +36,6 @@ from docnmt.runtime.system import UserError, printable
 
 # The memory check: refuse, beforehand, what cannot fit.
 
-
 #: Texts longer than this many subwords get a warning that softmax attention takes quadratic time.
 LONG_TEXT = 4_000
 
@@ -79,14 +78,14 @@ def check_memory(job: Job) -> None:
 
 
 def _named(job: Job, noun: str, first: int, length: int) -> str:
-    """Return a unit's name for messages: `the document that begins with 'Once upon', 900 subwords,`."""
+    """A unit's name for messages: `the document that begins with 'Once upon', 900 subwords,`."""
     texts = job.corpus.source_text  # empty if a memory's sentences are among them
     begins = f"'{printable(texts[first][:40])}'" if len(texts) else f"sentence {first + 1:,}"
     return f"the {noun} that begins with {begins}, {length:,} subwords,"
 
 
 def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int) -> int:
-    """Return the bytes that a model needs at the least for a unit, besides the process itself and copies.
+    """The bytes that a model needs at the least for a unit, besides the process itself and copies.
 
     Encoding holds the feed-forward layer's inner activations twice; decoding holds the keys and values of every decoder
     layer: those of the `read` source words, and of `beam` hypotheses' `written` ones if sentences are one text.
@@ -97,7 +96,7 @@ def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int)
 
 
 def _sizes(model: AnyTranslationModel) -> tuple[int, int, int]:
-    """Return how many numbers an inner activation has, and the keys and values of each source and each written word."""
+    """How many numbers an inner activation has, and the keys and values of each source and each written word."""
     inner = source = target = 0
     if not isinstance(model, nn.Module):  # a plug-in's own
         return inner, source, target
@@ -118,12 +117,7 @@ def _sizes(model: AnyTranslationModel) -> tuple[int, int, int]:
 
 
 def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: Tokenizer) -> dict[int, list[int]]:
-    """Return the tokens of the given target sentences by sentence number.
-
-    Args:
-        given: for each sentence its translation or None; None instead of a list gives no translation at all.
-        sentences: the number of sentences of the corpus.
-    """
+    """The tokens of the given target sentences by sentence number; None: of this sentence, or of all, none is given."""
     if given is None:
         return {}
     if len(given) != sentences:
@@ -133,7 +127,7 @@ def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: 
 
 
 def _prefixes_of(texts: Sequence[str | None] | None, tokenizer: Tokenizer, device: torch.device) -> dict[int, Prefix]:
-    """Return the prefixes of translations by sentence number; None and blank texts are none.
+    """The prefixes of translations by sentence number; None and blank texts are none.
 
     A prefix of a script with spaces that ends in a letter or digit ends in a whole word, with which no token goes on.
     """
@@ -149,7 +143,7 @@ def _prefixes_of(texts: Sequence[str | None] | None, tokenizer: Tokenizer, devic
 
 
 def first_of_documents(references: Sequence[str], document_offsets: Sequence[int], share: float) -> list[str | None]:
-    """Return the first floor(share * n) references of each document of n sentences; None for others and empty ones."""
+    """The first floor(share * n) references of each document of n sentences; None for others and empty ones."""
     given: list[str | None] = [None] * len(references)
     for begin, end in pairwise(document_offsets):
         last = begin + int(Decimal(str(share)) * (end - begin))  # 0.29 of 100 is 29; of floats it would be 28
@@ -164,25 +158,20 @@ def first_of_documents(references: Sequence[str], document_offsets: Sequence[int
 class Translation:
     """One translation of one sentence.
 
-    Attributes:
-        text: detokenised, without spaces at its ends. pieces: its subwords without `</s>`.
-        score: natural log-probability of the subwords and `</s>` (`<brk>` inside a joined unit), divided by their
-            number ** lenpen. A prescribed tag of the language is certain and not counted.
-        piece_scores: natural log-probability of each piece.
-        explanation: what was read for it, if requested, from `docnmt.apps.explain`.
-        limited: True if it ends at the length limit (`max_len_a`, `max_len_b`), so that its end may be missing.
+    Its score is the natural log-probability of the subwords and `</s>` (`<brk>` inside a joined unit), divided by their
+    number ** lenpen. A prescribed tag of the language is certain and not counted.
     """
 
-    text: str
-    pieces: tuple[str, ...]
+    text: str  # detokenised, without spaces at its ends
+    pieces: tuple[str, ...]  # its subwords without `</s>`
     score: float
-    piece_scores: tuple[float, ...]
-    explanation: Any = None
-    limited: bool = False
+    piece_scores: tuple[float, ...]  # natural log-probability of each piece
+    explanation: Any = None  # what was read for it, if requested, from `docnmt.apps.explain`
+    limited: bool = False  # it ends at the length limit (`max_len_a`, `max_len_b`): its end may be missing
 
     @classmethod
     def of_given(cls, text: str, tokenizer: Tokenizer) -> Translation:
-        """Return a given translation, which is not searched and so has probability 1."""
+        """A given translation, which is not searched and so has probability 1."""
         pieces = tuple(tokenizer.pieces(tokenizer.encode([text])[0]))
         return cls(text, pieces, 0.0, (0.0,) * len(pieces))
 
@@ -201,7 +190,7 @@ class SentenceResult:
 
     @property
     def text(self) -> str:
-        """The text of the best translation."""
+        """That of the best translation."""
         return self.nbest[0].text
 
     @classmethod
@@ -231,16 +220,12 @@ def translate_corpus(
     before: int = 0,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[SentenceResult]:
-    """Translate a corpus, all of its sentences or all that are not given.
-
-    Yield one result for each, in the corpus's order, as they are ready.
+    """Translate the sentences of a corpus that are not given: yield a result for each, in order, as they are ready.
 
     Args:
         models: one, or several whose probabilities are averaged; all in evaluation mode, on one device.
-        task: has the models' units and tokenizer.
         search: the generator's own options; None takes their defaults.
-        given: for each sentence its translation or None. Later sentences are written as if the
-            models had written the given ones.
+        given: for each sentence its translation or None. Later sentences are written as if the models had written it.
         prefixes: for each sentence the words with which its translation begins, or None. They are certain, like given
             translations, and count nowhere.
         memory: sentences of other documents that are put before each document, with their translations as given.
@@ -289,15 +274,8 @@ def job_of(
     before: int = 0, progress: Callable[[int], object] | None = None,
     deliver: Callable[[int, list[Hypothesis]], object],
 ) -> tuple[Job, np.ndarray]:  # fmt: skip
-    """Return the job that translates a corpus, with the memory's sentences before its documents.
-
-    Args:
-        finder: of the glossary's terms. window: the `context_window`. deliver: see `Job`. Others: see
-            `translate_corpus`.
-
-    Returns:
-        The job, and for each of its sentences the number in `corpus`, or -1.
-    """
+    """The job that translates a corpus, with the memory's sentences before its documents, and for each of its sentences
+    the number in `corpus`, or -1. See `translate_corpus` and `Job`."""
     own_numbers = np.arange(corpus.num_sentences)
     terms = None if finder is None else finder.of(corpus.source_text, fixed)
     if memory is not None:
@@ -316,7 +294,6 @@ def job_of(
 
 
 def translation(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
-    """Return a hypothesis as text."""
     return Translation(
         text=hypothesis.text(tokenizer),
         pieces=tuple(tokenizer.pieces(hypothesis.tokens[:-1])),

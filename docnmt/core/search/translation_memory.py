@@ -20,20 +20,15 @@ _FREQUENT = 0.05
 
 @dataclass(frozen=True, eq=False)
 class TranslationMemory:
-    """Finds the memory's source sentences that share the rarest runs of subwords, by cosine of tf-idf vectors.
+    """Finds the memory's source sentences that share the rarest runs of subwords, by cosine of tf-idf vectors."""
 
-    Attributes:
-        corpus: the memory, with references. count: number of sentences read for each sentence of a document.
-        foreign: give each document the sentences found for the next one, as a control experiment.
-    """
-
-    corpus: ParallelCorpus
-    count: int = 2
-    foreign: bool = False
+    corpus: ParallelCorpus  # with references
+    count: int = 2  # sentences read for each sentence of a document
+    foreign: bool = False  # give each document the sentences found for the next one, as a control experiment
 
     @cached_property
     def _index(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The index: runs (K,), begins of their entries (K+1,), and sentence and weight of each entry."""
+        """Runs (K,), begins of their entries (K+1,), and sentence and weight of each entry."""
         runs, sentences = _runs(self.corpus.source)
         paired = self.corpus.has_partner(sentences)
         runs, sentences = runs[paired], sentences[paired]
@@ -50,7 +45,7 @@ class TranslationMemory:
         return keys, np.r_[begins, len(runs)], sentences, weights
 
     def similar(self, tokens: np.ndarray) -> list[int]:
-        """Return the `count` most similar sentences, best first, ties in order; fewer if few share a run."""
+        """The `count` most similar sentences, best first, ties in order; fewer if few share a run."""
         keys, begins, sentences, weights = self._index
         if not len(keys):  # no sentence of the memory has a translation
             return []
@@ -68,7 +63,7 @@ class TranslationMemory:
 
 
 def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return subwords and runs of `_RUN` subwords as numbers, and the sentence of each."""
+    """Subwords and runs of `_RUN` subwords as numbers, and the sentence of each."""
     tokens, lengths = np.asarray(text.tokens).astype(np.int64), np.diff(np.asarray(text.offsets))
     sentences = np.repeat(np.arange(len(lengths)), lengths)
     together = sentences[1:] == sentences[:-1]
@@ -77,7 +72,7 @@ def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def streams_of(numbers: np.ndarray) -> np.ndarray:
-    """Return the random stream (S,) of each sentence: its number, or for a memory's (-1) the next one after it."""
+    """The random stream (S,) of each sentence: its number, or for a memory's (-1) the next one after it."""
     later = np.where(numbers < 0, np.iinfo(np.int64).max, numbers)
     return np.asarray(np.minimum.accumulate(later[::-1])[::-1])
 
@@ -85,10 +80,10 @@ def streams_of(numbers: np.ndarray) -> np.ndarray:
 def with_memory(
     corpus: ParallelCorpus, given: Sequence[str | None] | None, memory: TranslationMemory
 ) -> tuple[ParallelCorpus, list[str | None], np.ndarray]:
-    """Return the corpus with the memory's similar sentences before each document, their translations as given.
+    """The corpus with the memory's similar sentences before each document, their translations as given; and for each
+    sentence of it its number in `corpus`, or -1. References and raw text are left out.
 
-    Each is inserted once per document; the most similar ones come last, nearest to the document. References and raw
-    text are left out. Also return for each sentence of the longer corpus its number in `corpus`, or -1.
+    Each is inserted once per document; the most similar ones come last, nearest to the document.
     """
     translations = memory.corpus.references[0]
     documents = list(pairwise(corpus.document_offsets.tolist()))
