@@ -27,6 +27,7 @@ class Spans:
 
     offsets: Tensor  # (B+1,) int64, the index where each span begins; the last entry is the length of the row
     copied: np.ndarray | None = field(default=None, kw_only=True)  # on the host, so that nothing waits for the device
+    plans: dict[Any, Any] = field(default_factory=dict, kw_only=True, repr=False)  # what kernels derived, by their keys
 
     @cached_property
     def host(self) -> np.ndarray:
@@ -49,13 +50,8 @@ class Spans:
         spans = torch.arange(len(self), device=self.offsets.device)
         return torch.repeat_interleave(spans, self.offsets.diff(), output_size=self.num_tokens)
 
-    @cached_property
-    def plans(self) -> dict[Any, Any]:
-        """Results that kernels derived from these offsets (index arrays by kernel and partner), for the next layer."""
-        return {}
-
     def derive(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
-        """Return the result of `make`, such as index arrays from these offsets; it is cached for the next layer."""
+        """The result of `make`, such as index arrays from these offsets; it is kept for the next layer."""
         if key not in self.plans:
             self.plans[key] = make()
         derived: Derived = self.plans[key]

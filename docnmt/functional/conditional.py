@@ -144,18 +144,11 @@ def selective_attention(
     Returns:
         (Tq, h, d_v), in the type of the values; half types compute in float32, on a CUDA card by flash attention.
     """
-    _check_tensors(queries, keys)
-    _check_layouts(queries, keys, policy)
+    _check(queries, keys, policy)
     with torch.autocast(queries.words.device.type, enabled=False), new_shapes():
-        queries, keys = queries.choosing(), keys.choosing()
+        queries, keys, kind = queries.choosing(), keys.choosing(), keys.values.dtype
         selection = select(queries, keys, policy)
-        if listed and keys.layout.num_tokens:
-            sentences = selection.sentences.transpose(0, 1)  # (Tq, h, t)
-            precise, offsets = keys.precise(), keys.layout.sentence_offsets
-            spans = offsets[sentences], offsets.diff()[sentences]
-            relevance = selection.relevance.transpose(0, 1)
-            out = attend_spans(queries.precise().words, precise.words, precise.values, *spans, relevance)
-        elif backend == "auto" and takes_chosen(queries.words, keys.words, keys.values):  # a kernel on a CUDA card
+        if backend == "auto" and takes_chosen(queries.words, keys.words, keys.values):  # a kernel on a CUDA card
             from docnmt.functional.kernels.attention import chosen_attention
 
             words = queries.words, keys.words, keys.values
@@ -163,8 +156,16 @@ def selective_attention(
         elif backend == "auto" and suits_varlen(queries, keys, selection):  # half types on a CUDA card
             out = varlen_attention(queries, keys, selection)
         else:
-            out = attend(queries.precise(), keys.precise(), selection, backend)
-    return out.to(keys.values.dtype)
+            queries = replace(queries, words=in_float32(queries.words))
+            keys = replace(keys, words=in_float32(keys.words), values=in_float32(keys.values))
+            if listed and keys.layout.num_tokens:
+                sentences, offsets = selection.sentences.transpose(0, 1), keys.layout.sentence_offsets  # (Tq, h, t)
+                spans = offsets[sentences], offsets.diff()[sentences]
+                relevance = selection.relevance.transpose(0, 1)
+                out = attend_spans(queries.words, keys.words, keys.values, *spans, relevance)
+            else:
+                out = attend(queries, keys, selection, backend)
+    return out.to(kind)
 
 
 @torch.no_grad()
@@ -241,9 +242,10 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
     return "dense" if pairs <= most else "dispatch"
 
 
-def _check_tensors(queries: Queries, keys: Keys) -> None:
+def _check(queries: Queries, keys: Keys, policy: SelectionPolicy) -> None:
     q, k, v, sentence_q, tree = queries.words, keys.words, keys.values, queries.sentences, keys.tree
-    query_words, key_words = queries.layout.num_tokens, keys.layout.num_tokens
+    ours, theirs = queries.layout, keys.layout
+    query_words, key_words = ours.num_tokens, theirs.num_tokens
     words = {"q": (q, query_words), "sentence_q": (sentence_q, query_words), "k": (k, key_words), "v": (v, key_words)}
     for name, (x, count) in words.items():
         if x.dim() != 3 or x.shape[0] != count:
@@ -255,10 +257,6 @@ def _check_tensors(queries: Queries, keys: Keys) -> None:
     if keys.relevance.shape != expected:
         name = "sentence_k" if tree is None else "node_k"
         raise ValueError(f"{name}: expected {expected} from its layout, got {tuple(keys.relevance.shape)}")
-
-
-def _check_layouts(queries: Queries, keys: Keys, policy: SelectionPolicy) -> None:
-    ours, theirs, tree = queries.layout, keys.layout, keys.tree
     if ours.num_documents != theirs.num_documents:
         raise ValueError(
             f"query_layout and key_layout: expected the same number of documents, got {ours.num_documents} and "

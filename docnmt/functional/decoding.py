@@ -364,8 +364,8 @@ class _Choice:
             return self.lists.padded(products(q, keys, self.lists))
         assert self.hidden is not None
         enough = q.repeat(-(-INVARIANT_ROWS // len(q)), 1, 1)  # fewer rows take other kernels
-        scores = keys[self.place].transpose(0, 1) @ enough.permute(1, 2, 0)  # (h, S, ≥ n)
-        return scores[:, :, : len(q)].permute(2, 0, 1).flatten(0, 1).masked_fill(self.hidden, -torch.inf)
+        scores = (enough.transpose(0, 1) @ keys[self.place].permute(1, 2, 0))[:, : len(q)]  # (h, n, S)
+        return scores.transpose(0, 1).flatten(0, 1).masked_fill_(self.hidden, -torch.inf)
 
 
 def _read_own(scores: Tensor, relevance: Tensor, index: Tensor, own_index: Tensor) -> None:

@@ -45,7 +45,7 @@ TILE_ASSIGNMENTS = 1 << 16
 
 
 def sorted_by_group(selection: Selection, sentences: int) -> tuple[Tensor, Tensor]:
-    """Return `order` (A,) and `begin` (h · sentences + 1,) of the drawing above, without waiting for the device."""
+    """`order` (A,) and `begin` (h · sentences + 1,) of the drawing above, without waiting for the device."""
     heads, groups = len(selection.sentences), len(selection.sentences) * sentences
     head = torch.arange(heads, device=selection.sentences.device).view(-1, 1, 1)
     group = (selection.sentences + head * sentences).masked_fill_(selection.relevance == -torch.inf, groups)
@@ -234,7 +234,7 @@ def _weighted_sums(rows: Tensor, table: Tensor, weights: Tensor, begin: Tensor |
 
 
 def _word_rows(plan: Plan, batch: _TileBatch, heads: int) -> Tensor:
-    """Return the rows of each tile's words in a (Tk·h, d) table, (tiles, M); short sentences repeat their last word."""
+    """The rows of each tile's words in a (Tk·h, d) table, (tiles, M); short sentences repeat their last word."""
     word = torch.arange(batch.longest, device=plan.key_row.device)
     if batch.ragged:
         word = torch.minimum(word, plan.length[batch.tiles].unsqueeze(-1) - 1)

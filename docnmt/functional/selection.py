@@ -54,10 +54,6 @@ class Queries:
         """The queries with those of sentences in float32 at least."""
         return replace(self, sentences=in_float32(self.sentences))
 
-    def precise(self) -> Queries:
-        """The queries in float32 at least."""
-        return replace(self.choosing(), words=in_float32(self.words))
-
 
 @dataclass(frozen=True, eq=False)
 class Keys:
@@ -69,10 +65,6 @@ class Keys:
     layout: DocumentLayout
     tree: TreeIndex | None = None
     cumulative: Tensor | None = None  # (N, h, d_k), sums of `relevance` along paths; None: `choosing` computes them
-
-    def precise(self) -> Keys:
-        """The keys in float32 at least, as `choosing`, and the values."""
-        return replace(self.choosing(), words=in_float32(self.words), values=in_float32(self.values))
 
     def choosing(self) -> Keys:
         """The keys with those of sentences in float32 at least, with `cumulative` where there is a tree.
@@ -201,23 +193,10 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
             if policy.visible == "earlier":
                 number = torch.arange(last - first, device=q.device)
                 scores.masked_fill_(number >= (sentence[rows] - first_own)[:, None], -torch.inf)
-            relevance, index = _largest(scores, min(policy.top_t, last - first))
+            relevance, index = scores.topk(min(policy.top_t, last - first))
             selection.relevance[:, rows, : relevance.shape[-1]] = relevance
             selection.sentences[:, rows, : index.shape[-1]] = index + first
     return selection
-
-
-def _largest(scores: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """As `scores.topk(t)`, of which torch sorts whole rows where they have fewer than 64·t numbers: then t maxima."""
-    if t > 4 or not 16 <= scores.shape[-1] < 64 * t or scores.device.type != "cpu":
-        return scores.topk(t)
-    values, indices = [], []
-    for _ in range(t):
-        value, index = scores.max(-1, keepdim=True)
-        values.append(value)
-        indices.append(index)
-        scores.scatter_(-1, index, -torch.inf)
-    return torch.cat(values, -1), torch.cat(indices, -1)
 
 
 def _at_once(device: torch.device, on_cpu: int) -> int:

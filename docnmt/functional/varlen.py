@@ -40,7 +40,7 @@ class _VarlenPlan:
 
 
 def _heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
-    """Return the number of heads for which a plan has at most `SEQUENCES` sequences; 0 if one head has more."""
+    """The number of heads for which a plan has at most `SEQUENCES` sequences; 0 if one head has more."""
     return min(heads, SEQUENCES // (1 + sentences + queries * t // FLASH_TILE))
 
 
@@ -83,7 +83,7 @@ def plan_varlen(selection: Selection, sentences: Spans) -> _VarlenPlan:
 
 
 def suits_varlen(queries: Queries, keys: Keys, selection: Selection) -> bool:
-    """Return True if `varlen_attention` can compute these: supported tensors, and few enough sequences for a call."""
+    """Whether `varlen_attention` can compute these: supported tensors, and few enough sequences for a call."""
     _, asked, t = selection.sentences.shape
     fits = takes_varlen(queries.words, keys.words, keys.values)
     return fits and _heads_at_once(1, asked, t, keys.layout.num_sentences) == 1
@@ -169,7 +169,7 @@ def _relevance_gradient(
 def _sentence_gradients(
     of_relevance: Tensor, sentence_q: Tensor, sentence_k: Tensor, selection: Selection, plan: _VarlenPlan
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of sentence_q and sentence_k, from that of the kept relevances (h, Tq, t)."""
+    """The gradients of sentence_q and sentence_k, from that of the kept relevances (h, Tq, t)."""
     of_relevance = (of_relevance / math.sqrt(sentence_q.shape[-1])).to(sentence_q.dtype)
     heads, _, t = of_relevance.shape
     head = torch.arange(heads, device=of_relevance.device).view(-1, 1, 1)
@@ -203,14 +203,13 @@ def _sum_over_tiles(rows: Tensor, plan: _VarlenPlan, keys: Tensor) -> Tensor:
 
 
 def _kept(rows: Tensor, plan: _VarlenPlan, nothing: Tensor, i: int) -> Tensor:
-    """Return the row, out of (A, 1, d), of each query's i-th kept sentence, (Tq, h, d); 0 if there is none."""
+    """The row, out of (A, 1, d), of each query's i-th kept sentence, (Tq, h, d); 0 if there is none."""
     position = plan.place[..., i].T
     return rows.index_select(0, position.flatten()).view(*position.shape, -1).masked_fill(_of_query(nothing, i), 0)
 
 
 def _of_query(x: Tensor, i: int) -> Tensor:
-    """Return entry i along t of x (h, Tq, t), as (Tq, h, 1)."""
-    return x[..., i].T.unsqueeze(-1)
+    return x[..., i].T.unsqueeze(-1)  # (h, Tq, t) → (Tq, h, 1)
 
 
 def _rows(x: Tensor, index: Tensor) -> Tensor:
@@ -219,5 +218,4 @@ def _rows(x: Tensor, index: Tensor) -> Tensor:
 
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:
-    """Return values[index] for a vector `values`."""
     return values.index_select(0, index.flatten()).view(index.shape)

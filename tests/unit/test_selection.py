@@ -18,7 +18,7 @@ from docnmt.functional.conditional import select, selective_attention, selective
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.tree import SentenceTree, cumulative_keys
 from docnmt.layout import DocumentLayout
-from docnmt.modules.document_context import ConditionalAttention, Source2Token, SummaryAttention
+from docnmt.modules.document_context import ConditionalAttention, Source2Token
 from docnmt.modules.positions import WordDropout
 
 BACKENDS = ["dense", "dispatch"]
@@ -163,8 +163,6 @@ def test_values_that_do_not_go_together_are_refused() -> None:
     [
         ({"select_on": "leaf"}, "'leaf'"),
         ({"always_own": True, "top_t": 1}, "always_own:"),
-        ({"read_all_updates": -1}, "read_all_updates:"),
-        ({"heads": 0}, "heads:"),
     ],
 )
 def test_modules_check_their_arguments(wrong: dict[str, Any], message: str) -> None:
@@ -173,8 +171,6 @@ def test_modules_check_their_arguments(wrong: dict[str, Any], message: str) -> N
 
 
 def test_other_modules_check_their_arguments() -> None:
-    with pytest.raises(ValueError, match="d_head"):
-        SummaryAttention(d_model=4, heads=2, d_head=-2)
     with pytest.raises(ValueError, match="heads"):
         Source2Token(d_model=4, heads=3)
     with pytest.raises(ValueError, match="p:"):
@@ -188,7 +184,7 @@ def test_more_than_all_sentences_take_no_more_room(over_tree: bool, policy: dict
     tree = tree_over(layout) if over_tree else None
     x = random_inputs(layout, layout, layout.num_sentences if tree is None else tree.index.num_nodes, 0)
     few, many = (SelectionPolicy(t, **policy) for t in (10, 1000))
-    keys, queries = keys_of(x, layout, tree).precise(), Queries(x.q, x.sentence_q, layout)
+    keys, queries = keys_of(x, layout, tree).choosing(), Queries(x.q, x.sentence_q, layout)
     chosen = [select(queries, keys, each) for each in (few, many)]
     assert [each.sentences.shape for each in chosen] == [(2, layout.num_tokens, 10)] * 2
     assert chosen[0].sentences.equal(chosen[1].sentences)

@@ -44,7 +44,7 @@ def read(
 
     def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
         asked = Queries(q, sentence_q, queries)
-        given = Keys(k, v, sentence_k, keys, index if tree else None).precise()
+        given = Keys(k, v, sentence_k, keys, index if tree else None).choosing()
         return way(asked, given, select(asked, given, policy))
 
     return reference.values_and_gradients(attend, inputs)

@@ -2,9 +2,8 @@
 
 Launched one by one they are slower than PyTorch's own calls, because each launch costs the host more; recorded in CUDA
 graphs they are faster. So they are on in updates that are graphs (`used`), and where the environment says
-`DOCNMT_KERNELS=on`. Modules of this folder import triton, which comes with PyTorch for CUDA on Linux, so they are
-imported where they are called. Triton's interpreter runs them on tensors of the CPU (`TRITON_INTERPRET=1`, set before
-their first import): so they are tested.
+`DOCNMT_KERNELS=on`. They import triton, so they are imported where they are called; `TRITON_INTERPRET=1`, set before,
+runs them on a CPU for tests.
 """
 
 from __future__ import annotations
@@ -32,8 +31,11 @@ SHORT = 64
 
 
 def takes_kernels(*tensors: Tensor) -> bool:
-    """Return True if Triton's kernels compute with these: switched on, on a CUDA card, of types that they take."""
-    return all(x.is_cuda and x.dtype in _TYPES for x in tensors) and _switched_on()
+    """Whether Triton's kernels compute with these: switched on, on a CUDA card, of types that they take."""
+    for x in tensors:
+        if not x.is_cuda or x.dtype not in _TYPES:
+            return False
+    return _switched_on()
 
 
 def takes_short(q: Tensor, q_spans: Spans, k_spans: Spans) -> bool:

@@ -64,16 +64,9 @@ def choose_sentences(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The t best of q·s/√d among the sentences with words of a query's document; equal ones by lowest number.
 
-    A sentence's key counts as 0 where it is not finite. A query that is NaN keeps nothing.
-
-    Args:
-        queries: (Tq, h, d) float32. sentences: (Sk, h, d) float32, d a power of two from 16 to 128.
-        t: at most `MOST_KEPT` of the package.
-        earlier: a query of sentence i of its document sees the sentences before i only.
-
-    Returns:
-        sentences (h, Tq, t) int64 and scores (h, Tq, t), largest first; where nothing was left to keep, -inf and a
-        sentence of the query's document.
+    queries (Tq, h, d), sentences (Sk, h, d), float32, d a power of two from 16 to 128; a key counts as 0 where it is
+    not finite, and a query that is NaN keeps nothing. `earlier`: a query of sentence i sees those before i only →
+    sentences (h, Tq, t) int64 and scores, largest first; -inf and any sentence of the document where nothing was left.
     """
     rows, heads, d = queries.shape
     kept = torch.empty(heads, rows, t, dtype=torch.int64, device=queries.device)
@@ -168,13 +161,8 @@ def chosen_attention(
 ) -> Tensor:
     """Softmax[q·k/√d + relevance of the word's sentence] v over the words of a query's sentences; 0 where it has none.
 
-    Args:
-        q: (Tq, h, d). k, v: (Tk, h, d), of one type, d a power of two from 16 to 128.
-        sentence_q: (Tq, h, d), sentence_k: (Sk, h, d), in float32; the relevance was computed of these.
-        selection: of the Sk sentences, whose words `sentences` says.
-
-    Returns:
-        (Tq, h, d), in the type of `v`; sums are in float32.
+    q (Tq, h, d), k, v (Tk, h, d), of one type, d a power of two from 16 to 128; sentence_q (Tq, h, d), sentence_k
+    (Sk, h, d) in float32, of which the selection's relevance was computed → (Tq, h, d), with sums in float32.
     """
     out: Tensor = _Chosen.apply(q, k, v, sentence_q, sentence_k, selection, sentences)  # type: ignore[no-untyped-call]
     return out
@@ -389,15 +377,8 @@ _SHORT_TILE_BACK = {"BLOCK_Q": 32, "BLOCK_K": 32, "num_warps": 2, "num_stages": 
 def short_attention(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, *, causal: bool = False) -> Tensor:
     """Softmax attention in which query span i reads key span i only; 0 where that is empty.
 
-    A value that is not finite spoils the rows of its block, not only those of its own span.
-
-    Args:
-        q: (Tq, h, d). k, v: (Tk, h, d), of one type, d a power of two from 16 to 128; the last dimension contiguous.
-        q_spans, k_spans: as many spans of the rows of `q` and of `k`.
-        causal: a key is visible when its index in its span is not greater than the query's in its own.
-
-    Returns:
-        (Tq, h, d); the sums are in float32.
+    q (Tq, h, d), k, v (Tk, h, d), of one type, d a power of two from 16 to 128 → (Tq, h, d), with sums in float32. A
+    value that is not finite spoils the rows of its block, not only those of its own span.
     """
     out: Tensor = _Short.apply(q, k, v, q_spans, k_spans, causal)  # type: ignore[no-untyped-call]
     return out

@@ -20,12 +20,7 @@ _KINDS = {"relu": 0, "gelu": 1, "swish": 2}
 
 
 def bias_activation(product: Tensor, bias: Tensor, activation: str) -> Tensor:
-    """act(product + bias), in the product's type; computed in float32.
-
-    Args:
-        product: (T, F). bias: (F,).
-        activation: "relu", "gelu" (by the error function) or "swish".
-    """
+    """act(product + bias) of product (T, F), in its type; computed in float32. "relu", "gelu" (by erf) or "swish"."""
     out: Tensor = _BiasActivation.apply(product, bias, _KINDS[activation])  # type: ignore[no-untyped-call]
     return out
 
@@ -124,16 +119,10 @@ _NORM_ROWS = 32
 def residual_norm(
     x: Tensor, added: Tensor | None, norm: nn.LayerNorm | None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """x + dropout(added), and its layer norm (Ba et al. 2016).
+    """x + dropout(added), (T, d) each, and its layer norm (Ba et al. 2016), where one is wanted.
 
-    Args:
-        x: (T, d). added: (T, d), or None, which adds nothing.
-        norm: with gain and shift; None: no norm is wanted.
-        dropout: the probability that a number of `added` is 0; the others are divided by what is left of 1.
-
-    Returns:
-        The sum (T, d), in the wider type of both, which is x itself where nothing is added; and the norm (T, d), in the
-        type of autocast where that is on, else in x's, or None.
+    The sum is in the wider type of both, and x itself where nothing is added; the norm is in the type of autocast where
+    that is on, else in x's.
     """
     gain, shift, eps = (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
     kind = x.dtype if added is None else torch.promote_types(x.dtype, added.dtype)

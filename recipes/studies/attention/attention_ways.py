@@ -179,7 +179,7 @@ def tree_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     by_blocks = SelectionPolicy(TOP_T, by_blocks=True)
     words, sentence_k, node_k = (x.detach() for x in (document.k, document.sentence_k, document.node_k))
     flat = Keys(words, words, sentence_k, keys)
-    tree = Keys(words, words, node_k, keys, document.tree.index).precise()
+    tree = Keys(words, words, node_k, keys, document.tree.index).choosing()
     return {
         "flat": lambda: select(asked, flat, policy),
         "blocks": lambda: select(asked, flat, by_blocks),
@@ -194,7 +194,7 @@ def step_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     q, sentence_q = torch.randn(2, 4, HEADS, WIDTH)
     k, v, sentence_k, node_k = (x.detach() for x in (document.k, document.v, document.sentence_k, document.node_k))
     flat = Keys(k, v, sentence_k, document.layout)
-    tree = Keys(k, v, node_k, document.layout, document.tree.index).precise()
+    tree = Keys(k, v, node_k, document.layout, document.tree.index).choosing()
     row = torch.zeros(len(q), dtype=torch.int64)
 
     def step(keys: Keys, policy: SelectionPolicy) -> Way:

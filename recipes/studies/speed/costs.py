@@ -61,7 +61,7 @@ def selecting(documents: int, sentences: int, *, tree: bool) -> Work:
     asked = Queries(*(x.detach() for x in _leaves(queries.num_tokens, queries.num_tokens)), queries)
     nodes = index.num_nodes if tree else keys.num_sentences
     words = torch.zeros(keys.num_tokens, HEADS, WIDTH)
-    given = Keys(words, words, torch.randn(nodes, HEADS, WIDTH), keys, index if tree else None).precise()
+    given = Keys(words, words, torch.randn(nodes, HEADS, WIDTH), keys, index if tree else None).choosing()
     return lambda: select(asked, given, SelectionPolicy(TOP_T))
 
 
