@@ -207,16 +207,15 @@ def select(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
 
 def _with_own(selection: Selection, queries: Queries, keys: Keys) -> Selection:
     """Replace the least relevant sentence by the query's own one where that is not kept and has a word."""
-    own = queries.layout.sentence_of_token if queries.own is None else queries.own
-    relevance = (queries.sentences * keys.sentences[own]).sum(-1) * queries.sentences.shape[-1] ** -0.5  # (Tq, h)
-    is_kept = ((selection.sentences == own[:, None]) & (selection.relevance != -torch.inf)).any(-1, keepdim=True)
-    missing = ~is_kept & (keys.layout.sentence_offsets.diff()[own] > 0)[:, None]  # (h, Tq, 1)
+    own_sentence = queries.layout.sentence_of_token if queries.own is None else queries.own
+    width, own = queries.sentences.shape[-1], own_sentence[:, None]
+    relevance = (queries.sentences * keys.sentences[own_sentence]).sum(-1) * width**-0.5  # (Tq, h)
+    is_kept = ((selection.sentences == own) & (selection.relevance != -torch.inf)).any(-1, keepdim=True)
+    missing = ~is_kept & (keys.layout.sentence_offsets.diff()[own] > 0)  # (h, Tq, 1)
     places = torch.arange(selection.relevance.shape[-1], device=own.device)
-    given = (places == selection.relevance.argmin(-1, keepdim=True)) & missing  # (h, Tq, t)
-    return Selection(
-        torch.where(given, own[:, None], selection.sentences),
-        torch.where(given, relevance.T[..., None], selection.relevance),
-    )
+    replaced = (places == selection.relevance.argmin(-1, keepdim=True)) & missing  # (h, Tq, t)
+    sentences = torch.where(replaced, own, selection.sentences)
+    return Selection(sentences, torch.where(replaced, relevance.T[..., None], selection.relevance))
 
 
 def attend(queries: Queries, keys: Keys, selection: Selection, backend: str = "auto") -> Tensor:
@@ -259,8 +258,8 @@ def _check(queries: Queries, keys: Keys, policy: SelectionPolicy) -> None:
         raise ValueError(f"{name}: expected {expected} from its layout, got {tuple(keys.relevance.shape)}")
     if ours.num_documents != theirs.num_documents:
         raise ValueError(
-            f"query_layout and key_layout: expected the same number of documents, got {ours.num_documents} and "
-            f"{theirs.num_documents}"
+            f"query_layout and key_layout: expected the same number of documents, got document_offsets of shape "
+            f"{tuple(ours.document_offsets.shape)} and {tuple(theirs.document_offsets.shape)}"
         )
     if tree is not None and not np.array_equal(tree.level_size[0], theirs.document_sentences.lengths):
         raise ValueError("tree: expected the sentences of key_layout, got a tree with other sentences in a document")

@@ -141,9 +141,9 @@ class Pointer(nn.Module, OwnStart, DocumentPart):
     def share(self, features: Tensor, nearest: Tensor, total: Tensor) -> Tensor:
         """λ (T,), 0 where there is nothing to read."""
         read = nearest > NOTHING / 2
-        nearest, more = (torch.where(read, x, 0.0) for x in (nearest, total - nearest))
+        nearest, above_nearest = (torch.where(read, x, 0.0) for x in (nearest, total - nearest))
         with torch.autocast(features.device.type, enabled=False):
-            z = self.gate(torch.cat([features.to(nearest.dtype), nearest[:, None], more[:, None]], 1))[:, 0]
+            z = self.gate(torch.cat([features.to(nearest.dtype), nearest[:, None], above_nearest[:, None]], 1))[:, 0]
             opened = torch.sigmoid(z) * (10 * self.opening).clamp(0, 1)
         return torch.where(read, opened, 0.0)
 

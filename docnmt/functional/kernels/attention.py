@@ -90,13 +90,13 @@ def _choose(
     row = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
     live = row < rows
     columns = tl.arange(0, D)
-    own = tl.load(document + row, mask=live, other=0)
-    begin = tl.load(of_keys + own, mask=live, other=0).to(tl.int32)
-    end = tl.load(of_keys + own + 1, mask=live, other=0).to(tl.int32)
+    of_row = tl.load(document + row, mask=live, other=0)
+    begin = tl.load(of_keys + of_row, mask=live, other=0).to(tl.int32)
+    end = tl.load(of_keys + of_row + 1, mask=live, other=0).to(tl.int32)
     lowest = tl.minimum(begin, total - 1)
     if EARLIER:
-        place = tl.load(sentence + row, mask=live, other=0) - tl.load(of_queries + own, mask=live, other=0)
-        end = tl.minimum(end, begin + place.to(tl.int32))
+        in_document = tl.load(sentence + row, mask=live, other=0) - tl.load(of_queries + of_row, mask=live, other=0)
+        end = tl.minimum(end, begin + in_document.to(tl.int32))
     at = (row.to(tl.int64)[:, None] * heads + head) * D + columns[None, :]
     q = tl.load(queries + at, mask=live[:, None], other=0.0) * scale
     room = tl.arange(0, ROOM)
@@ -112,21 +112,21 @@ def _choose(
         k = tl.where(tl.abs(k) < float("inf"), k, 0.0)  # and NaN is below nothing
         filled = tl.load(words + number + 1, mask=there, other=0) > tl.load(words + number, mask=there, other=0)
         seen = (number[None, :] >= begin[:, None]) & (number[None, :] < end[:, None]) & filled[None, :]
-        found = tl.where(seen, tl.dot(q, tl.trans(k), input_precision=PRECISION), float("-inf"))
-        found = tl.where(found == found, found, float("-inf"))
+        products = tl.where(seen, tl.dot(q, tl.trans(k), input_precision=PRECISION), float("-inf"))
+        products = tl.where(products == products, products, float("-inf"))
         worst = tl.min(best, 1)
-        top = tl.max(found, 1)
+        top = tl.max(products, 1)
         while tl.max(tl.where(top > worst, 1, 0)) > 0:
-            which = tl.min(tl.where(found == top[:, None], number[None, :], total), 1)
+            which = tl.min(tl.where(products == top[:, None], number[None, :], total), 1)
             # of the worst that are kept, the last to come gives way: equal scores stay in the order of their numbers
             level = best == worst[:, None]
             latest = tl.max(tl.where(level, chosen * ROOM + room[None, :], -1), 1)
             replaced = (level & (chosen * ROOM + room[None, :] == latest[:, None])) & (top > worst)[:, None]
             best = tl.where(replaced, top[:, None], best)
             chosen = tl.where(replaced, which[:, None], chosen)
-            found = tl.where(number[None, :] == which[:, None], float("-inf"), found)
+            products = tl.where(number[None, :] == which[:, None], float("-inf"), products)
             worst = tl.min(best, 1)
-            top = tl.max(found, 1)
+            top = tl.max(products, 1)
     best = tl.where(room[None, :] < T, best, float("-inf"))
     rank = tl.where(room[None, :] < T, chosen, total + 1)
     for i in range(T):
@@ -179,7 +179,7 @@ class _Chosen(torch.autograd.Function):
         width, count = q.shape[-1], len(sentences)
         order, begin = sorted_by_group(selection, count)
         read = q.new_empty(heads, queries, t, width)
-        lse, near = (torch.empty(heads, queries, t, dtype=torch.float32, device=q.device) for _ in range(2))
+        lse, shifts = (torch.empty(heads, queries, t, dtype=torch.float32, device=q.device) for _ in range(2))
         level = lse.new_empty(heads, queries)
         alone = torch.empty(heads, queries, dtype=torch.int8, device=q.device)
         out = v.new_empty(queries, heads, width)
@@ -189,27 +189,27 @@ class _Chosen(torch.autograd.Function):
         )  # fmt: skip
         relevance = selection.relevance.contiguous()
         _merge[triton.cdiv(queries, _MERGED), heads](
-            read, lse, relevance, out, near, level, alone, queries, T=t, D=width, QUERIES=_MERGED
+            read, lse, relevance, out, shifts, level, alone, queries, T=t, D=width, QUERIES=_MERGED
         )
-        ctx.save_for_backward(q, k, v, sentence_q.contiguous(), sentence_k.contiguous(), out, near, level, alone)
+        ctx.save_for_backward(q, k, v, sentence_q.contiguous(), sentence_k.contiguous(), out, shifts, level, alone)
         ctx.plan = order, begin, sentences.offsets, selection.sentences
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, sentence_q, sentence_k, out, near, level, alone = ctx.saved_tensors
+        q, k, v, sentence_q, sentence_k, out, shifts, level, alone = ctx.saved_tensors
         order, begin, offsets, kept = ctx.plan
-        heads, queries, t = near.shape
+        heads, queries, t = shifts.shape
         width, grad = q.shape[-1], grad.contiguous()
         dq, dk, dv, d_sentence_q, d_sentence_k = (x.new_empty(x.shape) for x in (q, k, v, sentence_q, sentence_k))
-        of_read, of_relevance = q.new_empty(heads, queries, t, width), torch.empty_like(near)
+        of_read, of_relevance = q.new_empty(heads, queries, t, width), torch.empty_like(shifts)
         _read_back[len(sentence_k), heads](
-            q, k, v, sentence_q, out, grad, order, begin, offsets, near, level, alone, of_read, dk, dv, d_sentence_k,
+            q, k, v, sentence_q, out, grad, order, begin, offsets, shifts, level, alone, of_read, dk, dv, d_sentence_k,
             of_relevance, queries, *strides(q, k, v), width**-0.5, T=t, D=width, **_CHOSEN_TILE_BACK,
         )  # fmt: skip
         _sum_back[triton.cdiv(queries, _MERGED), heads](
-            of_read, of_relevance, near, kept.contiguous(), sentence_k, dq, d_sentence_q, queries, width**-0.5,
+            of_read, of_relevance, shifts, kept.contiguous(), sentence_k, dq, d_sentence_q, queries, width**-0.5,
             T=t, D=width, QUERIES=_MERGED,
         )  # fmt: skip
         return dq, dk, dv, d_sentence_q, d_sentence_k, None, None
@@ -232,8 +232,8 @@ def _read(
         largest = tl.full([QUERIES], -1e30, tl.float32)
         total = tl.zeros([QUERIES], tl.float32)
         mixed = tl.zeros([QUERIES, D], tl.float32)
-        for some in range(word, end, WORDS):
-            row = some + tl.arange(0, WORDS)
+        for first_word in range(word, end, WORDS):
+            row = first_word + tl.arange(0, WORDS)
             there = row < end
             keys = rows_of(k, row, there, head, k_row, k_head, D)
             values = rows_of(v, row, there, head, v_row, v_head, D)
@@ -247,7 +247,7 @@ def _read(
 
 @triton.jit(do_not_specialize=["queries"])
 def _merge(
-    read, lse, relevance, out, near, level, alone, queries, T: tl.constexpr, D: tl.constexpr, QUERIES: tl.constexpr
+    read, lse, relevance, out, shifts, level, alone, queries, T: tl.constexpr, D: tl.constexpr, QUERIES: tl.constexpr
 ):  # fmt: skip
     head = tl.program_id(1)
     query = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
@@ -256,18 +256,18 @@ def _merge(
     most = tl.full([QUERIES], float("-inf"), tl.float32)
     kept = tl.zeros([QUERIES], tl.int32)
     for i in range(T):
-        each = tl.load(relevance + of_query * T + i, mask=live, other=float("-inf")).to(tl.float32)
-        most = tl.maximum(most, each)
-        kept += (each > float("-inf")).to(tl.int32)
+        relevant = tl.load(relevance + of_query * T + i, mask=live, other=float("-inf")).to(tl.float32)
+        most = tl.maximum(most, relevant)
+        kept += (relevant > float("-inf")).to(tl.int32)
     largest = tl.full([QUERIES], -1e30, tl.float32)
     total = tl.zeros([QUERIES], tl.float32)
     mixed = tl.zeros([QUERIES, D], tl.float32)
     for i in range(T):
         at = of_query * T + i
-        each = tl.load(relevance + at, mask=live, other=float("-inf")).to(tl.float32)
-        used = live & (each > float("-inf"))
-        shift = tl.where(used, each - most, float("-inf")) * LOG2E
-        tl.store(near + at, shift, mask=live)
+        relevant = tl.load(relevance + at, mask=live, other=float("-inf")).to(tl.float32)
+        used = live & (relevant > float("-inf"))
+        shift = tl.where(used, relevant - most, float("-inf")) * LOG2E
+        tl.store(shifts + at, shift, mask=live)
         score = tl.where(used, tl.load(lse + at, mask=used, other=0.0) + shift, -1e30)
         now = tl.maximum(largest, score)
         before, weight = tl.exp2(largest - now), tl.where(used, tl.exp2(score - now), 0.0)
@@ -275,17 +275,17 @@ def _merge(
         mixed = mixed * before[:, None] + part.to(tl.float32) * weight[:, None]
         total = total * before + weight
         largest = now
-    some = tl.where(total > 0, total, 1.0)
-    mixed = mixed / some[:, None]
+    total = tl.where(total > 0, total, 1.0)
+    mixed = mixed / total[:, None]
     to = (query.to(tl.int64)[:, None] * tl.num_programs(1) + head) * D + tl.arange(0, D)[None, :]
     tl.store(out + to, mixed.to(out.dtype.element_ty), mask=live[:, None])
-    tl.store(level + of_query, largest + tl.log2(some), mask=live)
+    tl.store(level + of_query, largest + tl.log2(total), mask=live)
     tl.store(alone + of_query, (kept < 2).to(tl.int8), mask=live)
 
 
 @triton.jit(do_not_specialize=["queries"])
 def _read_back(
-    q, k, v, sentence_q, out, grad, order, begin, words, near, level, alone, of_read, dk, dv, d_sentence_k,
+    q, k, v, sentence_q, out, grad, order, begin, words, shifts, level, alone, of_read, dk, dv, d_sentence_k,
     of_relevance, queries, q_row, q_head, k_row, k_head, v_row, v_head, scale,
     T: tl.constexpr, D: tl.constexpr, QUERIES: tl.constexpr, WORDS: tl.constexpr,
 ):  # fmt: skip
@@ -295,8 +295,8 @@ def _read_back(
     first, last = tl.load(begin + group).to(tl.int32), tl.load(begin + group + 1).to(tl.int32)
     word, end = tl.load(words + sentence).to(tl.int32), tl.load(words + sentence + 1).to(tl.int32)
     of_sentence = tl.zeros([D], tl.float32)
-    for some in range(word, end, WORDS):
-        row = some + tl.arange(0, WORDS)
+    for first_word in range(word, end, WORDS):
+        row = first_word + tl.arange(0, WORDS)
         there = row < end
         keys = rows_of(k, row, there, head, k_row, k_head, D)
         values = rows_of(v, row, there, head, v_row, v_head, D)
@@ -312,7 +312,7 @@ def _read_back(
             grads = rows_of(grad, query, live, head, row_stride, D, D)
             outs = rows_of(out, query, live, head, row_stride, D, D)
             delta = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
-            shift = tl.load(near + assignment, mask=live, other=0.0) - tl.load(level + of_query, mask=live, other=0.0)
+            shift = tl.load(shifts + assignment, mask=live, other=0.0) - tl.load(level + of_query, mask=live, other=0.0)
             scores = tl.dot(asked, tl.trans(keys), input_precision="ieee") * (scale * LOG2E)
             seen = live[:, None] & there[None, :]
             weights = tl.where(seen, tl.exp2(tl.where(seen, scores + shift[:, None], 0.0)), 0.0)
@@ -325,7 +325,7 @@ def _read_back(
             summed = rows_of(sentence_q, query, live, head, row_stride, D, D)
             of_sentence += tl.sum(summed.to(tl.float32) * of_shift[:, None], 0)
             to = of_read + assignment[:, None] * D + columns[None, :]
-            if some > word:  # a sentence of several blocks: what the earlier ones have written
+            if first_word > word:  # a sentence of several blocks: what the earlier ones have written
                 of_asked += tl.load(to, mask=live[:, None], other=0.0).to(tl.float32)
                 of_shift += tl.load(of_relevance + assignment, mask=live, other=0.0)
             tl.store(to, of_asked.to(of_read.dtype.element_ty), mask=live[:, None])
@@ -339,7 +339,7 @@ def _read_back(
 
 @triton.jit(do_not_specialize=["queries"])
 def _sum_back(
-    of_read, of_relevance, near, kept, sentence_k, dq, d_sentence_q, queries, scale,
+    of_read, of_relevance, shifts, kept, sentence_k, dq, d_sentence_q, queries, scale,
     T: tl.constexpr, D: tl.constexpr, QUERIES: tl.constexpr,
 ):  # fmt: skip
     head, heads = tl.program_id(1), tl.num_programs(1)
@@ -349,7 +349,7 @@ def _sum_back(
     of_sentences = tl.zeros([QUERIES, D], tl.float32)
     for i in range(T):
         at = (head.to(tl.int64) * queries + query) * T + i
-        used = live & (tl.load(near + at, mask=live, other=float("-inf")) > float("-inf"))
+        used = live & (tl.load(shifts + at, mask=live, other=float("-inf")) > float("-inf"))
         part = tl.load(of_read + at[:, None] * D + columns[None, :], mask=used[:, None], other=0.0)
         of_words += part.to(tl.float32)
         sentence = tl.load(kept + at, mask=used, other=0)
