@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.core.search import glossary
 from docnmt.core.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig, SearchConfig
-from docnmt.core.search.glossary import TermRows
 from docnmt.core.search.rows import Advance, Generator, Hypothesis, Slot
 from docnmt.core.tokenizer import EOS, Tokenizer
 from docnmt.runtime.device import to_lists
@@ -43,26 +43,20 @@ class BeamSearch(Generator):
     def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu") -> None:
         super().__init__(config.beam, config, device)
         self.config = config
-        self._terms = TermRows(config.beam)
 
     def admit(self, slots: Sequence[Slot]) -> None:
         """Add slots behind the others; the first row of each is alive and the others are dead."""
         self._enter(slots, [0.0] + [-torch.inf] * (self.width - 1))
-        self._terms.admit(slots)
-
-    def leave(self, slots: Sequence[int]) -> Tensor:
-        """Remove slots, given by their places, together with their remaining terms."""
-        self._terms.leave(slots)
-        return super().leave(slots)
 
     def advance(self, logits: Tensor) -> Advance:
         """Choose one token for every hypothesis from the model's logits (R, V)."""
         allowed, totals = self.allowed(logits), self.totals
-        if self._terms:
-            self._terms.forbid(allowed, self.room)
+        constrained = any(slot.terms is not None for slot in self.slots)
+        if constrained:
+            glossary.forbid(self.rows, self.width, allowed, self.room)
         candidates = best_continuations(allowed, totals, self.width)
-        if self._terms:
-            self._terms.choose(candidates, allowed, totals)
+        if constrained:
+            glossary.choose(self.rows, self.width, candidates, allowed, totals)
         live: tuple[list[Any], ...] = [], [], [], []  # rows, tokens, log-probabilities and sums of what lives on
         for rows, tokens, scores, sums in zip(*to_lists(candidates), strict=True):  # of each slot, best first
             ends, others = divided(tokens, sums, self.width)
@@ -77,7 +71,6 @@ class BeamSearch(Generator):
     ) -> Advance:
         """Make row r row `parents[r]` with one more token, and end the slots that are done."""
         self.extend(parents, tokens, log_probs, totals)
-        self._terms.advance(parents, tokens)
         done = list(filter(self._over, range(len(self.slots))))
         if not done and parents == list(range(len(parents))):
             return Advance(None, [])
@@ -97,10 +90,6 @@ class BeamSearch(Generator):
     def _full(self, n: int) -> bool:
         """True if slot n has finished as many hypotheses as it has rows."""
         return len(self._finished[n]) >= self.width
-
-    def _demanded(self, number: int) -> Collection[int]:
-        """Return the tokens of the terms that a row lacks."""
-        return self._terms.steps(number)
 
 
 class Greedy(BeamSearch):

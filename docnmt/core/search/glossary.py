@@ -1,6 +1,6 @@
 """Terms of a glossary in beam search.
 
-file → `Glossary` → terms of each sentence (`TermFinder`, `Terms`) → what each row lacks (`TermProgress`, `TermRows`)
+file → `Glossary` → terms of each sentence (`TermFinder`, `Terms`) → what each row lacks (`TermProgress`)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from docnmt.core.lines import TextLines, is_blank
 from docnmt.core.search.config import GenerationConfig
-from docnmt.core.search.rows import Slot
+from docnmt.core.search.rows import Row
 from docnmt.core.tokenizer import BRK, EOS, UNK, Tokenizer, tag_of
 from docnmt.registry import GENERATORS
 from docnmt.runtime.languages import unspaced
@@ -129,11 +129,15 @@ class Terms:
     joins: Tensor  # (V,) bool, True for tokens that would continue a word; none of them may follow a term
 
     def renumbered(self, numbers: Sequence[int]) -> Terms:
-        """Return the terms of a corpus or text whose sentence n is sentence `numbers[n]` of this one."""
+        """The terms of a corpus or text whose sentence n is sentence `numbers[n]` of this one."""
         return Terms({n: self.wanted[number] for n, number in enumerate(numbers) if number in self.wanted}, self.joins)
 
+    def begin(self, sentence: int = 0) -> TermProgress:
+        """The progress of a row that begins a sentence."""
+        return TermProgress(self, sentence, self.wanted.get(sentence, ()))
+
     def of(self, sentences: range, given: Collection[int]) -> Terms | None:
-        """Return the terms of a text of these sentences, without the given ones; None if there are none."""
+        """The terms of a text of these sentences, without the given ones; None if there are none."""
         terms = self.renumbered([-1 if number in given else number for number in sentences])
         return terms if terms.wanted else None
 
@@ -142,6 +146,7 @@ class Terms:
 class TermProgress:
     """A row's progress through the terms of the sentence that it writes."""
 
+    terms: Terms  # of its text
     sentence: int  # its number in the text
     left: tuple[_Term, ...]  # the terms that it does not contain yet
     begun: _Term = ()  # the last tokens, as far as they are the beginning of one of these terms
@@ -168,17 +173,38 @@ class TermProgress:
         """The tokens that continue the begun term or begin one."""
         return self.going | {term[0] for term in self.left}
 
-    def after(self, token: int, terms: Terms) -> TermProgress:
-        """Return the progress after one more token."""
+    def after(self, token: int) -> TermProgress:
+        """The progress after one more token."""
         if token in (BRK, EOS):
-            return TermProgress(self.sentence + 1, terms.wanted.get(self.sentence + 1, ()))
+            return self.terms.begin(self.sentence + 1)
         begun = (*self.begun, token)
         while begun and not any(term[: len(begun)] == begun for term in self.left):
             begun = begun[1:]
         left = tuple(term for term in self.left if term != begun)
-        ended = len(left) < len(self.left)
         going = any(term[: len(begun)] == begun for term in left)
-        return TermProgress(self.sentence, left, begun if going else (), ended)
+        return TermProgress(self.terms, self.sentence, left, begun if going else (), len(left) < len(self.left))
+
+
+def forbid(rows: Sequence[Row], width: int, log_probs: Tensor, room: Callable[[int], int]) -> None:
+    """Set log_probs (R, V) to -inf for the end while terms are missing, and for tokens that would turn a term into
+    another word; for all but terms when a row's `room` before the end is needed for them or, in a beam of one place, a
+    term has begun or the end would follow."""
+    for number, row in enumerate(rows):
+        if (progress := row.progress) is None:
+            continue
+        scores = log_probs[number]
+        if progress.ended and not progress.begun:
+            scores[progress.terms.joins.to(scores.device)] = -torch.inf
+        if not progress.left:
+            continue
+        now = width == 1 and (bool(progress.begun) or int(scores.argmax()) in (BRK, EOS))
+        scores[[BRK, EOS]] = -torch.inf
+        if progress.whole >= (left := room(number)) or now:
+            steps = progress.going if now else progress.steps
+            possible = [token for token in steps if progress.after(token).missing < left]
+            only = torch.full_like(scores, -torch.inf)
+            only[possible] = scores[possible]
+            log_probs[number] = only
 
 
 class _Candidate(NamedTuple):
@@ -190,115 +216,57 @@ class _Candidate(NamedTuple):
     progress: TermProgress
 
 
-class TermRows:
-    """The progress of all rows, `width` for each slot; slots without terms take no part."""
+def choose(
+    rows: Sequence[Row], width: int, table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor, totals: Tensor
+) -> None:
+    """Replace the candidates of slots with terms, (N, k) each: parent row, token, log-probability, sum.
 
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self._slots: list[Terms | None] = []
-        self._rows: list[list[TermProgress]] = []
-
-    def __bool__(self) -> bool:
-        return self._slots.count(None) < len(self._slots)
-
-    def admit(self, slots: Sequence[Slot]) -> None:
-        """Add slots behind the others."""
-        for slot in slots:
-            self._slots.append(slot.terms)
-            self._rows.append([TermProgress(0, slot.terms.wanted.get(0, ()) if slot.terms else ())] * self.width)
-
-    def leave(self, slots: Sequence[int]) -> None:
-        """Remove slots, given by their places."""
-        for n in sorted(slots, reverse=True):
-            del self._slots[n], self._rows[n]
-
-    def steps(self, row: int) -> Collection[int]:
-        """Return the tokens that continue or begin a term which a row lacks."""
-        n, place = divmod(row, self.width)
-        return () if self._slots[n] is None else self._rows[n][place].steps
-
-    def forbid(self, log_probs: Tensor, room: Callable[[int], int]) -> None:
-        """Set log_probs (R, V) to -inf for the end while terms are missing, and for tokens that would turn a term into
-        another word; for all but terms when a row's `room` before the end is needed for them or, in a beam of one
-        place, a term has begun or the end would follow.
-        """
-        for n, terms in self._constrained():
-            for row, progress in enumerate(self._rows[n], n * self.width):
-                scores = log_probs[row]
-                if progress.ended and not progress.begun:
-                    scores[terms.joins.to(scores.device)] = -torch.inf
-                if not progress.left:
-                    continue
-                now = self.width == 1 and (bool(progress.begun) or int(scores.argmax()) in (BRK, EOS))
-                scores[[BRK, EOS]] = -torch.inf
-                if progress.whole >= (left := room(row)) or now:
-                    steps = progress.going if now else progress.steps
-                    possible = [token for token in steps if progress.after(token, terms).missing < left]
-                    only = torch.full_like(scores, -torch.inf)
-                    only[possible] = scores[possible]
-                    log_probs[row] = only
-
-    def choose(self, table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor, totals: Tensor) -> None:
-        """Replace the candidates of slots with terms, (N, k) each: parent row, token, log-probability, sum.
-
-        Those that end come first, of the `width` best of those that lack no term; then those that live on, best first.
-        log_probs (R, V) and totals (R,) are of the rows.
-        """
-        rows, tokens, scores, sums = table
-        for n, terms in self._constrained():
-            candidates = self._candidates(n, terms, table, log_probs, totals)
-            complete = [one for one in candidates if one.token == EOS or not one.progress.left]
-            ends = [one for one in complete[: self.width] if one.token == EOS]
-            chosen = [*ends, *self._living(candidates)][: rows.shape[1]]
-            rows[n], tokens[n], sums[n] = n * self.width, UNK, -torch.inf  # what is not filled is dead
-            rows[n, : len(chosen)] = torch.tensor([one.row for one in chosen], dtype=rows.dtype)
-            tokens[n, : len(chosen)] = torch.tensor([one.token for one in chosen], dtype=tokens.dtype)
-            sums[n, : len(chosen)] = torch.tensor([one.total for one in chosen], dtype=sums.dtype)
-            scores[n] = log_probs[rows[n], tokens[n]]
-
-    def advance(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
-        """Update the progress: `rows` live on, each with one more token."""
-        for n, terms in self._constrained():
-            first, of_slot = n * self.width, slice(n * self.width, (n + 1) * self.width)
-            grown = zip(rows[of_slot], tokens[of_slot], strict=True)
-            self._rows[n] = [self._rows[n][parent - first].after(token, terms) for parent, token in grown]
-
-    def _constrained(self) -> list[tuple[int, Terms]]:
-        return [(n, terms) for n, terms in enumerate(self._slots) if terms is not None]
-
-    def _candidates(
-        self, n: int, terms: Terms, table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor, totals: Tensor
-    ) -> list[_Candidate]:
-        """Return the slot's best candidates, each row's best, and all that continue or begin a term, best first."""
-        pairs = set(zip(table[0][n].tolist(), table[1][n].tolist(), strict=True))
-        for row, progress in enumerate(self._rows[n], n * self.width):
-            pairs |= {(row, token) for token in (int(log_probs[row].argmax()), *progress.steps)}
+    Those that end come first, of the `width` best of those that lack no term; then those that live on, best first.
+    log_probs (R, V) and totals (R,) are of the rows.
+    """
+    parents, tokens, scores, sums = table
+    for n in range(len(parents)):
+        first = n * width
+        progresses = [row.progress for row in rows[first : first + width] if row.progress is not None]
+        if not progresses:
+            continue
+        pairs = set(zip(parents[n].tolist(), tokens[n].tolist(), strict=True))
+        for number, progress in enumerate(progresses, first):  # each row's best, and all that continue or begin a term
+            pairs |= {(number, token) for token in (int(log_probs[number].argmax()), *progress.steps)}
         ordered = sorted(pairs)
-        rows, tokens = (torch.tensor(column, device=totals.device) for column in zip(*ordered, strict=True))
-        sums = (totals[rows] + log_probs[rows, tokens]).tolist()
+        row, token = (torch.tensor(column, device=totals.device) for column in zip(*ordered, strict=True))
         candidates = [
-            _Candidate(total, row, token, self._rows[n][row - n * self.width].after(token, terms))
-            for (row, token), total in zip(ordered, sums, strict=True)
+            _Candidate(total, number, token, progresses[number - first].after(token))
+            for (number, token), total in zip(ordered, (totals[row] + log_probs[row, token]).tolist(), strict=True)
             if total > -torch.inf
         ]
-        return sorted(candidates, key=lambda candidate: -candidate.total)
+        candidates.sort(key=lambda candidate: -candidate.total)
+        complete = [candidate for candidate in candidates if candidate.token == EOS or not candidate.progress.left]
+        ends = [candidate for candidate in complete[:width] if candidate.token == EOS]
+        chosen = [*ends, *_living(candidates, width)][: parents.shape[1]]
+        parents[n], tokens[n], sums[n] = first, UNK, -torch.inf  # what is not filled is dead
+        parents[n, : len(chosen)] = torch.tensor([candidate.row for candidate in chosen], dtype=parents.dtype)
+        tokens[n, : len(chosen)] = torch.tensor([candidate.token for candidate in chosen], dtype=tokens.dtype)
+        sums[n, : len(chosen)] = torch.tensor([candidate.total for candidate in chosen], dtype=sums.dtype)
+        scores[n] = log_probs[parents[n], tokens[n]]
 
-    def _living(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        """Return a beam of candidates that do not end, taken from all banks, best first."""
-        if self.width == 1:
-            return [candidate for candidate in candidates if candidate.token != EOS][:1]
-        banks: dict[int, list[_Candidate]] = defaultdict(list)
-        for candidate in candidates:
-            if candidate.token != EOS:
-                banks[candidate.progress.missing].append(candidate)
-        share, more = divmod(self.width, max(len(banks), 1))
-        chosen: list[_Candidate] = []
-        rest: list[_Candidate] = []
-        for bank, missing in enumerate(sorted(banks)):
-            size = share + (more if bank == 0 else 0)
-            chosen += banks[missing][:size]
-            rest += banks[missing][size:]
-        return sorted([*chosen, *rest[: self.width - len(chosen)]], key=lambda candidate: -candidate.total)
+
+def _living(candidates: Sequence[_Candidate], width: int) -> list[_Candidate]:
+    """A beam of candidates that do not end, taken from all banks, best first."""
+    if width == 1:
+        return [candidate for candidate in candidates if candidate.token != EOS][:1]
+    banks: dict[int, list[_Candidate]] = defaultdict(list)
+    for candidate in candidates:
+        if candidate.token != EOS:
+            banks[candidate.progress.missing].append(candidate)
+    share, remainder = divmod(width, max(len(banks), 1))
+    chosen: list[_Candidate] = []
+    others: list[_Candidate] = []
+    for bank, missing in enumerate(sorted(banks)):
+        size = share + (remainder if bank == 0 else 0)
+        chosen += banks[missing][:size]
+        others += banks[missing][size:]
+    return sorted([*chosen, *others[: width - len(chosen)]], key=lambda candidate: -candidate.total)
 
 
 class TermFinder:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -20,7 +20,7 @@ from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
 from docnmt.runtime.device import to_device
 
 if TYPE_CHECKING:
-    from docnmt.core.search.glossary import Terms
+    from docnmt.core.search.glossary import TermProgress, Terms
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,14 @@ class Row(NamedTuple):
     length: int = 0  # number of tokens written
     sentence: int = 0  # the number in its unit of the one being written
     begin: int = 0  # the length at which that one began
+    progress: TermProgress | None = None  # through the terms of its text, if there are any
 
     def after(self, token: int, log_prob: float, total: float) -> Row:
         """The row with one more token."""
         length = self.length + 1
-        if token == BRK:
-            return Row(total, self, token, log_prob, length, self.sentence + 1, length)
-        return Row(total, self, token, log_prob, length, self.sentence, self.begin)
+        sentence, begin = (self.sentence + 1, length) if token == BRK else (self.sentence, self.begin)
+        progress = None if self.progress is None else self.progress.after(token)
+        return Row(total, self, token, log_prob, length, sentence, begin, progress)
 
     def written(self, begin: int = 0) -> tuple[list[int], list[float]]:
         """The tokens and their log-probabilities, from that at length `begin` on."""
@@ -186,7 +187,8 @@ class Generator(ABC):
         """Append slots; `totals` (width,) has the initial totals of a slot's rows: 0, or -inf for a dead row."""
         for slot in slots:
             self.slots.append(slot)
-            self.rows += map(Row, totals)
+            progress = None if slot.terms is None else slot.terms.begin()
+            self.rows += [Row(total, progress=progress) for total in totals]
             self._finished.append([])
 
     def _sentence(self, number: int) -> tuple[Slot, int, int]:
@@ -237,7 +239,8 @@ class Generator(ABC):
                 if most:
                     last, windows = tokens[len(tokens) - most + 1 :], range(len(tokens) - most + 1)
                     repeating = {tokens[n + most - 1] for n in windows if tokens[n : n + most - 1] == last}
-                    refused += [number * size + token for token in repeating - set(self._demanded(number))]
+                    demanded = set() if row.progress is None else row.progress.steps  # by a glossary
+                    refused += [number * size + token for token in repeating - demanded]
         scores = log_probs.view(-1)
         again, never = self._there(penalised), self._there(refused)
         scores.index_copy_(0, again, scores.index_select(0, again) * penalty)
@@ -245,10 +248,6 @@ class Generator(ABC):
         scores.index_fill_(0, never, -torch.inf)
         nothing_left = (log_probs.amax(1) == -torch.inf).index_select(0, never // size)
         scores.index_copy_(0, never, before.where(nothing_left, -torch.inf))
-
-    def _demanded(self, number: int) -> Collection[int]:
-        """The tokens that may repeat an n-gram in a row, because a glossary demands them."""
-        return ()
 
     def _bind(self, log_probs: Tensor, rows: Sequence[int]) -> None:
         """Let each of these rows (R, V) go on only as its sentence must: one of four cases."""
