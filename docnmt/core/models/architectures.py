@@ -79,8 +79,6 @@ class _DocumentContext:
     """The context attention of an architecture: how its words read their document."""
 
     config: HierTransformerConfig
-    attention: Callable[..., ContextAttention]  # of a layer, from `d_model`, `heads`, `d_head` and `equal_start`
-    merge: str | None = None  # the Merge function of a tree of summaries, or None for no tree
 
     def beside(self, sublayer: str) -> list[tuple[str, ...]]:
         """The blocks of a sublayer and the context attention: after it, beside it, or alone with all heads."""
@@ -90,14 +88,21 @@ class _DocumentContext:
 
     def make_attention(self) -> ContextAttention:
         """One layer's context attention."""
-        width = self.config.embed_dim
-        sizes = {"d_model": width, "heads": self.config.heads_of_context, "d_head": width // self.config.heads}
-        return self.attention(**sizes, equal_start=self.config.equal_start)
+        c = self.config
+        make: Callable[..., ContextAttention] = SummaryAttention
+        if isinstance(c, CondTransformerConfig):
+            chosen = {"top_t": c.top_t, "always_own": c.always_own_sentence, "read_all_updates": c.read_all_updates}
+            make = partial(ConditionalAttention, **chosen)
+        if isinstance(c, HierCondTransformerConfig):
+            make = partial(make, select_on=c.select_on, count_copies=c.count_copies, by_blocks=c.merge is None)
+        sizes = {"d_model": c.embed_dim, "heads": c.heads_of_context, "d_head": c.embed_dim // c.heads}
+        return make(**sizes, equal_start=c.equal_start)
 
     def make_summaries(self) -> SummaryEncoder:
         """The encoder of the sentences' source2token summaries, with the tree over them."""
         sizes = {"d_model": self.config.embed_dim, "heads": self.config.heads}
-        return SummaryEncoder(**sizes, merge=None if self.merge is None else build_merge(self.merge, **sizes))
+        name = self.config.merge if isinstance(self.config, HierCondTransformerConfig) else None
+        return SummaryEncoder(**sizes, merge=None if name is None else build_merge(name, **sizes))
 
     def make_earlier(self) -> ContextAttention:
         """The attention of a decoder layer to earlier target sentences."""
@@ -152,12 +157,14 @@ def embeddings(
 
 def encoder_decoder(
     config: TransformerConfig, task: Vocabularies, *, reading: ReadingPlan | None = None,
-    context: _DocumentContext | None = None, **position_settings: int | float | bool,
+    **position_settings: int | float | bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """Build the parts of an `EncoderDecoder`. Models with a context read whole documents, sentence by sentence."""
-    if context is not None:
-        reading, position_settings = context.config.reading, context.config.position_settings
-    assert reading is not None
+    """Build the parts of an `EncoderDecoder`, by the plan and the positions of its options; or by others, which then
+    have no context attention."""
+    context = None
+    if reading is None:
+        reading, position_settings = config.reading, config.position_settings
+        context = _DocumentContext(config) if isinstance(config, HierTransformerConfig) else None
 
     def build() -> Position:
         return build_position(
@@ -266,15 +273,15 @@ def _final_norm(config: TransformerConfig) -> nn.Module:
 class Transformer(EncoderDecoder):
     """The Transformer, sentence by sentence (Vaswani et al. 2017): the baseline for every document model."""
 
-    Config = TransformerConfig
+    Config: type[TransformerConfig] = TransformerConfig
 
     @classmethod
     def build(cls, config: TransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        return cls(**encoder_decoder(config, task, reading=ReadingPlan(written=1), levels=1))
+        return cls(**encoder_decoder(config, task))
 
 
-class ConcatTransformer(EncoderDecoder):
+class ConcatTransformer(Transformer):
     """A few sentences as one sequence (Tiedemann and Scherrer 2017): 2-to-1, 2-to-2, k-to-k.
 
     It reads K + 1 source sentences with break tokens between them and translates the last J of them. A document is cut
@@ -284,34 +291,12 @@ class ConcatTransformer(EncoderDecoder):
 
     Config = ConcatConfig
 
-    @classmethod
-    def build(cls, config: ConcatConfig, task: Vocabularies) -> Self:
-        """The model with random weights."""
-        reading = ReadingPlan(
-            written=config.target_window,
-            earlier=config.source_context + 1 - config.target_window,
-            stride=config.window_stride or config.target_window,
-            joined=True,
-            source_breaks=config.source_breaks,
-            positions=config.joined_count,
-            masked_context=config.context_word_dropout,
-        )
-        return cls(**encoder_decoder(config, task, reading=reading, **config.position_settings))
 
-
-class DocTransformer(EncoderDecoder):
+class DocTransformer(Transformer):
     """The whole document as one sequence (Trankova and Rykunov, section 1.3.1), with break tokens between sentences and
     multi-level positions. Every word attends to all words of its document: exact, in quadratic time."""
 
-    Config = JoinedConfig
-
-    @classmethod
-    def build(cls, config: JoinedConfig, task: Vocabularies) -> Self:
-        """The model with random weights."""
-        reading = ReadingPlan(
-            written=None, joined=True, source_breaks=config.source_breaks, positions=config.joined_count
-        )
-        return cls(**encoder_decoder(config, task, reading=reading, **config.position_settings))
+    Config: type[JoinedConfig] = JoinedConfig
 
 
 class Scaleformer(DocTransformer):
@@ -322,49 +307,26 @@ class Scaleformer(DocTransformer):
     Config = ScaleformerConfig
 
 
-class HierTransformer(EncoderDecoder):
+class HierTransformer(Transformer):
     """Hierarchical encoding (Trankova and Rykunov, section 2, figure 1): besides its own sentence, a word attends to
     the source2token summaries of all sentences of its document."""
 
-    Config = HierTransformerConfig
-
-    @classmethod
-    def build(cls, config: HierTransformerConfig, task: Vocabularies) -> Self:
-        """The model with random weights."""
-        return cls(**encoder_decoder(config, task, context=_DocumentContext(config, SummaryAttention)))
+    Config: type[HierTransformerConfig] = HierTransformerConfig
 
 
-def _conditional(config: CondTransformerConfig, **more: Any) -> Callable[..., ContextAttention]:
-    """Conditional attention by the options that determine which sentences it selects."""
-    always_own, updates = config.always_own_sentence, config.read_all_updates
-    return partial(ConditionalAttention, top_t=config.top_t, always_own=always_own, read_all_updates=updates, **more)
-
-
-class CondTransformer(EncoderDecoder):
+class CondTransformer(HierTransformer):
     """Conditional context aggregation (Trankova and Rykunov, section 3, eq. 7): a word reads the words of its top t
     sentences. Summaries only route; the words of the chosen sentences carry the content."""
 
-    Config = CondTransformerConfig
-
-    @classmethod
-    def build(cls, config: CondTransformerConfig, task: Vocabularies) -> Self:
-        """The model with random weights."""
-        return cls(**encoder_decoder(config, task, context=_DocumentContext(config, _conditional(config))))
+    Config: type[CondTransformerConfig] = CondTransformerConfig
 
 
-class HierCondTransformer(EncoderDecoder):
+class HierCondTransformer(CondTransformer):
     """Hierarchical sentence selection (Trankova and Rykunov, section 3.3): the top t sentences of a long document are
     found through blocks of neighbours, ranked by an upper bound of their relevances; with a merge, by descending a
     binary tree of their summaries (ConstructBT, TraverseTree)."""
 
     Config = HierCondTransformerConfig
-
-    @classmethod
-    def build(cls, config: HierCondTransformerConfig, task: Vocabularies) -> Self:
-        """The model with random weights."""
-        tree = {"select_on": config.select_on, "count_copies": config.count_copies, "by_blocks": config.merge is None}
-        attention = _conditional(config, **tree)
-        return cls(**encoder_decoder(config, task, context=_DocumentContext(config, attention, merge=config.merge)))
 
 
 class CopyTransformer(EncoderDecoder):
@@ -385,7 +347,7 @@ class CopyTransformer(EncoderDecoder):
     @classmethod
     def build(cls, config: CopyTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        parts = encoder_decoder(config, task, reading=ReadingPlan(written=None, given_text=True), levels=1)
+        parts = encoder_decoder(config, task)
         return cls(pointer=Pointer(d_model=config.embed_dim, window=config.copy_window), **parts)
 
     def forward(self, batch: TranslationBatch) -> CopiedFeatures:  # type: ignore[override]  # a criterion knows both

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from docnmt.core.data_options import PositionCount
@@ -51,6 +51,13 @@ def position_problems(position: str, fusion: str, attention: str, width: int, he
 
 
 # The architectures' options.
+
+
+def _plan(**plan: Any) -> ReadingPlan:
+    from docnmt.core.units import ReadingPlan  # not at the top: --help needs no NumPy
+
+    return ReadingPlan(**plan)
+
 
 _TABLES = Needs(
     "learned_tables",
@@ -138,6 +145,16 @@ class TransformerConfig:
         return problems
 
     @property
+    def reading(self) -> ReadingPlan:
+        """What the model reads and writes at once: here, each sentence by itself."""
+        return _plan(written=1)
+
+    @property
+    def position_settings(self) -> dict[str, Any]:
+        """The keyword arguments of the position family."""
+        return {"levels": 1}
+
+    @property
     def horizon(self) -> int:
         """r of the relative positions inside attention; 0 without them."""
         return self.relative_horizon or 0 if self.position != "relative" else self.relative_horizon or 16
@@ -162,6 +179,10 @@ class CopyTransformerConfig(TransformerConfig):
     copy_window: int = option(
         4096, "target subwords before a sentence that it can copy from", metavar="N", basic=True, between=(1, None)
     )
+
+    @property
+    def reading(self) -> ReadingPlan:
+        return _plan(written=None, given_text=True)
 
 
 # Texts of several sentences: structural positions, joined sentences.
@@ -207,7 +228,6 @@ class LevelOptions(TransformerConfig):
 
     @property
     def position_settings(self) -> dict[str, Any]:
-        """The keyword arguments of the position family."""
         return {name: getattr(self, name) for name in _OF_LEVELS} if self.position == "multi_level" else {}
 
 
@@ -230,6 +250,10 @@ class JoinedConfig(StructuredConfig):
     source_breaks: bool = option(
         True, "<brk> stands between the sentences of the source; without, only positions tell them apart (section 1.2)"
     )
+
+    @property
+    def reading(self) -> ReadingPlan:
+        return _plan(written=None, joined=True, source_breaks=self.source_breaks, positions=self.joined_count)
 
 
 @dataclass(frozen=True)
@@ -259,6 +283,16 @@ class ConcatConfig(JoinedConfig):
     context_word_dropout: float = option(
         0.0, "in training, how often a word of a sentence that is only read is replaced by <mask>", between=(0, Open(1))
     )
+
+    @property
+    def reading(self) -> ReadingPlan:
+        return replace(
+            super().reading,
+            written=self.target_window,
+            earlier=self.source_context + 1 - self.target_window,
+            stride=self.window_stride or self.target_window,
+            masked_context=self.context_word_dropout,
+        )
 
     def problems(self) -> list[str]:
         problems, read = super().problems(), self.source_context + 1
@@ -397,12 +431,9 @@ class HierTransformerConfig(ContextOptions, LevelOptions):
     )
 
     @property
-    def reading(self) -> ReadingPlan:
-        """The reading plan: whole documents, each sentence a sequence of its own."""
-        from docnmt.core.units import ReadingPlan  # not at the top: --help needs no NumPy
-
+    def reading(self) -> ReadingPlan:  # whole documents, each sentence a sequence of its own
         own_text = self.target_context != "none"
-        return ReadingPlan(
+        return _plan(
             written=None, positions=self.position_count, own_text=own_text, dropped_context=self.context_dropout
         )
 
