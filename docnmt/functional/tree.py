@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -163,12 +164,9 @@ class TreeIndex:
     @cached_property
     def levels(self) -> tuple[Tensor, ...]:
         """The nodes of each level of all documents, leaves first; level 0 is the sentences in order."""
-        return tuple(to_device(self._host_levels, self.document_offsets.device))
-
-    @cached_property
-    def _host_levels(self) -> list[np.ndarray]:
         levels = zip(self.level_start, self.level_size, strict=True)
-        return [np.repeat(start, size) + _count_up(size) for start, size in levels]
+        arrays = [np.repeat(start, size) + _count_up(size) for start, size in levels]
+        return tuple(to_device(arrays, self.document_offsets.device))
 
     @property
     def leaves(self) -> Tensor:
@@ -176,57 +174,29 @@ class TreeIndex:
         return self.levels[0]
 
     @cached_property
-    def place(self) -> Tensor:
-        """(N,) int64, the index of each node in `levels` of its level."""
-        return on_device(self._host_place, self.document_offsets.device)
-
-    @cached_property
-    def _host_place(self) -> np.ndarray:
-        position = np.empty(self.num_nodes, np.int64)
-        for nodes in self._host_levels:
-            position[nodes] = np.arange(len(nodes))
-        return position
-
-    @cached_property
-    def children(self) -> Tensor:
-        """(N, 2) int64, left and right child; -1 where there is none."""
-        return on_device(self._host_children, self.document_offsets.device)
-
-    @cached_property
-    def _host_children(self) -> np.ndarray:
-        children = np.full((self.num_nodes, 2), -1)
-        for level in range(1, len(self.level_size)):
-            size, below = self.level_size[level], self.level_size[level - 1]
-            position = _count_up(size)
-            nodes, left = np.repeat(self.level_start[level], size) + position, 2 * position
-            first = np.repeat(self.level_start[level - 1], size)
-            children[nodes, 0] = first + left
-            children[nodes, 1] = np.where(left + 1 < np.repeat(below, size), first + left + 1, -1)
-        return children
-
-    @cached_property
-    def parents(self) -> Tensor:
-        """(N,) int64; -1 for a root."""
-        parents = np.full(self.num_nodes, -1)
-        for side in self._host_children.T:
-            has = np.flatnonzero(side >= 0)
-            parents[side[has]] = has
-        return on_device(parents, self.document_offsets.device)
-
-    @cached_property
     def merges(self) -> tuple[tuple[Tensor, Tensor, Tensor], ...]:
-        """The index arrays by which `build_tree` makes each level above the leaves from the level below.
-
-        For each level: the index in the level below of every node's left child; the indices of the nodes that also have
-        a right child; the index in the level below of these right children.
-        """
+        """For each level above the leaves, by places in `levels`: the left child of every node, in the level below;
+        the nodes that also have a right child; these right children, in the level below."""
         arrays = []
-        for nodes in self._host_levels[1:]:
-            left, right = self._host_children[nodes].T
-            pairs = np.flatnonzero(right >= 0)
-            arrays += [self._host_place[left], pairs, self._host_place[right[pairs]]]
+        for below, size in pairwise(self.level_size):
+            place = 2 * _count_up(size)
+            left = np.repeat(np.cumsum(below) - below, size) + place
+            pairs = np.flatnonzero(place + 1 < np.repeat(below, size))
+            arrays += [left, pairs, left[pairs] + 1]
         arrived = iter(to_device(arrays, self.document_offsets.device))
         return tuple(zip(arrived, arrived, arrived, strict=True))
+
+    @cached_property
+    def parents(self) -> tuple[tuple[Tensor, Tensor], ...]:
+        """For each level below the last: the place of every node's parent in the level above, behind all others for a
+        root; and which nodes have a parent and no sibling."""
+        arrays = []
+        for size, above in pairwise(self.level_size):
+            place, has = _count_up(size), np.repeat(above > 0, size)
+            parent = np.where(has, np.repeat(np.cumsum(above) - above, size) + place // 2, above.sum())
+            arrays += [parent, has & ((place ^ 1) >= np.repeat(size, size))]
+        arrived = iter(to_device(arrays, self.document_offsets.device))
+        return tuple(zip(arrived, arrived, strict=True))
 
     def filled_nodes(self, layout: DocumentLayout) -> np.ndarray:
         """Return (N,) bool on the host: True for nodes with a word below them."""
@@ -293,17 +263,13 @@ def cumulative_keys(node_k: Tensor, index: TreeIndex, *, count_copies: bool = Tr
 
     `count_copies`: a node without a sibling, of which its parent is a copy, counts like any other; else not at all.
     """
-    levels: list[Tensor] = []
-    for nodes in reversed(index.levels):
+    levels = [node_k.index_select(0, index.levels[-1])]
+    for nodes, (parent, alone) in zip(index.levels[-2::-1], index.parents[::-1], strict=True):
         keys = node_k.index_select(0, nodes)
-        if levels:
-            parents = index.parents[nodes]
-            if not count_copies:
-                alone = (parents >= 0) & (index.children[parents, 1] < 0)
-                keys = keys.masked_fill(alone.view(-1, *(1,) * (keys.dim() - 1)), 0)
-            above = torch.cat([levels[-1], levels[-1].new_zeros(1, *keys.shape[1:])])
-            keys = keys + above.index_select(0, torch.where(parents >= 0, index.place[parents], len(above) - 1))
-        levels.append(keys)
+        if not count_copies:
+            keys = keys.masked_fill(alone.view(-1, *(1,) * (keys.dim() - 1)), 0)
+        above = torch.cat([levels[-1], levels[-1].new_zeros(1, *keys.shape[1:])])
+        levels.append(keys + above.index_select(0, parent))
     return _join_levels(levels[::-1], index)
 
 

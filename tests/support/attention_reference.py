@@ -15,7 +15,7 @@ from hypothesis import strategies
 from torch import Tensor
 
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, subtract_largest
-from docnmt.functional.tree import SentenceTree
+from docnmt.functional.tree import SentenceTree, TreeIndex
 from docnmt.layout import DocumentLayout
 
 sentence_lengths = strategies.lists(strategies.integers(0, 4), max_size=7)
@@ -105,6 +105,21 @@ def largest(scores: dict[int, Tensor], t: int) -> list[int]:
     return sorted(scores, key=lambda n: -float(scores[n].detach()))[:t]
 
 
+def links(index: TreeIndex) -> tuple[list[list[int]], list[int]]:
+    """The children of each node, one or two, and its parent; -1 for a root: node i of a level is above 2i and 2i + 1."""
+    children: list[list[int]] = [[] for _ in range(index.num_nodes)]
+    parents = [-1] * index.num_nodes
+    for document, sizes in enumerate(index.level_size.T.tolist()):
+        starts = index.level_start[:, document].tolist()
+        for level in range(1, len(sizes)):
+            for i in range(sizes[level]):
+                below = [n for n in (2 * i, 2 * i + 1) if n < sizes[level - 1]]
+                children[starts[level] + i] = [starts[level - 1] + n for n in below]
+                for child in children[starts[level] + i]:
+                    parents[child] = starts[level] + i
+    return children, parents
+
+
 def traverse_tree(
     tree: SentenceTree,
     relevance: Tensor,
@@ -114,9 +129,9 @@ def traverse_tree(
     count_copies: bool,
 ) -> tuple[dict[int, Tensor], list[int]]:
     """Figure 3 through lists of children: cumulative relevance of the document's sentences, and those that are kept."""
-    children = [[c for c in pair if c >= 0] for pair in tree.index.children.tolist()]
+    children, parents = links(tree.index)
     sentence = {leaf: s for s, leaf in enumerate(tree.index.leaves.tolist())}
-    parents, begin = tree.index.parents.tolist(), key_layout.sentence_offsets.tolist()
+    begin = key_layout.sentence_offsets.tolist()
 
     def words(node: int) -> int:
         if node in sentence:

