@@ -106,7 +106,7 @@ def largest(scores: dict[int, Tensor], t: int) -> list[int]:
 
 
 def links(index: TreeIndex) -> tuple[list[list[int]], list[int]]:
-    """The children of each node, one or two, and its parent; -1 for a root: node i of a level is above 2i and 2i + 1."""
+    """The children of each node, one or two, and its parent, -1 for a root: node i is above 2i and 2i + 1."""
     children: list[list[int]] = [[] for _ in range(index.num_nodes)]
     parents = [-1] * index.num_nodes
     for document, sizes in enumerate(index.level_size.T.tolist()):

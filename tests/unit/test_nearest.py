@@ -13,7 +13,6 @@ from docnmt.functional.selection import (
     Queries,
     Selection,
     SelectionPolicy,
-    SentenceBlocks,
     find_sentences,
     many_sentences,
     top_sentences,
