@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -481,6 +481,7 @@ class LinearState:
     A step equals the same row of `linear_attention(..., causal=True)` and costs the same at every position.
     """
 
+    any_memory: ClassVar[bool] = True
     sums: Tensor  # (R, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over all keys, and Σ φ(rel_pos[0]) [v, 1]ᵀ beyond the horizon
     recent: Tensor  # (R, h, r, dv + 1), the last r values [v, 1], oldest first; 0 where there was none yet
 
@@ -514,13 +515,12 @@ class LinearState:
         mixed = torch.matmul(features_q, self.sums) + torch.matmul(weights, self.recent)
         return _normalised(mixed[:, :, 0]).to(v.dtype)
 
-    def select(self, rows: Tensor) -> LinearState:
-        """The state of the given rows, in that order; rows may repeat or vanish."""
-        return LinearState(self.sums.index_select(0, rows), self.recent.index_select(0, rows))
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """Keep these rows, in that order; rows may repeat or vanish."""
+        self.sums, self.recent = self.sums.index_select(0, rows), self.recent.index_select(0, rows)
 
-    def append(self, other: LinearState) -> LinearState:
-        """Return a state with the rows of both, those of `other` last."""
-        return LinearState(torch.cat([self.sums, other.sums]), torch.cat([self.recent, other.recent]))
+    def append(self, other: LinearState) -> None:
+        self.sums, self.recent = torch.cat([self.sums, other.sums]), torch.cat([self.recent, other.recent])
 
 
 @dataclass

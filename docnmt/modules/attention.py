@@ -215,21 +215,7 @@ def _embeddings(position: RelativeKeys | None) -> Tensor | None:
     return None if position is None else position.weight  # (2r+1, d_h), of distances
 
 
-@dataclass
-class _LinearCache:
-    """The state of linear self-attention for each row."""
-
-    any_memory: ClassVar[bool] = True
-    state: LinearState
-
-    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        self.state = self.state.select(rows)
-
-    def append(self, other: _LinearCache) -> None:
-        self.state = self.state.append(other.state)
-
-
-class LinearSelfAttention(_SelfAttention[_LinearCache]):
+class LinearSelfAttention(_SelfAttention[LinearState]):
     """Multi-head kernelised self-attention inside each span, in time linear in its length; `position` has the paper's
     relative embeddings of keys. Other families would need scores to act on."""
 
@@ -246,13 +232,12 @@ class LinearSelfAttention(_SelfAttention[_LinearCache]):
         distances = _embeddings(self.position)
         return self._join(packed_linear_attention(*self._project(x), spans, spans, distances, causal=self.causal))
 
-    def begin(self, remembered: None, slots: Slots) -> _LinearCache:
+    def begin(self, remembered: None, slots: Slots) -> LinearState:
         horizon = 0 if self.position is None else len(self.position.weight) // 2
-        sizes = slots.rows, self.heads, self.d_head, self.d_head, horizon
-        return _LinearCache(LinearState.empty(*sizes, like=slots.like))
+        return LinearState.empty(slots.rows, self.heads, self.d_head, self.d_head, horizon, like=slots.like)
 
-    def step(self, x: Tensor, cache: _LinearCache, at: Step) -> Tensor:
-        return self._join(cache.state.step(*self._project(x), _embeddings(self.position)))
+    def step(self, x: Tensor, cache: LinearState, at: Step) -> Tensor:
+        return self._join(cache.step(*self._project(x), _embeddings(self.position)))
 
 
 class LinearCrossAttention(_CrossAttention[LinearMemory, OfMemories[LinearMemory]]):

@@ -140,7 +140,8 @@ def test_steps_equal_the_full_pass(length: int, horizon: int | None) -> None:
     for i in range(length):
         out = state.step(q[order, :, i], k[order, :, i], v[order, :, i], rel)
         assert torch.allclose(out, full[order, :, i], atol=1e-12)
-        state, order = state.select(rows), order[rows]
+        state.keep(rows, None)
+        order = order[rows]
     assert (state.sums.numel(), state.recent.numel()) == size
 
 
@@ -151,7 +152,7 @@ def test_rows_of_other_ages_can_join() -> None:
     state = LinearState.empty(1, 1, 3, 3, 2, like=q)
     for i in range(4):
         state.step(q[:1, :, i], k[:1, :, i], v[:1, :, i], rel)
-    state = state.append(LinearState.empty(1, 1, 3, 3, 2, like=q))
+    state.append(LinearState.empty(1, 1, 3, 3, 2, like=q))
     for i in range(5):
         now = [torch.stack([x[0, :, 4 + i], x[1, :, i]]) for x in (q, k, v)]
         out = state.step(*now, rel)
