@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.generators import BeamSearch
-from docnmt.core.search.glossary import Glossary, TermFinder, TermProgress, Terms, asked_terms
+from docnmt.core.search.glossary import Glossary, TermFinder, Terms, asked_terms
 from docnmt.core.search.rows import Slot
 from docnmt.core.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.runtime.system import UserError
@@ -168,9 +168,9 @@ def test_a_term_may_begin_inside_of_one_that_was_broken_off() -> None:
     """Of a a a b the last three are the term a a b."""
     a, b = FIRST, FIRST + 1
     terms = Terms({0: ((a, a, b),)}, torch.zeros(FIRST + WORDS, dtype=torch.bool))
-    progress = TermProgress(0, terms.wanted[0])
+    progress = terms.begin()
     for number, token in enumerate((a, a, a, b)):
-        progress = progress.after(token, terms)
+        progress = progress.after(token)
         assert progress.begun == ((a,), (a, a), (a, a), ())[number]
     assert (progress.left, progress.ended) == ((), True)
 

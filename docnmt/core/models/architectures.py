@@ -91,8 +91,8 @@ class _DocumentContext:
         c = self.config
         make: Callable[..., ContextAttention] = SummaryAttention
         if isinstance(c, CondTransformerConfig):
-            chosen = {"top_t": c.top_t, "always_own": c.always_own_sentence, "read_all_updates": c.read_all_updates}
-            make = partial(ConditionalAttention, **chosen)
+            make = partial(ConditionalAttention, top_t=c.top_t, always_own=c.always_own_sentence)
+            make = partial(make, read_all_updates=c.read_all_updates)
         if isinstance(c, HierCondTransformerConfig):
             make = partial(make, select_on=c.select_on, count_copies=c.count_copies, by_blocks=c.merge is None)
         sizes = {"d_model": c.embed_dim, "heads": c.heads_of_context, "d_head": c.embed_dim // c.heads}
