@@ -321,8 +321,8 @@ class Shelf:
         for text, slots in long.values():
             number, hidden = to_device([text[None], lengths[text] == 0], device)
             in_order = (np.diff(text) == 1).all()
-            place = slice(int(text[0]), int(text[0]) + len(text)) if in_order else number[0]
-            choices.append(_Choice(_rows(slots, beam, device), number, len(text), place=place, hidden=hidden))
+            index = slice(int(text[0]), int(text[0]) + len(text)) if in_order else number[0]
+            choices.append(_Choice(_rows(slots, beam, device), number, len(text), index=index, hidden=hidden))
         return choices
 
 
@@ -355,7 +355,7 @@ class _Choice:
     numbers: Tensor  # (texts, S) the spans to choose from
     most: int  # spans of a text, at most
     lists: RowLists | None = None  # of short texts, for h heads
-    place: slice | Tensor | None = None  # of a long one: its spans as an index
+    index: slice | Tensor | None = None  # of a long one: its spans as an index
     hidden: Tensor | None = None  # and (S,) True for those without a word
 
     def scores(self, q: Tensor, keys: Tensor) -> Tensor:
@@ -364,7 +364,7 @@ class _Choice:
             return self.lists.padded(products(q, keys, self.lists))
         assert self.hidden is not None
         enough = q.repeat(-(-INVARIANT_ROWS // len(q)), 1, 1)  # fewer rows take other kernels
-        scores = (enough.transpose(0, 1) @ keys[self.place].permute(1, 2, 0))[:, : len(q)]  # (h, n, S)
+        scores = (enough.transpose(0, 1) @ keys[self.index].permute(1, 2, 0))[:, : len(q)]  # (h, n, S)
         return scores.transpose(0, 1).flatten(0, 1).masked_fill_(self.hidden, -torch.inf)
 
 
@@ -446,8 +446,8 @@ class TokenTable:
         q (R, h, d); keys (capacity, h, d) and values (capacity, h, d_v) of the places; added to the scores (R, h, L).
         """
         lists = self.lists(q.shape[1])
-        more = None if added is None else added.flatten().index_select(0, lists.places)
-        return attend_listed(q, keys, values, lists, more)
+        of_entries = None if added is None else added.flatten().index_select(0, lists.places)
+        return attend_listed(q, keys, values, lists, of_entries)
 
     def distances(self) -> Tensor:
         """(R, L) how many tokens after a row's newest token each of its tokens stands: 0 and below."""

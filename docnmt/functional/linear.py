@@ -93,9 +93,9 @@ def _add_windows(total: Tensor, windows: Tensor, begin: int, g: _Geometry) -> No
     """The adjoint of `_windows_of`, on rows `total` that begin a horizon before the first key."""
     windows = windows.view(len(total), -1, g.columns, total.shape[2])[:, :, g.shown]
     blocks = windows.shape[1]
-    for at in range(0, g.window, g.block):  # pieces of a block's length: windows overlap, these do not
-        piece = windows[:, :, at : at + g.block]
-        rows = total[:, begin + at : begin + at + blocks * g.block].view(len(total), blocks, g.block, -1)
+    for first in range(0, g.window, g.block):  # pieces of a block's length: windows overlap, these do not
+        piece = windows[:, :, first : first + g.block]
+        rows = total[:, begin + first : begin + first + blocks * g.block].view(len(total), blocks, g.block, -1)
         rows[:, :, : piece.shape[2]] += piece
 
 

@@ -138,9 +138,9 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
 @lru_cache(maxsize=4)  # of beam × vocabulary numbers each
 def _runs(width: int, vocabulary: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """The places in the rows × vocabulary of a group: of all whole runs (n, _RUN), and the others (m,)."""
-    every = torch.arange(width * vocabulary, device=device).view(width, vocabulary)
+    places = torch.arange(width * vocabulary, device=device).view(width, vocabulary)
     whole = vocabulary // _RUN * _RUN
-    return every[:, :whole].reshape(-1, _RUN), every[:, whole:].flatten()
+    return places[:, :whole].reshape(-1, _RUN), places[:, whole:].flatten()
 
 
 # Minimum Bayes risk decoding: among samples of a sentence, choose the one that is most like the others.

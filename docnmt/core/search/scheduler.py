@@ -541,8 +541,8 @@ class Scheduler:
                 generator.width,
                 [slot.encoding.read_by(slot) for slot in slots],
             )
-            for state, more in zip(self._states, fresh, strict=False):
-                state.append(more)
+            for state, of_new in zip(self._states, fresh, strict=False):
+                state.append(of_new)
             self._states = self._states or fresh
         if new:
             generator.admit(new)
