@@ -379,27 +379,23 @@ def build(
             problems.append(f"{beginning}'{spelt[name]}' and '{key}' are one option; keep one of them")
         spelt[name] = key
     of_file = {name: file[key] for name, key in spelt.items()}
-    values: dict[str, dict[str, Any]] = {section.name: {} for section in sections}
     wrong_values: set[str] = set()
-    missing: set[str] = set()  # sections without an option that is required
+    resolved: dict[str, Any] = {}  # all sections that have their required options
     for section in sections:
         sources = ((typed, "", ""), (of_file, beginning, ""), (section.values, "", " (set by the architecture)"))
+        values: dict[str, object] = {}
         for setting in section.settings:
-            for source, before, behind in sources:
-                if setting.name in source:
-                    try:
-                        values[section.name][setting.name] = setting.convert(source[setting.name])
-                    except ValueError as error:
-                        problems.append(f"{before}{error}{behind}")
-                        wrong_values.add(setting.name)
-                        if setting.required:
-                            missing.add(section.name)
-                    break
-            else:
-                if setting.required:
+            source, before, behind = next((given for given in sources if setting.name in given[0]), ({}, "", ""))
+            try:
+                if source:
+                    values[setting.name] = setting.convert(source[setting.name])
+                elif setting.required:
                     problems.append(f"{setting.flag} is required: {setting.option.help}")
-                    missing.add(section.name)
-    resolved = {s.name: s.config(**values[s.name]) for s in sections if s.name not in missing}
+            except ValueError as error:
+                problems.append(f"{before}{error}{behind}")
+                wrong_values.add(setting.name)
+        if all(setting.name in values for setting in section.settings if setting.required):
+            resolved[section.name] = section.config(**values)
     for config in resolved.values():
         problems += contradictions(config, typed, wrong_values)
     if problems:

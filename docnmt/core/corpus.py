@@ -127,17 +127,12 @@ class StructureBuilder:
 
 def structure_of(documents: Sequence[Document]) -> Structure:
     """Return the structure of documents, empty ones included. Levels that only other documents have are -1."""
-    offsets, tables, depth = [0], list[np.ndarray](), 0
-    for document in documents:
-        offsets.append(offsets[-1] + len(document.sentences))
-        tables.append(unit_numbers(document.units or [()] * len(document.sentences)))
-        depth = max(depth, tables[-1].shape[1])
-    levels = np.full((offsets[-1], depth), -1, dtype=np.int32)
-    for begin, table in zip(offsets, tables, strict=False):
-        levels[begin : begin + len(table), depth - table.shape[1] :] = table
-    blank = np.ones(len(offsets), dtype=np.int32)
-    blank[[0, -1]] = 0
-    return Structure(np.array(offsets, dtype=np.int64), blank, levels)
+    builder, tables = StructureBuilder(), [unit_numbers(one.units or [()] * len(one.sentences)) for one in documents]
+    depth = max((table.shape[1] for table in tables), default=0)
+    for number, table in enumerate(tables):
+        builder.before = int(number > 0)
+        builder.add(np.pad(table, ((0, 0), (depth - table.shape[1], 0)), constant_values=-1))
+    return builder.build()
 
 
 def unit_numbers(labels: Sequence[Sequence[str]]) -> np.ndarray:
@@ -155,17 +150,8 @@ def unit_numbers(labels: Sequence[Sequence[str]]) -> np.ndarray:
 
 def renumber(levels: np.ndarray, document_offsets: np.ndarray) -> np.ndarray:
     """Renumber levels (S, K) from 0 without gaps, after sentences were removed or documents cut; unknown ones stay."""
-    if not len(levels):
-        return levels
-    begins = np.zeros(len(levels), dtype=bool)  # True where a unit of this level, or of one above, begins
-    begins[document_offsets[:-1][np.diff(document_offsets) > 0]] = True
-    result = np.empty_like(levels)
-    for depth in range(levels.shape[1]):
-        parents = begins.copy()
-        begins[1:] |= np.diff(levels[:, depth]) != 0
-        count = np.cumsum(begins)
-        result[:, depth] = count - count[np.maximum.accumulate(np.where(parents, np.arange(len(levels)), 0))]
-    return np.where(levels < 0, levels, result)
+    documents = [levels[a:b].tolist() for a, b in itertools.pairwise(document_offsets.tolist()) if a < b]
+    return np.where(levels < 0, levels, np.concatenate([levels[:0], *map(unit_numbers, documents)]))
 
 
 # Flat arrays: tokens and raw text of millions of sentences, mapped into memory.

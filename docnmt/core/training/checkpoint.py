@@ -261,10 +261,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, checkpoin
         if state.keys() != expected:
             missing = sorted(expected - state.keys())[0]
             raise UserError(f"{checkpoint.path}: tensor 'optimizer.{missing}.{name}' is missing; it cannot continue")
-    order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    name_of = {id(parameter): name for name, parameter in parameters.items()}
-    states = {n: moments[name_of[id(p)]] for n, p in enumerate(order) if name_of[id(p)] in moments}
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
+        optimizer.state[parameters[name]] = {key: value.to(parameters[name].device) for key, value in state.items()}
 
 
 # Loading of a trained model, ready to use, from a checkpoint alone.
