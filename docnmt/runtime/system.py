@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -94,7 +95,6 @@ def shortened(text: str, most: int = 4000) -> str:
 KIND = "xxh3"
 #: Advice on damage.
 ADVICE = "it was damaged after docnmt wrote it; copy or make it again"
-_BLOCK = 1 << 20
 _checking: ContextVar[bool] = ContextVar("checking", default=True)
 
 
@@ -108,11 +108,8 @@ def checksum(*parts: Buffer | np.ndarray) -> str:
 
 def file_checksum(path: Path) -> str:
     """Return the checksum of a file's content, in constant memory."""
-    digest, block = xxhash.xxh3_64(), bytearray(_BLOCK)
     with reading(path), path.open("rb", buffering=0) as file:
-        while count := file.readinto(block):
-            digest.update(memoryview(block)[:count])
-    return digest.hexdigest()
+        return hashlib.file_digest(file, xxhash.xxh3_64).hexdigest()
 
 
 def checking() -> bool:
