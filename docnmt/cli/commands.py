@@ -62,8 +62,7 @@ def _note(line: str) -> None:
 
 # Data.
 
-#: The preprocessor of each task: a function of its options (a configuration class) and of `say`, which is called with
-#: each line of the report.
+#: The preprocessor of each task: a function of its options and of `say`, which is called with each line of the report.
 PREPROCESSORS: Registry[Callable[[Any, Callable[[str], None]], None]] = Registry("task")
 for _task, _target, _config in (
     ("document_translation", "core.preprocess:preprocess_translation", "core.data_options:TranslationPreprocessConfig"),

@@ -155,7 +155,6 @@ def renumber(levels: np.ndarray, document_offsets: np.ndarray) -> np.ndarray:
 
 
 # Flat arrays: tokens and raw text of millions of sentences, mapped into memory.
-#
 # A file `NAME.bin` is one array, little-endian, without a header; its type and length are in `meta.json`.
 
 
@@ -259,7 +258,6 @@ def token_dtype(vocab_size: int) -> np.dtype[Any]:
 
 
 # A data folder: its arrays, and `meta.json`, which describes them.
-#
 # `SPLIT.LANG.tokens.bin` and `SPLIT.LANG.text.bin` with their offsets for each side (further references:
 # `SPLIT.LANG1.text.bin` …), and one `SPLIT.structure.bin`: document offsets (int64), blank lines and levels (int32).
 

@@ -170,7 +170,6 @@ def _tsv_row(line: str, translation: str) -> str:
 
 
 # Division of raw text into sentences: by our own rules, or by the package sentencex, whose faults the rules mend.
-#
 # A sentence ends at `.`, `!`, `?` or `…`, the closing quotes and brackets and the number of a note after it, if white
 # space follows and then a character that can begin a sentence. Marks of other scripts (`。`, `।`, `؟`, `።` …) end one
 # anywhere, with the quotes and brackets that close behind them. A full stop ends none after a known abbreviation, an
@@ -178,8 +177,7 @@ def _tsv_row(line: str, translation: str) -> str:
 # one or two digits. The sentences of a line, joined by `languages.joined`, are the line up to white space.
 
 
-#: Abbreviations followed by a capital inside a sentence, without their full stop; compared case-insensitively.
-#: Those that often end sentences, too (etc., usw., Inc.), are left out.
+#: Abbreviations before a capital inside a sentence, in lower case; not those that often end one (etc., usw., Inc.).
 _GENERAL = "dr prof st vs al ca cf op ed vol chr"
 _ABBREVIATIONS = {
     "": "",
@@ -217,8 +215,7 @@ _ORDINALS = "de da nn no fi et lv cs sk sl hr sr bs hu tr is"
 _ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
 #: Number of characters examined before a mark; no abbreviation is longer.
 _LONGEST_WORD = 200
-#: Longer sentences (in characters) are cut before translation: models have seen none, and beam search takes time
-#: quadratic in the length.
+#: Longer sentences (in characters) are cut: models have seen none, and search takes time quadratic in the length.
 LONGEST_SENTENCE = 1500
 
 _CLOSING = "\"'”’»›«‹)\\]}“‘"

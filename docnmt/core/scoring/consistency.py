@@ -19,7 +19,6 @@ from docnmt.core.formality import ADDRESS_WORDS, AddressRule, Form, address_lang
 from docnmt.core.scoring.metrics import FEW_DOCUMENTS, Evaluation, interval, sum_documents
 
 # Scores of forms of address: agreement of a translation with its reference, and consistency in a document.
-#
 # A line of address is a sentence whose source has a word of the second person, and which has exactly one form, by
 # the plain rules of `docnmt.core.formality`. Both shares are functions of counts, like all metrics.
 
@@ -198,7 +197,6 @@ def _percent(evaluation: Evaluation, name: str) -> str:
 
 
 # Lexical consistency (LTCR, Lyu et al. 2021): whether repeated terms of a document are translated in the same way.
-#
 # It is the share of agreeing translations among all pairs of a term's occurrences in different sentences of a document.
 # Word translations are found by IBM model 1 (Brown et al. 1993), trained on the test's source and reference.
 

@@ -194,7 +194,6 @@ def _natural(value: str) -> tuple[bool, float, str]:
 
 
 # Reading of contrastive test sets in their known formats.
-#
 # - TSV with a row for every translation: `group correct src_context src tgt_context tgt` and label columns; also
 #   `ctx_en src_en ctx_de tgt_de`, any two languages. Contexts are sentences joined by `<SEP>`.
 # - ContraPro's JSON (Müller et al. 2018), with the OpenSubtitles documents it was made from, or without context.
@@ -370,7 +369,6 @@ def _discevalmt_pair(where: str, source: Sequence[str], target: _Target, labels:
 
 
 # Generative evaluation of discourse: whether translations have the word forms that depend on context.
-#
 # ctxpro's rule (Wicks and Post 2023, Identifying Context-Dependent Translations for Evaluation Set Production): without
 # case and ASCII punctuation, the expected form occurs between spaces, or at an end. So the form counts anywhere in the
 # sentence, and another right translation does not count: only differences between systems or contexts matter.
@@ -424,7 +422,6 @@ class GenerativeReport(_Report):
 
 
 # Reading of generative test sets, with the form expected in each translation, and of translations.
-#
 # - TSV with a row per question: `expected` (or `pronoun`) and, if known, `src_context src tgt_context tgt` (or
 #   `ctx_en src_en ctx_de tgt_de`), and labels. In a contrastive test set the rows that are `correct` are questions.
 # - ctxpro's JSON (Wicks and Post 2023), which has no contexts; ContraPro's JSON with its documents.

@@ -27,8 +27,7 @@ from docnmt.runtime.languages import base
 from docnmt.runtime.progress import how_many
 from docnmt.runtime.system import UsageError, UserError, needing
 
-# What a metric is, and the registered ones. All but d-BLEU compare sentences; d-BLEU compares documents, each its
-# sentences joined by a space (Liu et al. 2020).
+# Metrics of sentences; d-BLEU compares documents, each its sentences joined by a space (Liu et al. 2020).
 
 
 class Score(Protocol):
@@ -175,8 +174,7 @@ def windows(document_offsets: Sequence[int] | np.ndarray, window: int, stride: i
             yield first, min(first + window, end)
 
 
-# A system's match counts and its scores: counts add up, so the scores of the corpus, of a document, of any part of the
-# text and of a bootstrap sample are the same function of other sums.
+# Match counts and scores: counts add up, so the score of any part of a text is the same function of other sums.
 
 
 @dataclass(frozen=True)
@@ -358,7 +356,6 @@ def human_agreement(name: str, metric: Score, difference: float) -> float | None
 
 
 # Paired bootstrap over documents (Koehn 2004): tests whether the difference of two systems may be due to chance.
-#
 # Sentences of a document are not independent, so documents are resampled. The p-value is sacreBLEU's (Riezler and
 # Maxwell 2005): the share of samples whose difference departs from the samples' mean by as much as the systems differ.
 

@@ -50,9 +50,7 @@ from docnmt.core.scoring.text_files import (
 from docnmt.options import same_path
 from docnmt.runtime.system import UsageError, check_new, picture_form, write_picture, write_text
 
-# Parts of a text, by place of sentences and by length of sentences or documents, and the scores of each part.
-#
-# Every sentence is in one part, and scores are functions of summed counts, so the parts' counts add up to the text's.
+# Parts of a text, by place or length of sentences or by length of documents, and the scores of each.
 
 
 #: The first values of parts: 1, 2, 3-4, 5-8 … sentences; 1-5, 6-10 … tokens.

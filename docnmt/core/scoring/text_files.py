@@ -51,11 +51,9 @@ def _places_by_name(
 
 
 # Alignment of the lines of hypotheses with those of references, and the documents that they form.
-#
-# An empty line in a file of hypotheses is a document break or a missing translation; only the reference (or the
-# source), which has no empty sentence, tells which. So its lines determine the meaning of the others. Lines that are
-# only `<d>` or `<p>` mark documents and paragraphs as in the text of a corpus, and need not be in the other files.
-# Tables that name their documents need no such rules: each row is a sentence, also one without text.
+# An empty line in a file of hypotheses is a document break or a missing translation; the reference (or the source),
+# which has no empty sentence, tells which. Lines that are only `<d>` or `<p>` mark documents and paragraphs, and need
+# not be in the other files. In tables that name their documents each row is a sentence, also one without text.
 
 
 _DOCUMENT, _PARAGRAPH = "<d>", "<p>"
@@ -189,8 +187,7 @@ def with_partners(
     return numbers, layout.only(numbers), references, systems
 
 
-# Warnings about scores that would mean little: of tags that count as words, of text without spaces between words, and
-# of systems that differ in how long they were trained.
+# Warnings about scores that would mean little: tags as words, text without spaces, systems trained for other times.
 
 
 _TAG = re.compile(r"\s*</?(?:refset|srcset|tstset|doc|hl|p|seg)\b[^<>]*>", re.IGNORECASE)
@@ -256,7 +253,6 @@ def doubts(references: Sequence[str], tokenize: str) -> Iterator[str]:
 
 
 # Resegmentation: a translation with other sentences is divided into the reference's, document by document.
-#
 # The division minimises the word error rate (Matusov et al. 2005; Post and Hoang 2025), by the package `mweralign`.
 # Words are compared without case and apart from the punctuation around them; Chinese and Japanese, character by
 # character. Nothing but white space between sentences is lost or added, and no word is cut.
@@ -270,8 +266,7 @@ _IS_CJK = re.compile(rf"[{_CJK}]")
 _BEGIN = "<begin>"  # equals no token: mweralign always puts the first one into the first sentence
 _OPENING = frozenset("\"'([{<“„‘‚«‹»›¿¡–—-*「『（《〈【")
 
-#: A function of the reference's sentences, one per line, and a text; it returns the text in as many lines. Tokens are
-#: separated by spaces.
+#: A function of the reference's sentences, a line each, and a text, in tokens; it returns the text in as many lines.
 _Align = Callable[[str, str], str]
 
 

@@ -19,10 +19,7 @@ from docnmt.runtime.system import UserError
 
 
 class Criterion(Protocol):
-    """A loss function.
-
-    `metrics` are the names of the sums it logs, so that a misspelt `--best-checkpoint-metric` is rejected at the start.
-    """
+    """A loss function; `metrics` are the names of the sums that it logs."""
 
     metrics: tuple[str, ...]
 
@@ -33,10 +30,8 @@ class Criterion(Protocol):
     def __call__(  # Any: the models and batches that it supports
         self, model: Any, batch: Any
     ) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
-        """Return the summed loss, the sample size to divide it by, and further sums to log (divided likewise).
-
-        Scalar sums may be left on the device: all of an update are read together.
-        """
+        """Return the summed loss, the sample size to divide it by, and further sums to log (divided likewise), which
+        may be scalars on the device."""
 
 
 #: Number of labels whose vocabulary scores are in memory at once in R-Drop; the backward pass recomputes them.
@@ -44,14 +39,12 @@ CHUNK = 1024
 
 
 class LabelSmoothedCrossEntropy:
-    """(1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p), summed over labels (Szegedy et al. 2016).
-
-    Reads the model's features (T, d) and its `output` layer; logs `nll`, the sum without smoothing, in nats.
+    """(1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p), summed over labels (Szegedy et al. 2016), of
+    features (T, d) by the model's `output` layer; logs `nll`, the sum without smoothing, in nats.
 
     With `r_drop` α, in training: the mean of this loss over two passes with other dropout, plus α/2 times their
-    symmetric divergence, which is logged, too. That is half of R-Drop's loss (Liang et al. 2021), so that
-    it is comparable with the loss without it.
-    """
+    symmetric divergence, half of R-Drop's loss (Liang et al. 2021), so that it is comparable with the loss without
+    it."""
 
     Config: type = LabelSmoothedCrossEntropyConfig
     metrics: tuple[str, ...] = ("nll",)
@@ -130,14 +123,11 @@ FORMS: tuple[Form, ...] = ("formal", "informal")
 class FormChoice(LabelSmoothedCrossEntropy):
     """Label-smoothed cross-entropy plus, where the next word is one of address, `form_choice` times −log p of its form.
 
-    One word in forty says *tu* or *vous*. Whether a model gets it right hardly shows in the mean over all words, and it
-    is what context or a tag decides. p is the share of that form's words in the probability of all words of
-    address, so how probable these are beside other words stays as it is. Words of several subwords are left out; of a
-    model that copies, p is without what is copied. Validation and the logged `nll` are those of the plain loss.
-
-    Args:
-        forms: (V,) for each entry of the vocabulary 0 if it is a formal word, 1 if informal, else `IGNORE`.
-    """
+    One word in forty says *tu* or *vous*, and whether a model gets it right hardly shows in the mean over all words. p
+    is the share of that form's words in the probability of all words of address, so how probable these are stays as it
+    is. Words of several subwords are left out; of a model that copies, p is without what is copied. `forms` (V,) are 0
+    for a formal word, 1 for an informal one, else `IGNORE`. Validation and the logged `nll` are those of the plain
+    loss."""
 
     Config: type = FormChoiceConfig
 

@@ -20,8 +20,7 @@ from typing import Any
 from docnmt.options import settings, to_dict
 from docnmt.runtime.system import BEST, LAST, OpenObject, UserError, make_folder, write_text
 
-#: The file that identifies a folder as a run's, which is also a `--config` that repeats the run; the log; and the file
-#: that a run locks, in which it names itself.
+#: What identifies a folder as a run's, also a `--config` that repeats it; the log; what a run locks, with its name.
 CONFIG, LOG, LOCK = "config.yaml", "train.jsonl", ".lock"
 #: The folder for a run that `--overwrite` replaces, until the new one has a checkpoint; and its name while files are
 #: moved into it or back, when none of the run's files is a new one's.

@@ -198,8 +198,7 @@ def _check_finite(run: Run, what: str, value: float, data: Dataset, units: np.nd
         )
 
 
-# Memory: the largest planned batches go through forward and backward before the first update, so that an out-of-memory
-# error comes first, with the batch's shape and a limit that fits.
+# Memory: the largest batches go through both passes before the first update, so that an error comes at once.
 
 
 def peak_memory(device: torch.device) -> int:
