@@ -29,7 +29,7 @@ from docnmt.core.scoring.config import DEFAULT, SAMPLES, SEED
 from docnmt.core.scoring.metrics import of_seeds
 from docnmt.core.scoring.text_files import LineLayout, read_layout
 from docnmt.core.training.checkpoint import read_header
-from docnmt.runtime.system import UserError, write_json, write_text
+from docnmt.runtime.system import UserError, reading, write_json, write_text
 
 Property = Literal["updates", "data", "starts"]
 #: Options of docnmt-train that the comparison sets itself.
@@ -37,16 +37,14 @@ OURS = {"save_dir", "seed", "finetune_from_model", "data", "overwrite"}
 
 
 class Plan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The content of FILE.yaml; paths are relative to the working directory.
+    """The content of FILE.yaml (docs/guide/compare.md); paths are relative to the working directory.
 
     Attributes:
         folder: for models, translations and the table. data: folder of docnmt-preprocess, for all systems.
         train: options of docnmt-train for every system and start. systems: further ones of each, and `start`, the name
             of what it is fine-tuned from, and `data`. The others are compared with the first.
         starts: models that are trained only to start systems from; one with a `seed` is trained once, for all seeds.
-        seeds: of all trainings.
         tests: test sets, prefixes of text (PREFIX.en, PREFIX.de). contrastive: contrastive test sets, files.
-        generate: options of docnmt-generate. metrics: further metrics. checkpoint: the one that is tested.
         foreign: also translate the test sets with their sentences in other documents (true - foreign).
         unequal: properties in which the systems may differ.
     """
@@ -94,8 +92,8 @@ class Comparison:
     def run(self) -> dict[str, Any]:
         """Carry out what is missing; return the table's content, {} with `dry_run`."""
         plan = self.plan
-        names = {**plan.starts, **plan.systems}
-        runs = [(name, self._seed(name, seed)) for seed in plan.seeds for name in sorted(names, key=self._depth)]
+        names = sorted({**plan.starts, **plan.systems}, key=self._depth)
+        runs = [(name, self._seed(name, seed)) for seed in plan.seeds for name in names]
         for name, seed in dict.fromkeys(runs):  # a start with a seed of its own is there for all
             self._train(name, seed)
         trained = {name: [] if self.dry_run else [self._trained(name, s) for s in plan.seeds] for name in plan.systems}
@@ -137,16 +135,21 @@ class Comparison:
         if start is not None:
             words += ["--finetune-from-model", str(self._checkpoint(start, seed))]
         last = model / "checkpoint_last.safetensors"
-        config = model.parent / "train.yaml"
+        config, limit = model.parent / "train.yaml", options.get("max_update")
+        was_made = self._was_made(last, config, words, options)
+        if was_made and limit is not None and int(read_header(last)[0]["progress"].get("update", 0)) >= limit:
+            return
+        self._command("train", *words, "--config", str(config))
+
+    def _was_made(self, result: Path, config: Path, words: Sequence[str], options: Mapping[str, Any]) -> bool:
+        """Return whether a result was made with these words and options, which are kept beside it in `config`."""
         text = f"# {' '.join(words)}\n{yaml.safe_dump(options, sort_keys=False, allow_unicode=True)}"
-        limit = options.get("max_update")
-        if config.exists() and config.read_text(encoding="utf-8") == text and last.exists():
-            if limit is not None and int(read_header(last)[0]["progress"].get("update", 0)) >= limit:
-                return
-        elif not self.dry_run:
+        if result.exists() and config.exists() and config.read_text(encoding="utf-8") == text:
+            return True
+        if not self.dry_run:
             config.parent.mkdir(parents=True, exist_ok=True)
             write_text(config, text)
-        self._command("train", *words, "--config", str(config))
+        return False
 
     def _trained(self, name: str, seed: int) -> Trained:
         options = self._options(name)
@@ -161,11 +164,11 @@ class Comparison:
 
     def _check_trained(self, trained: Mapping[str, Sequence[Trained]]) -> None:
         """Refuse systems that differ in updates or data as they were trained (patience, other text in a folder)."""
-        for wanted, what in (("updates", "updates"), ("data", "data")):
+        for what in (each for each in ("updates", "data") if each not in self.plan.unequal):
             values = {name: sorted({str(getattr(one, what)) for one in seeds}) for name, seeds in trained.items()}
-            if wanted not in self.plan.unequal and len({tuple(value) for value in values.values()}) > 1:
+            if len({tuple(value) for value in values.values()}) > 1:
                 shown = "; ".join(f"{name}: {', '.join(value)}" for name, value in values.items())
-                raise UserError(f"{self.folder}: the systems were trained with unequal {what} ({shown}); {say(wanted)}")
+                raise UserError(f"{self.folder}: the systems were trained with unequal {what} ({shown}); {say(what)}")
 
     # Test sets.
 
@@ -203,14 +206,9 @@ class Comparison:
             results = self._results(name, seed, test, kind)
             words = [str(self.folder / kind), "--gen-subset", f"test{number or ''}", "--path", str(checkpoint)]
             words += ["--results-path", str(results), "--overwrite", "--quiet"]
-            config = results.parent / f"{results.name}.yaml"
-            text = f"# {' '.join(words)}\n{yaml.safe_dump(self.plan.generate, sort_keys=False, allow_unicode=True)}"
-            hypotheses = results / "hypotheses.txt"
-            if hypotheses.exists() and config.exists() and config.read_text(encoding="utf-8") == text:
-                if newer(hypotheses, checkpoint):
-                    continue
-            elif not self.dry_run:
-                write_text(config, text)
+            config, hypotheses = results.parent / f"{results.name}.yaml", results / "hypotheses.txt"
+            if self._was_made(hypotheses, config, words, self.plan.generate) and newer(hypotheses, checkpoint):
+                continue
             self._command("generate", *words, "--config", str(config))
             if kind == "foreign" and not self.dry_run:
                 target = read_layout(side(self.plan.tests[test], self.languages[1]))
@@ -304,9 +302,8 @@ class Comparison:
 def read_plan(path: Path) -> Plan:
     """Read and check a plan."""
     try:
-        plan = msgspec.yaml.decode(path.read_bytes(), type=Plan)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+        with reading(path):
+            plan = msgspec.yaml.decode(path.read_bytes(), type=Plan)
     except msgspec.MsgspecError as error:
         raise UserError(f"{path}: {' '.join(str(error).split())}; docs/guide/compare.md has an example") from error
     problems = list(_problems(plan))
@@ -384,10 +381,7 @@ def in_documents(sentences: Sequence[str], layout: LineLayout) -> str:
 
 
 def sampled_difference(solved: np.ndarray, others: np.ndarray) -> tuple[float, float, float, float]:
-    """Compare accuracies in percent, means over seeds, by bootstrap over groups.
-
-    Args:
-        solved: (seeds, groups), 1 if solved. others: of another system or context; 0: bound the accuracy.
+    """Compare accuracies in percent, means over seeds, by bootstrap over groups; both (seeds, groups), 1 if solved.
 
     Returns:
         difference, the bounds of the middle 95 % of the sampled ones, and p (the share of samples that lie as far from
@@ -405,6 +399,10 @@ def sampled_difference(solved: np.ndarray, others: np.ndarray) -> tuple[float, f
 def markdown(content: Mapping[str, Any]) -> str:
     """Return the tables: what was trained, then a table a test set."""
     systems, first = content["systems"], content["baseline"]
+
+    def begin(test: str, head: Sequence[str]) -> list[str]:
+        return ["", f"**{test}**", "", f"| system | {' | '.join(head)} |", f"| --- |{' ---: |' * len(head)}"]
+
     lines = ["| system | start | updates | parameters | validation loss |", "| --- | --- | ---: | ---: | ---: |"]
     for name, row in systems.items():
         updates = ", ".join(f"{number:,}" for number in row["updates"])
@@ -416,8 +414,7 @@ def markdown(content: Mapping[str, Any]) -> str:
     for test in next(iter(systems.values()))["tests"]:
         example = systems[first]["tests"][test]["seeds"]
         metrics = [*DEFAULT, *(name for name in example if name not in DEFAULT)]
-        head = [part for m in metrics for part in (m, f"− {first}", "true − foreign")]
-        lines += ["", f"**{test}**", "", f"| system | {' | '.join(head)} |", f"| --- |{' ---: |' * len(head)}"]
+        lines += begin(test, [part for m in metrics for part in (m, f"− {first}", "true − foreign")])
         for name, row in systems.items():
             scores = row["tests"][test]
             cells = []
@@ -428,8 +425,7 @@ def markdown(content: Mapping[str, Any]) -> str:
                     cells.append(_difference(compared[metric]) if metric in compared else "")
             lines.append(f"| {name} | {' | '.join(cells)} |")
     for test in next(iter(systems.values()))["contrastive"]:
-        head = ["accuracy, %", "95 %", f"− {first}", "true − foreign"]
-        lines += ["", f"**{test}**", "", f"| system | {' | '.join(head)} |", f"| --- |{' ---: |' * len(head)}"]
+        lines += begin(test, ["accuracy, %", "95 %", f"− {first}", "true − foreign"])
         for name, row in systems.items():
             scores = row["contrastive"][test]
             cells = [_spread(scores["accuracy"], 1), f"{scores['low']:.1f} to {scores['high']:.1f}"]

@@ -13,8 +13,6 @@ from docnmt.core.scoring.config import COLUMNS_HELP, SAMPLES, SEED
 from docnmt.options import Needs, Open, option
 from docnmt.runtime.system import UsageError
 
-# The options of docnmt-align. This file imports no torch.
-
 
 @dataclass(frozen=True)
 class AlignConfig:
@@ -61,7 +59,7 @@ class AlignConfig:
         return [f"SOURCE and TARGET are both {self.source}"] if self.source == self.target else []
 
 
-# The options of commands that use trained translation models, besides those of the search. No torch here.
+# Commands that use trained translation models; the options of the search are in core/search/config.py.
 
 #: What models compute in when they translate.
 Precision = Literal["float32", "fp16", "bf16", "int8"]
@@ -274,9 +272,6 @@ class TranslateConfig:
         return parse_columns(self.columns)[1] + found
 
 
-# The options of docnmt-convert. This file imports no torch.
-
-
 @dataclass(frozen=True)
 class ConvertConfig:
     """Options for the model to convert and for the form to write."""
@@ -306,9 +301,6 @@ class ConvertConfig:
         metavar="CODE[=NAME]",
     )
     overwrite: bool = option(False, "replace OUT if docnmt-convert wrote it")
-
-
-# The options of `docnmt-report`. No NumPy and no sacreBLEU here: the command line reads this file, too.
 
 
 @dataclass(frozen=True)
@@ -352,9 +344,6 @@ class PageConfig:
         if self.names and len(self.names) != len(self.sys):
             found.append(f"--names: expected {len(self.sys)}, one for each file of --sys, got {len(self.names)}")
         return found
-
-
-# The options of docnmt-serve. This file imports no torch.
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from docnmt.core.models.config import NOTHING_TO_FUSE, position_problems
 from docnmt.options import Needs, Open, flag, option, same_path
 from docnmt.registry import ATTENTIONS, FUSIONS, POSITIONS
 
-# The options of text classification: task, preprocessing, classifier, `docnmt-classify`. No torch here.
+# Text classification: task, preprocessing, classifier, `docnmt-classify`.
 
 
 def _same_file(config: object, read: str, written: str) -> list[str]:
@@ -142,8 +142,7 @@ class ClassifyConfig:
         return _same_file(self, "input", "results")
 
 
-# The options of sentence vectors: task `nli`, preprocessing, sentence encoders, `docnmt-embed`. No torch here.
-
+# Sentence vectors: task `nli`, preprocessing, sentence encoders, `docnmt-embed`, `docnmt-senteval`.
 
 #: The width of random word vectors, used if no file is given.
 RANDOM_DIMENSIONS = 300
@@ -263,9 +262,6 @@ class EmbedConfig:
         return _same_file(self, "input", "output")
 
 
-# The options of `docnmt-senteval`. This file imports no torch.
-
-
 _RANDOM = Needs("baseline", ("borep-mean", "borep-max"), typed=True)
 
 
@@ -308,6 +304,5 @@ class SentEvalConfig:
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
         problems = [] if self.baseline != "sif" or self.frequencies else ["--baseline sif needs --frequencies"]
-        if (self.path is None) == (self.baseline is None):
-            problems.append("give either --path (a trained model) or --baseline")
-        return problems
+        neither = (self.path is None) == (self.baseline is None)
+        return problems + ["give either --path (a trained model) or --baseline"] * neither

@@ -47,11 +47,7 @@ from docnmt.runtime.system import UsageError, UserError, check_folder, check_new
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """The sentences of a corpus without given translations.
-
-    Attributes:
-        numbers: (R,) their numbers in the corpus, in order.
-    """
+    """The sentences of a corpus without given translations; `numbers` (R,) are theirs in the corpus, in order."""
 
     corpus: ParallelCorpus
     numbers: np.ndarray
@@ -68,7 +64,7 @@ class Rest:
 
     @property
     def document_offsets(self) -> np.ndarray:
-        """The place (D+1,) where each document begins in the rest; one that is given entirely has no sentence there."""
+        """The place (D+1,) where each document begins in the rest; one that is given whole has no sentence there."""
         return np.searchsorted(self.numbers, self.corpus.document_offsets)
 
     def texts(self, side: TextArray) -> list[str]:
@@ -92,12 +88,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class Generated:
-    """What docnmt-generate made of a split.
-
-    Attributes:
-        translations: of each document the best translation of each sentence that was not given.
-        scores: the content of `scores.json`.
-    """
+    """Of each document the best translation of each sentence that was not given, and the content of `scores.json`."""
 
     translations: list[list[Translation]]
     scores: dict[str, Any]
@@ -158,7 +149,7 @@ def generate(
 def _content(
     loaded: LoadedModels, config: GenerateConfig, report: TranslationReport | None, speed: Speed, parts: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of scores.json: scores, the part of the split, speed, and the settings, including `parts`."""
+    """Return scores.json: scores, the part of the split, speed, and the settings, including `parts`."""
     of = {"prefix_references": config.prefix_references, "prefix": config.prefix, "gen_first": config.gen_first}
     settings = {"models": [str(path) for path in loaded.paths], "data": config.data, "split": config.gen_subset}
     return {
@@ -260,16 +251,14 @@ def _check_places(config: GenerateConfig, plot: str | None) -> None:
     check_explain(config.explain, overwrite=config.overwrite)
     for name, file in (("--explain", config.explain), ("--plot", plot)):
         if config.results_path and file and Path(file).resolve().is_relative_to(Path(config.results_path).resolve()):
-            raise UsageError(
-                f"{name} {file}: lies in --results-path, which is written as a whole; give a place outside"
-            )
+            raise UsageError(f"{name} {file}: is in --results-path, which is written as a whole; give another place")
 
 
 def _write(
     config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], aligned: Sequence[str],
     content: dict[str, Any],
 ) -> None:  # fmt: skip
-    """Write hypotheses.txt (of a part of the split also its texts), perhaps alignment.txt, scores.json; all or none."""
+    """Write hypotheses.txt (of a part of the split also its texts), alignment.txt, scores.json; all or none."""
     files = {HYPOTHESES: texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
     if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:
         files["source.txt"] = rest.texts(rest.corpus.source_text)

@@ -43,7 +43,7 @@ class LoadedModels:
     models: tuple[AnyTranslationModel, ...]
     task: TranslationTask
     records: tuple[ModelRecord, ...] = ()
-    knows_formality: bool = False  # True if all were trained with --formality-share
+    knows_formality: bool = False  # all were trained with --formality-share
 
     def between(self, source_lang: str | None = None, target_lang: str | None = None) -> LoadedModels:
         """Return the same models for other languages; None keeps a language."""
@@ -85,11 +85,7 @@ class LoadedModels:
     def told(
         self, corpus: ParallelCorpus, form: Formality | None, given: Sequence[str | None] | None = None
     ) -> ParallelCorpus:
-        """Return the corpus tagged for a translation in this form of address; None leaves the choice to the models.
-
-        Args:
-            given: the translations that are known, for the form "given"; without any, the models choose.
-        """
+        """Return the corpus tagged for a translation in this form of address, or that of the translations `given`."""
         self.check_formality(form)
         if form is None:
             return corpus
@@ -110,8 +106,7 @@ def between(task: TranslationTask, source_lang: str | None, target_lang: str | N
 
 
 def load_models(config: ModelsConfig) -> LoadedModels:
-    """Load the models of `--path`; configure the computation (`docnmt.runtime.device`). Print what is loaded, and what
-    may show of the configuration."""
+    """Load the models of `--path`, after `tune`; print what is loaded, and what may show of the configuration."""
     paths = [find_checkpoint(part) for part in split_path(config.path)]
     tuned = tune()
     device = pick_device(config.device)
@@ -163,9 +158,7 @@ def open_models(paths: Sequence[str | Path], device: torch.device, *, precision:
     """Load the models of these checkpoints and folders of checkpoints on a device, to translate."""
     _check_precision(precision, device)
     files = tuple(find_checkpoint(path) for path in paths)
-    models: list[AnyTranslationModel] = []
-    tasks: list[TranslationTask] = []
-    records: list[ModelRecord] = []
+    models, tasks, records = list[AnyTranslationModel](), list[TranslationTask](), list[ModelRecord]()
     for path in files:
         loaded = load_model(path, device=device)
         if not is_translation_model(loaded.model) or not isinstance(loaded.task, TranslationTask):
@@ -174,7 +167,7 @@ def open_models(paths: Sequence[str | Path], device: torch.device, *, precision:
         models.append(loaded.model)
         records.append(loaded.record)
         tasks.append(loaded.task)
-        _check(files[0], tasks[0], path, loaded.task)
+        _check_same(files[0], tasks[0], path, loaded.task)
         _compute_in(path, loaded.model, precision, device)
     readers = [n for n, model in enumerate(models) if model.reading.whole_documents] or [0]
     for n in readers:  # the task determines where documents are cut
@@ -203,7 +196,8 @@ def vocabularies(task: TranslationTask) -> tuple[str, str]:
     return source, target
 
 
-def _check(first_path: Path, first: TranslationTask, path: Path, task: TranslationTask) -> None:
+def _check_same(first_path: Path, first: TranslationTask, path: Path, task: TranslationTask) -> None:
+    """Check that two models have one vocabulary and one direction."""
     ours, theirs = vocabularies(first), vocabularies(task)
     if ours != theirs:
         raise UserError(
@@ -245,11 +239,8 @@ def open_memory(config: MemoryConfig, loaded: LoadedModels) -> TranslationMemory
     if config.memory is None:
         return None
     if not any(model.reading.reads_translations for model in loaded.models):
-        raise UsageError(
-            "--memory has no effect with models that read no translations; train --arch copy_transformer or one with "
-            "--target-context"
-        )
-    folder = Path(config.memory)
-    check_vocabulary(loaded, folder)
-    corpus = ParallelCorpus.open(folder, "train")
+        advice = "train --arch copy_transformer or one with --target-context"
+        raise UsageError(f"--memory has no effect with models that read no translations; {advice}")
+    check_vocabulary(loaded, Path(config.memory))
+    corpus = ParallelCorpus.open(Path(config.memory), "train")
     return TranslationMemory(corpus, count=config.memory_sentences, foreign=config.memory_context == "foreign")

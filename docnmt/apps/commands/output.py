@@ -43,14 +43,10 @@ def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequenc
     )  # fmt: skip
 
 
-#: So many translations that end at the length limit are named.
-_NAMED = 5
-
-
 def lines(result: SentenceResult, source: str, reference: str | None, alignments: Sequence[str] = ()) -> Iterator[str]:
     """Yield a sentence's lines: raw source and reference; for each hypothesis its pieces, its text, the piece scores.
 
-    Scores are natural logs; `H-` and `D-` have the length-normalised one. `alignments`: of the hypotheses, if wanted.
+    Scores are natural logs; `H-` and `D-` have the length-normalised one.
     """
     number = result.number
     yield f"S-{number}\t{source}"
@@ -65,7 +61,7 @@ def lines(result: SentenceResult, source: str, reference: str | None, alignments
 
 
 class Limited:
-    """Counts the translations that end at the length limit, and says so on stderr in one line."""
+    """Counts the translations that end at the length limit, and says so on stderr in one line, which names five."""
 
     def __init__(self) -> None:
         self._searched = self._limited = 0
@@ -77,7 +73,7 @@ class Limited:
             self._searched += 1
             if result.nbest[0].limited:
                 self._limited += 1
-                if self._limited <= _NAMED:
+                if self._limited <= 5:
                     self._names.append(name(result.number))
             yield result
 
@@ -88,7 +84,7 @@ class Limited:
             print(
                 f"note: {self._limited:,} of {how_many(self._searched, 'translation')} {ends} at the length limit "
                 f"(--max-len-a, --max-len-b), cut off or in repetitions: {', '.join(self._names)}"
-                f"{', …' if self._limited > _NAMED else ''}; see --no-repeat-ngram-size",
+                f"{', …' if self._limited > 5 else ''}; see --no-repeat-ngram-size",
                 file=sys.stderr,
             )
 
@@ -142,7 +138,7 @@ def with_alignments(
 ) -> Iterator[Aligned]:  # fmt: skip
     """Yield results in the order of the corpus, each document when complete; if not `wanted`, at once and without.
 
-    `align` is `Translating.aligned`; a document's alignments depend on this document alone.
+    `align` is `Translating.aligned`.
     """
     if not wanted:
         yield from ((result, []) for result in results)
@@ -185,11 +181,8 @@ class Speed:
 
     def to_dict(self) -> dict[str, float]:
         """Return the entry in `scores.json`."""
-        return {
-            "seconds": round(self.seconds, 3),
-            "sentences_per_second": round(self.sentences / self.seconds, 2),
-            "tokens_per_second": round(self.tokens / self.seconds, 1),
-        }
+        sentences, tokens = round(self.sentences / self.seconds, 2), round(self.tokens / self.seconds, 1)
+        return {"seconds": round(self.seconds, 3), "sentences_per_second": sentences, "tokens_per_second": tokens}
 
     def __str__(self) -> str:
         rates = f"{self.sentences / self.seconds:.1f} sentences/s, {self.tokens / self.seconds:.0f} tokens/s"

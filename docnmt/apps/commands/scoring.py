@@ -35,9 +35,7 @@ def answers(
 ) -> list[str]:  # fmt: skip
     """Translate each question as a document of its own, context first; return the translations of last sentences.
 
-    Args:
-        given: models that read translations read those of the question's context where it has any, and their own
-            elsewhere; False: only their own.
+    With `given`, models that read translations read those of the question's context where it has any.
     """
     examples = [question.example for question in questions]
     if missing := [number for number, example in enumerate(examples, 1) if not example.source.strip()]:

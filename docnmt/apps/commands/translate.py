@@ -46,7 +46,7 @@ from docnmt.core.split_sentences import RunningText, of_documents, of_sentences,
 from docnmt.options import same_path
 from docnmt.runtime.languages import one_line
 from docnmt.runtime.progress import Progress
-from docnmt.runtime.system import UsageError, UserError, check_new, check_readable, replacing
+from docnmt.runtime.system import UsageError, UserError, check_new, check_readable, reading, replacing
 
 # Live input: documents that have ended are translated together, and never wait for further input.
 
@@ -85,10 +85,8 @@ class Arriving:
         while True:
             if self._waits():
                 self._idle()
-            try:
+            with reading(self._name):
                 block = read(_BLOCK)
-            except OSError as error:
-                raise UserError(f"{self._name}: cannot be read: {error.strerror or error}") from error
             if not block:
                 self.ended = True
                 return
@@ -284,12 +282,10 @@ def translate_files(
 
 def _tell_left(document: DocumentFile, path: Path) -> None:
     """Print the places of a document that are left untranslated."""
-    lines = ", ".join(str(place) for place in document.left if isinstance(place, int))
-    if lines:
+    if lines := ", ".join(str(place) for place in document.left if isinstance(place, int)):
         why = "stays as it is: its markup cannot be told from its text"
         print(f"note: {path}: what begins in line {lines} {why}", file=sys.stderr)
-    parts = "; ".join(place for place in document.left if isinstance(place, str))
-    if parts:
+    if parts := "; ".join(place for place in document.left if isinstance(place, str)):
         print(f"note: {path}: stays as it is: {parts}", file=sys.stderr)
 
 
@@ -323,10 +319,8 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
 
 
 def _document(path: Path, task: TranslationTask) -> DocumentFile:
-    try:
+    with reading(path):
         content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     return read(content, kind_of(path.name), name=str(path), source_lang=task.source_lang, target_lang=task.target_lang)
 
 
@@ -397,8 +391,7 @@ def translate_stream(
 ) -> None:  # fmt: skip
     """Translate a whole stream; every line of it becomes one line of `out`, written as soon as it is ready.
 
-    A document is translated when it has ended and the input pauses, or when much has arrived; `--given`, and a memory
-    for the next document, wait for the end.
+    A document is translated when it has ended and the input pauses, or when much has arrived; `--given` waits for all.
     """
     check_explain(config.explain, overwrite=config.overwrite)
     if options.formality == "given" and config.given is None:
@@ -498,7 +491,7 @@ def _translate_arriving(source: BinaryIO, config: TranslateConfig, stream: _Stre
     def translate(form: RunningText) -> None:
         corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
         nothing = [None] * corpus.num_sentences
-        share = None if not arriving.size else arriving.read / arriving.size
+        share = arriving.read / arriving.size if arriving.size else None
         stream.translate(StdinText(corpus, form, nothing, nothing), ends=arriving.ended, share=share)
 
     gathered = Gathered(translate, most=None if memory is not None and memory.foreign else TOGETHER)
@@ -520,19 +513,16 @@ def _parts(lines: TextLines, config: TranslateConfig, task: TranslationTask) -> 
 
 def _content(source: BinaryIO) -> bytes:
     """Read all of a stream."""
-    try:
+    with reading(STDIN):
         return b"".join(_plain(iter([source.read()])))
-    except OSError as error:
-        raise UserError(f"{STDIN}: cannot be read: {error.strerror or error}") from error
 
 
 def _plain(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
     """Yield the blocks of a stream after checking its beginning."""
     first = next(blocks, b"")
     if first.startswith(b"PK\x03\x04"):
-        raise UserError(
-            f"{STDIN}: is a ZIP file, such as DOCX or ODT; give it as a file: docnmt-translate IN.docx -o OUT.docx"
-        )
+        advice = "give it as a file: docnmt-translate IN.docx -o OUT.docx"
+        raise UserError(f"{STDIN}: is a ZIP file, such as DOCX or ODT; {advice}")
     if first.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
         raise UserError(f"{STDIN}: is compressed; unpack it first: zcat FILE.gz | docnmt-translate ...")
     yield first

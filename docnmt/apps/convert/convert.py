@@ -43,11 +43,7 @@ from docnmt.runtime.system import (
 
 
 def describe_for_hub(folder: Path, name: str) -> None:
-    """Write README.md, which lists the parts that only the author can complete, and generation_config.json.
-
-    Args:
-        name: the model's name on the hub.
-    """
+    """Write README.md for the hub, with gaps that only the author can fill, and generation_config.json."""
     search = BeamSearchConfig()
     write_text(folder / "README.md", model_card(folder / BEST, name) + "\n")
     settings = {

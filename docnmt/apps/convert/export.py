@@ -33,7 +33,7 @@ from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.fusion import Concat, Fusion
 from docnmt.modules.layers import Layer
 from docnmt.options import to_dict
-from docnmt.runtime.system import BEST, UserError, __version__, find_checkpoint, write_json, write_text
+from docnmt.runtime.system import BEST, UserError, __version__, find_checkpoint, needing, write_json, write_text
 
 #: The model's options as a `--config` file; the name is not config.yaml, because no training run has this folder.
 OPTIONS = "model.yaml"
@@ -51,13 +51,9 @@ _OF_TABLES = ("position", "max_positions", "share_positions")
 
 @dataclass(frozen=True, eq=False)
 class SentenceModel:
-    """A `transformer` with its weights, its options, and the task that has its languages and tokenizers.
+    """A `transformer` with its weights, its options, its task, and the `path` from which it was read, for messages.
 
-    It can be a `concat_transformer` if it is only written: for other toolkits, this is a sentence model in which
-    `<brk>` is a word.
-
-    Attributes:
-        path: the file or folder from which it was read, for messages.
+    It can be a `concat_transformer` if it is only written: for other toolkits, a sentence model with the word `<brk>`.
     """
 
     path: Path
@@ -86,11 +82,7 @@ def built(
     folder: Path, config: TransformerConfig, task: DocumentTranslation, tensors: Mapping[str, Tensor], *,
     rows: tuple[Sequence[int], Sequence[int]], shared: bool, tied: bool,
 ) -> SentenceModel:  # fmt: skip
-    """Return a model with the weights of a folder of transformers; equal matrices are shared.
-
-    Args:
-        rows, shared, tied: as for `from_transformers`.
-    """
+    """Return a model with the weights of a folder of transformers; arguments as of `from_transformers`."""
     try:
         own = weights.from_transformers(config, tensors, rows=rows, shared=shared, tied=tied)
     except UserError as error:
@@ -135,7 +127,6 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
 
 
 def _is_exported(model: object) -> TypeIs[Transformer | ConcatTransformer]:
-    """Return True if other toolkits have a counterpart of the model."""
     if type(model) is ConcatTransformer:
         return model.reading.positions == "sequence" and model.reading.source_breaks
     return type(model) is Transformer
@@ -156,9 +147,8 @@ def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
     save_checkpoint(folder / BEST, header, tensors | state.tensors)
     names = (*_OF_WEIGHTS, *(_OF_TABLES if sentence.config.position == "learned" else ()))
     options = {name.replace("_", "-"): getattr(sentence.config, name) for name in names}
-    head = (
-        "# what a model needs that starts from this one: docnmt-train DATA --config FILE --finetune-from-model FOLDER\n"
-    )
+    command = "docnmt-train DATA --config FILE --finetune-from-model FOLDER"
+    head = f"# what a model needs that starts from this one: {command}\n"
     write_text(folder / OPTIONS, head + yaml.safe_dump(options, sort_keys=False))
 
 
@@ -180,7 +170,15 @@ LANGUAGE = re.compile(r"▁?(>>[^<>]+<<)")
 def write_marian(sentence: SentenceModel, folder: Path) -> None:
     """Write a folder that `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` read."""
     config, task = sentence.config, sentence.task
-    if problems := _marian_problems(config):
+    wanted = {
+        "norm": "post", "position": "sinusoidal", "sinusoids": "paper", "position_fusion": "add",
+        "attention": "softmax", "norm_embeddings": False,
+    }  # fmt: skip
+    if problems := [
+        f"--{name.replace('_', '-')} {getattr(config, name)}: Marian has {value} only"
+        for name, value in wanted.items()
+        if getattr(config, name) != value
+    ]:
         raise UserError(f"{sentence.path}: cannot be a Marian model: {'; '.join(problems)}")
     sides = (task.source_tokenizer, task.target_tokenizer)
     (source, source_order), (target, target_order) = (_marian_table(side.vocabulary()) for side in sides)
@@ -188,10 +186,15 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
     tensors = weights.to_marian(config, unique_state(sentence.model), (source_order, target_order))
     (folder / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
     write_json(folder / CONFIG, _marian_config(config, (len(source), len(target)), eos, pad))
-    brk = banned[0]
-    write_json(folder / GENERATION, _marian_generation(eos, pad, [pad, *(banned[1:] if sentence.joined else banned)]))
+    never = [pad, *(banned[1:] if sentence.joined else banned)]
+    search: dict[str, object] = {  # docnmt's, with its default beam
+        "bad_words_ids": [[row] for row in never], "decoder_start_token_id": pad, "early_stopping": True,
+        "eos_token_id": eos, "forced_eos_token_id": eos, "length_penalty": 1.0, "max_length": 512, "num_beams": 5,
+        "pad_token_id": pad,
+    }  # fmt: skip
+    write_json(folder / GENERATION, search)
     if sentence.joined:  # else `<brk>` would be cut into letters
-        write_json(folder / ADDED, {SPECIAL[BRK]: brk})
+        write_json(folder / ADDED, {SPECIAL[BRK]: banned[0]})
     write_json(folder / TABLES[0], source)
     if not task.joined:
         write_json(folder / TABLES[1], target)
@@ -202,19 +205,6 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
         "model_max_length": POSITIONS, "clean_up_tokenization_spaces": False,
     }  # fmt: skip
     write_json(folder / TOKENIZER, names)
-
-
-def _marian_problems(config: TransformerConfig) -> list[str]:
-    """Return a message for each option that Marian does not support."""
-    wanted = {
-        "norm": "post", "position": "sinusoidal", "sinusoids": "paper", "position_fusion": "add",
-        "attention": "softmax", "norm_embeddings": False,
-    }  # fmt: skip
-    return [
-        f"--{name.replace('_', '-')} {getattr(config, name)}: Marian has {value} only"
-        for name, value in wanted.items()
-        if getattr(config, name) != value
-    ]
 
 
 def _marian_config(config: TransformerConfig, sizes: tuple[int, int], eos: int, pad: int) -> dict[str, object]:
@@ -234,15 +224,6 @@ def _marian_config(config: TransformerConfig, sizes: tuple[int, int], eos: int, 
         "share_encoder_decoder_embeddings": config.share_embeddings and config.tie_output,
         "tie_word_embeddings": config.tie_output, "is_encoder_decoder": True,
         "eos_token_id": eos, "forced_eos_token_id": eos, "pad_token_id": pad, "decoder_start_token_id": pad,
-    }  # fmt: skip
-
-
-def _marian_generation(eos: int, pad: int, banned: list[int]) -> dict[str, object]:
-    """Return generation_config.json: docnmt's search with its default beam; `banned` rows are never written."""
-    return {
-        "bad_words_ids": [[row] for row in banned], "decoder_start_token_id": pad, "early_stopping": True,
-        "eos_token_id": eos, "forced_eos_token_id": eos, "length_penalty": 1.0, "max_length": 512, "num_beams": 5,
-        "pad_token_id": pad,
     }  # fmt: skip
 
 
@@ -279,20 +260,20 @@ NEVER = -1e4
 
 def require_ctranslate2() -> ModuleType:
     """Return CTranslate2's module of specifications."""
-    try:
+    with needing("--to ctranslate2 needs CTranslate2", "convert"):
         return importlib.import_module("ctranslate2.specs")
-    except ImportError as error:
-        raise UserError("--to ctranslate2: CTranslate2 is not installed; pip install 'docnmt[convert]'") from error
 
 
 def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
     """Write the model, its vocabularies, and its SentencePiece models as source.spm and target.spm.
 
-    The weights stay in single precision; CTranslate2 quantises when it loads them (`compute_type="int8"`). `<s>`,
-    `<mask>` and, in models of single sentences, `<brk>` get the probability 0, because no translation has them.
+    The weights stay in single precision; CTranslate2 quantises when it loads them (`compute_type="int8"`).
     """
     specs, config, task = require_ctranslate2(), sentence.config, sentence.task
-    if problems := _problems(sentence):
+    problems = attention_problems(sentence)
+    if config.position_fusion not in ("add", "concat"):
+        problems.append(f"--position-fusion {config.position_fusion}: only add and concat are exported")
+    if problems:
         raise UserError(f"{sentence.path}: cannot be a CTranslate2 model: {'; '.join(problems)}")
     spec = specs.TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers), config.heads, pre_norm=config.norm == "pre",
@@ -329,14 +310,6 @@ def attention_problems(sentence: SentenceModel) -> list[str]:
     if attention.position is not None:
         return [f"--position {config.position}: inside attention; only those added to embeddings are exported"]
     return []
-
-
-def _problems(sentence: SentenceModel) -> list[str]:
-    """Return a message for each option that CTranslate2 does not support."""
-    config, problems = sentence.config, attention_problems(sentence)
-    if config.position_fusion not in ("add", "concat"):
-        problems.append(f"--position-fusion {config.position_fusion}: only add and concat are exported")
-    return problems
 
 
 def _set_inputs(part: Any, stack: Stack) -> None:
@@ -434,10 +407,7 @@ def whole(own: SelfAttention, mask: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def next_word(own: SelfAttention, before: Tensor, written: list[Tensor]) -> Callable[[Tensor], Tensor]:
-    """Return self-attention of one word, (B, 1, d), to keys and values (2, B, h, T, d_h) of those before it and itself.
-
-    All T + 1 of them are appended to `written`.
-    """
+    """Return self-attention of one word (B, 1, d) to keys and values (2, B, h, T, d_h); `written` gets T + 1 of them."""
 
     def attend(read: Tensor) -> Tensor:
         q, *new = heads_of(own.qkv(read), 3, own.heads)
@@ -458,16 +428,6 @@ def across(own: CrossAttention, source: Tensor, mask: Tensor) -> Callable[[Tenso
     return attend
 
 
-def self_attention(layer: Layer) -> SelfAttention:
-    """The self-attention of a layer."""
-    return cast(SelfAttention, layer.sublayer("attention"))
-
-
-def cross_attention(layer: Layer) -> CrossAttention:
-    """The attention of a decoder layer to the source sentence."""
-    return cast(CrossAttention, layer.sublayer("cross"))
-
-
 # Export of a `transformer` or `concat_transformer` as two ONNX graphs: the encoder, and one step of the decoder.
 #
 # The graphs compute what the model computes, in padded batches and with plain operators. Their values:
@@ -482,10 +442,8 @@ def cross_attention(layer: Layer) -> CrossAttention:
 def require_onnx() -> None:
     """Check that the packages are there with which torch writes ONNX."""
     for name in ("onnx", "onnxscript"):
-        try:
+        with needing(f"--to onnx needs {name}", "convert"):
             importlib.import_module(name)
-        except ImportError as error:
-            raise UserError(f"--to onnx: {name} is not installed; pip install 'docnmt[convert]'") from error
 
 
 def write_onnx(sentence: SentenceModel, folder: Path) -> None:
@@ -532,13 +490,14 @@ class EncoderGraph(nn.Module):
         super().__init__()
         self.encoder, self.inputs = sentence.model.encoder, Inputs(sentence.model.encoder)
         self.heads = sentence.config.heads
-        self.cross = nn.ModuleList(cross_attention(layer).key_value for layer in sentence.model.decoder.stack)
+        layers = sentence.model.decoder.stack
+        self.cross = nn.ModuleList(cast(CrossAttention, layer.sublayer("cross")).key_value for layer in layers)
 
     def forward(self, source: Tensor, mask: Tensor) -> Tensor:
         """source, mask (B, L) → memory (D, 2, B, h, L, d_h)."""
         x = self.inputs(source, 0)
         for layer in self.encoder.stack:
-            x = through(layer, x, {"attention": whole(self_attention(layer), mask)})
+            x = through(layer, x, {"attention": whole(cast(SelfAttention, layer.sublayer("attention")), mask)})
         x = self.encoder.norm(x)
         return torch.stack([heads_of(project(x), 2, self.heads) for project in self.cross])
 
@@ -559,9 +518,8 @@ class StepGraph(nn.Module):
         x = self.inputs(token[:, None], cache.shape[4])  # (B, 1, d)
         written: list[Tensor] = []
         for number, layer in enumerate(self.decoder.stack):
-            attention = next_word(self_attention(layer), cache[number], written)
-            x = through(
-                layer, x, {"attention": attention, "cross": across(cross_attention(layer), memory[number], mask)}
-            )
+            attention = next_word(cast(SelfAttention, layer.sublayer("attention")), cache[number], written)
+            cross = across(cast(CrossAttention, layer.sublayer("cross")), memory[number], mask)
+            x = through(layer, x, {"attention": attention, "cross": cross})
         features = self.decoder.norm(x)[:, 0]
         return nn.functional.linear(features, self.output.weight, self.bias), torch.stack(written)

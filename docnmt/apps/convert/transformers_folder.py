@@ -34,11 +34,7 @@ T = TypeVar("T", int, float, bool, str)
 
 
 class JsonFile:
-    """A file with one JSON object.
-
-    Attributes:
-        values: the content; empty if the file is `optional` and missing.
-    """
+    """A file with one JSON object, its `values`; these are empty if the file is `optional` and missing."""
 
     def __init__(self, path: Path, *, optional: bool = False) -> None:
         self.path = path
@@ -90,11 +86,7 @@ def read_config(settings: JsonFile) -> TransformerConfig:
 
 
 def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = ()) -> TransformerConfig:
-    """Return the options that the configurations of Marian, M2M100, NLLB and mBART have in common.
-
-    Args:
-        default: the activation if none is named. problems: messages of problems already found.
-    """
+    """Return the options that Marian, M2M100, NLLB and mBART share; `default`: the activation if none is named."""
     problems = list(problems)
     for what in ("attention_heads", "ffn_dim"):
         encoder, decoder = (settings.value(f"{side}_{what}", int) for side in ("encoder", "decoder"))
@@ -135,9 +127,8 @@ class Entries:
     """The vocabulary of one language, with V entries in the order of docnmt's numbers.
 
     Attributes:
-        names: the pieces. rows: the row of each piece in the model's matrices; -1 if it has none (`<brk>`, `<mask>`).
-        kinds: SentencePiece's kind of pieces that its model lacks. Text is never cut into further pieces that the model
-            lacks, but they are written as text.
+        rows: the row of each piece in the model's matrices; -1 if it has none (`<brk>`, `<mask>`).
+        kinds: SentencePiece's kind of pieces that its model lacks; text is not cut into others, but they are written.
     """
 
     names: list[str]
@@ -148,8 +139,7 @@ class Entries:
 def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Collection[str] = ()) -> Entries:
     """Return a table's entries by docnmt's numbers: the special ones first, the others in the order of their rows.
 
-    `<s>` is the row `pad`, with which the decoder begins. Entries that were `added` to a vocabulary are words: they
-    include the space before them.
+    `<s>` is the row `pad`, with which the decoder begins. Entries that were `added` are words, with the space before.
     """
     special = [table[unk], pad, table[eos], table.get(SPECIAL[BRK], -1), table.get(SPECIAL[MASK], -1)]
     others = sorted((row, name) for name, row in table.items() if row not in special)
@@ -165,7 +155,7 @@ def _own_name(name: str) -> str:
 
 
 def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:
-    """Return a language's tokenizer with this vocabulary, and the number of its model's pieces that are not in it.
+    """Return a language's tokenizer with this vocabulary, and how many of its model's pieces are not in it.
 
     A model that already has this vocabulary is unchanged, byte for byte.
     """
@@ -265,10 +255,7 @@ def _tensors(file: Path) -> dict[str, Tensor]:
 
 
 def added_tokens(folder: Path) -> dict[str, int]:
-    """Return the entries that are not SentencePiece's, special ones and those that were added later, with their rows.
-
-    They are in added_tokens.json, in tokenizer.json or in tokenizer_config.json.
-    """
+    """Return the rows of entries that are not SentencePiece's: of added_tokens.json or a tokenizer's own files."""
     rows_by_token = dict(JsonFile(folder / ADDED, optional=True).rows())
     whole, tokens = (JsonFile(folder / name, optional=True) for name in ("tokenizer.json", TOKENIZER))
     listed, decoder = whole.values.get("added_tokens", []), tokens.values.get("added_tokens_decoder", {})
@@ -291,12 +278,7 @@ def added_tokens(folder: Path) -> dict[str, int]:
 
 
 def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Callable[[str], None]) -> SentenceModel:
-    """Read the model of a folder.
-
-    Args:
-        languages: source and target; None: that of tokenizer_config.json.
-        say: receives notes, line by line.
-    """
+    """Read the model of a folder; languages that are None are those of tokenizer_config.json. `say` receives notes."""
     settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
     check_files(folder, settings, "marian", (*PIECES, TABLES[0]), "an OPUS-MT model")
     config, (source, target) = read_config(settings), _vocabularies(folder, settings, tokens)
@@ -428,8 +410,7 @@ class MultilingualVocabulary:
     """The vocabulary of an M2M100, NLLB or mBART-50 model, as docnmt has it.
 
     Attributes:
-        entries: the entries with their rows. tokenizer: the tokenizer, which puts no tags before texts.
-        codes: name of a language → the model's code. tags: name of a language → its tag.
+        tokenizer: it puts no tags before texts. codes, tags: name of a language → the model's code, and its tag.
     """
 
     entries: Entries
@@ -441,12 +422,7 @@ class MultilingualVocabulary:
 def read_vocabulary(
     folder: Path, settings: JsonFile, tokens: JsonFile, languages: Sequence[str], say: Callable[[str], None]
 ) -> MultilingualVocabulary:
-    """Read the vocabulary of a folder.
-
-    Args:
-        languages: the languages whose entries are kept, each as CODE or CODE=NAME; empty: all entries are kept.
-        say: receives notes.
-    """
+    """Read the vocabulary of a folder, or the entries of some languages, each as CODE or CODE=NAME."""
     pieces = _pieces(folder)
     has_table = (folder / _TABLE).is_file()
     numbered = {piece: number + 1 for number, piece in enumerate(pieces) if number > 2}  # as fairseq does
@@ -547,11 +523,7 @@ _STORED, _ENGLISH = ("src_lang", "tgt_lang"), ("en", "eng_Latn", "en_XX")
 
 
 def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
-    """Read the model of a folder.
-
-    Args:
-        wanted: has the languages. say: receives notes, line by line.
-    """
+    """Read the model of a folder, with the languages of `wanted`; `say` receives notes, line by line."""
     settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
     kind = str(settings.values.get("model_type"))
     check_files(folder, settings, kind, (MULTILINGUAL_PIECES,), f"a model of {KINDS[kind]}")

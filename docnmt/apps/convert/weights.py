@@ -73,10 +73,8 @@ def from_transformers(
     that comes first, `<s>`, improbable, because only `</s>` ends a sentence.
 
     Args:
-        config: has the sizes.
         rows: for each of docnmt's source and target entries, the row in the other model's matrices, or -1.
-        shared, tied: True if its configuration says that source and target embeddings are one matrix, or target
-            embeddings and output.
+        shared, tied: True if source and target embeddings are one matrix, or target embeddings and output.
     """
     left = {name: tensor.float() for name, tensor in tensors.items()}
     order = torch.arange(config.embed_dim)  # docnmt's feature j is the other model's order[j]
@@ -134,11 +132,7 @@ def _norms(left: dict[str, Tensor], config: TransformerConfig, own: str, theirs:
 def to_marian(
     config: TransformerConfig, own: Mapping[str, Tensor], orders: tuple[Sequence[int], Sequence[int]]
 ) -> dict[str, Tensor]:
-    """Return Marian's parameters, given docnmt's parameters `own`, in which shared ones occur once.
-
-    Args:
-        orders: for each of Marian's source and target rows, docnmt's entry.
-    """
+    """Return Marian's parameters of docnmt's `own`; `orders`: for each source and target row of Marian, our entry."""
     order = torch.arange(config.embed_dim).view(-1, 2).t().flatten()  # Marian's feature i is docnmt's order[i]
     target = own.get(TARGET, own[SOURCE])
     output = own.get(OUTPUT, target)

@@ -1,8 +1,9 @@
 """Strangers' documents are read and written in processes of their own, which can be killed and have bounded memory.
 
 A fault in a reader of documents (time without end, memory without end, a crash) then costs the request that met it.
-A process reads one document at a time and asks for the translations of its sentences. It keeps the document meanwhile,
-unless another one needs it; then the first is read again, with the answers that are known. No torch is imported there.
+A process reads one document at a time and asks for the translations of its sentences: `FileTask` → `Untranslated` →
+`Translations` → … → `Written`. It keeps the document meanwhile, unless another one needs it; then the first is read
+again, with the answers that are known. No torch is imported there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,6 +33,9 @@ from docnmt.apps.documents.text import PlainText
 from docnmt.core.split_sentences import splitter, whole_lines
 from docnmt.runtime.progress import lasting
 from docnmt.runtime.system import UserError
+
+if TYPE_CHECKING:
+    from docnmt.apps.serve.service import SharedModel
 
 #: A process that has so many bytes in memory ends after its document, so that idle ones stay small.
 LARGE = 400_000_000
@@ -70,8 +74,8 @@ class FileTask(msgspec.Struct, tag=True):
     """A document to read, and the answers to what its translation has asked so far.
 
     Attributes:
-        rules: the value of `--splitter`; "": lines are not split. subwords: the largest number of words; each text
-            and sentence has one and its end. characters: the largest number of them. protect: the value of `--protect`.
+        rules, protect: the values of `--splitter` ("": lines are not split) and of `--protect`.
+        subwords, characters: the largest numbers; each text and sentence has a word and its end.
     """
 
     source: FileSource | FragmentsSource
@@ -84,7 +88,7 @@ class FileTask(msgspec.Struct, tag=True):
 
 
 class Translations(msgspec.Struct, tag=True):
-    """The answer to `Sentences`: the translation of each without a given one."""
+    """The answer to `Untranslated`: the translation of each without a given one."""
 
     texts: list[str]
 
@@ -95,7 +99,7 @@ class Alignments(msgspec.Struct, tag=True):
     spans: list[list[Span]]
 
 
-class Sentences(msgspec.Struct, tag=True):
+class Untranslated(msgspec.Struct, tag=True):
     """A process asks for translations. `texts`: the first time, the text of each segment that may be lost."""
 
     sentences: list[SegmentSentence]
@@ -124,7 +128,7 @@ class Failed(msgspec.Struct, tag=True):
 
 
 Answer = Translations | Alignments
-Reply = Sentences | Pairs | Written | Failed
+Reply = Untranslated | Pairs | Written | Failed
 _TASKS = msgspec.msgpack.Decoder(FileTask | Translations | Alignments)
 _REPLIES = msgspec.msgpack.Decoder(Reply)
 
@@ -137,22 +141,9 @@ class Unread(Exception):
         self.how = how
 
 
-class Translator(Protocol):
-    """What answers the questions of a process, in a thread of the service."""
-
-    def __call__(self, sentences: Sequence[SegmentSentence], /) -> Iterator[str]: ...
-
-    def align(self, pairs: Sequence[tuple[str, str]], /) -> list[list[Span]]:
-        """Return, for sentences and their translations, the characters where aligned subwords begin."""
-
-
 @dataclass(eq=False)
 class FileRequest:
-    """A request whose document is read.
-
-    Attributes:
-        client: who asks. deadline: by `time.monotonic`. process: the one that works for it now.
-    """
+    """A request of a client whose document is read until a deadline, and the process that works for it now."""
 
     client: str | None
     deadline: float
@@ -161,16 +152,12 @@ class FileRequest:
 
 
 class _Process:
-    """A process that reads documents, and the connection to it.
-
-    Attributes:
-        holds: the request whose document it keeps while its sentences are translated.
-    """
+    """A process that reads documents; it `holds` the one of this request while its sentences are translated."""
 
     def __init__(self, memory: int, seconds: float) -> None:
         self._connection, theirs = Pipe()
         words = [sys.executable, "-m", __name__, str(theirs.fileno()), str(memory), str(seconds)]
-        self._process = subprocess.Popen(
+        self.child = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -189,28 +176,18 @@ class _Process:
         reply: Reply = _REPLIES.decode(self._connection.recv_bytes())
         return reply
 
-    @property
-    def alive(self) -> bool:
-        """True while it runs."""
-        return self._process.poll() is None
-
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
-
     def end(self) -> None:
         """End it at once, and forget it."""
-        self._process.kill()
-        self._process.wait()
+        self.child.kill()
+        self.child.wait()
         self._connection.close()
 
 
 class FileProcesses:
-    """The processes that read documents; they are started when they are needed.
+    """The processes that read documents, at most `count`; they are started when they are needed.
 
     Args:
-        count: the largest number. memory: bytes of address space of each.
-        seconds: for reading or writing a document, between two questions.
+        memory: bytes of address space of each. seconds: for reading or writing a document, between two questions.
     """
 
     def __init__(self, count: int, *, memory: int, seconds: float) -> None:
@@ -231,7 +208,7 @@ class FileProcesses:
         with self._changed:
             self._closed = True
             for process in (*self._idle, *self._busy):
-                process.kill()
+                process.child.kill()
             self._changed.notify_all()
 
     def leave(self, request: FileRequest) -> None:
@@ -239,21 +216,17 @@ class FileProcesses:
         with self._changed:
             request.gone = True
             if request.process is not None:
-                request.process.kill()
+                request.process.child.kill()
             self._changed.notify_all()
 
     def translate(
-        self, task: FileTask, request: FileRequest, model: Translator, opened: Callable[[list[str]], None]
+        self, task: FileTask, request: FileRequest, model: SharedModel, opened: Callable[[list[str]], None]
     ) -> Written | Failed:
-        """Translate a document with a model; return it, or why it cannot be translated.
-
-        Args:
-            opened: is called once with the text of each segment, before the model is asked.
-        """
+        """Translate a document; `opened` is called once with the text of each segment, before the model is asked."""
         answers: list[Answer] = []
         while True:
             reply = self._ask(task, answers, request)
-            if isinstance(reply, Sentences):
+            if isinstance(reply, Untranslated):
                 if not answers:
                     opened(reply.texts or [])
                 answers.append(Translations(list(model(reply.sentences))))
@@ -270,7 +243,7 @@ class FileProcesses:
             going_on = process.holds is request
             message = answers[-1] if going_on else msgspec.structs.replace(task, answers=answers)
             reply = process.exchange(message, min(begun + self._seconds, request.deadline))
-            process.holds = request if isinstance(reply, Sentences | Pairs) else None
+            process.holds = request if isinstance(reply, Untranslated | Pairs) else None
             well = True
             return reply
         except TimeoutError:
@@ -307,7 +280,7 @@ class FileProcesses:
             return process
 
     def _free(self, request: FileRequest) -> _Process | None:
-        for dead in [process for process in self._idle if not process.alive]:
+        for dead in [process for process in self._idle if process.child.poll() is not None]:
             self._idle.remove(dead)
             dead.end()
         idle = sorted(self._idle, key=lambda each: (each.holds is not request, each.holds is not None))
@@ -323,11 +296,7 @@ class FileProcesses:
 
 
 class _Other(Exception):
-    """Instead of an answer another document has come."""
-
-    def __init__(self, task: FileTask) -> None:
-        super().__init__()
-        self.task = task
+    """Instead of an answer another document has come, its argument."""
 
 
 @dataclass
@@ -342,13 +311,13 @@ class _Asking:
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one."""
         texts = None if self.asked else [text for text in map(changing_text, self.document.segments) if text]
-        yield from self._answer(Sentences(list(sentences), texts), Translations).texts
+        yield from self._answer(Untranslated(list(sentences), texts), Translations).texts
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
         """Return the alignments of pairs of sentences."""
         return self._answer(Pairs(list(pairs)), Alignments).spans if pairs else []
 
-    def _answer(self, question: Sentences | Pairs, kind: type[Any]) -> Any:
+    def _answer(self, question: Untranslated | Pairs, kind: type[Any]) -> Any:
         if self.asked == len(self.task.answers):
             self.connection.send_bytes(msgspec.msgpack.encode(question))
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -367,7 +336,6 @@ def _received(connection: Connection, kinds: tuple[type[Any], ...]) -> Any:
     message = _TASKS.decode(connection.recv_bytes())
     signal.setitimer(signal.ITIMER_REAL, _seconds)
     if not isinstance(message, kinds):
-        assert isinstance(message, FileTask)
         raise _Other(message)
     return message
 
@@ -398,21 +366,18 @@ def _reply(connection: Connection, task: FileTask) -> Written | Failed:
             document = _opened(task)
             words = sum(len(segment.text.split()) for segment in document.segments)
             expect(len(document.segments), words, sum(len(segment.text) for segment in document.segments))
-        split, split_target = (
-            splitter(task.rules, language) if task.rules else whole_lines() for language in task.languages
-        )
+        rules = [splitter(task.rules, language) if task.rules else whole_lines() for language in task.languages]
         model = _Asking(connection, task, document)
         with allowed(allowance):
             texts = translated(
                 document,
                 model,
-                split=_counting(split),
-                split_target=split_target,
+                split=_counting(rules[0]),
+                split_target=rules[1],
                 align=model.align,
                 protect=task.protect,
             )
-        content = document.write(texts)
-        return Written(content, [*document.left, *document.notes])
+        return Written(document.write(texts), [*document.left, *document.notes])
     except TooMuch as error:
         return Failed(413, "too_long", f"the file has {error} (--max-request-tokens, --max-body): send it in parts")
     except TooLong as error:  # a text with tags
@@ -422,7 +387,7 @@ def _reply(connection: Connection, task: FileTask) -> Written | Failed:
 
 
 def _counting(split: Split) -> Split:
-    """The same, which also counts all sentences: each is a text for the model."""
+    """Count all sentences that a rule gives: each is a text for the model."""
     count = 0
 
     def counting(line: str) -> list[str]:
@@ -459,7 +424,7 @@ def main() -> None:
                 following, task = None, following or _received(connection, (FileTask,))
                 reply: Reply = _reply(connection, task)
             except _Other as other:
-                following = other.task
+                (following,) = other.args
                 continue
             except MemoryError:
                 allowed = f"{memory // 1_000_000:,} MB (--file-memory)"

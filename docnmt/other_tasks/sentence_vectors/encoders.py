@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 def span_max(values: Tensor, spans: Spans, rows: Tensor | None = None) -> Tensor:
     """Return the largest value of each feature in each span, (number of spans, d); 0 for a span without tokens.
 
-    Of equal values the first is taken to be the largest: it alone gets the gradient. `values` are (T, d), a row a
-    token; or (R, d) with `rows` (T,), the row of each token, where tokens share rows.
+    Of equal values the first alone gets the gradient. `values` are (T, d), or (R, d) where tokens share `rows` (T,).
     """
     if rows is None:
         rows = torch.arange(len(values), device=values.device)
@@ -73,7 +72,6 @@ def span_mean(values: Tensor, spans: Spans, rows: Tensor | None = None) -> Tenso
 
 # Semantic hashing: binary codes of sentences, learned together with the task (Kiros and Chan 2018, eq. 8).
 
-
 #: Rows are multiplied in multiples of this number: BLAS libraries use other kernels, with other rounding, for few
 #: rows, and then a sentence's vector would depend on how many others it is computed with.
 ROWS = 64
@@ -99,8 +97,8 @@ class SemanticHash(nn.Module):
     τ falls exponentially from 1 with every batch of training and stays at `minimum`, so it is never 0.
 
     b is stored as b' - W c, where c is the running mean of s. Max-pooled sentence vectors are close to their mean:
-    without c every step of Adam in W moves all of them together by more than their differences, which LN then scales
-    down, so that all codes are alike and learning begins a thousand batches later.
+    without c every step of Adam in W moves all of them together by more than their differences, so that all codes are
+    alike and learning begins a thousand batches later.
     """
 
     seen: Tensor
@@ -144,10 +142,7 @@ ConfigT = TypeVar("ConfigT", bound=SentencePairConfig)
 class WordEncoder(nn.Module, ABC, Generic[ConfigT]):
     """The base class of encoders of sentences, one by one, from K tables of frozen word vectors: architectures of nli.
 
-    `ConfigT` are the encoder's own options, its `Config`.
-
-    Attributes:
-        d_output: width of a sentence vector.
+    `ConfigT` are the encoder's own options, its `Config`; `d_output` is the width of a sentence vector.
     """
 
     Config: ClassVar[type[SentencePairConfig]]
@@ -194,10 +189,7 @@ class PairClassifier(nn.Module):
 
 
 class SentencePairModel(nn.Module):
-    """A sentence encoder with an optional hashing layer and a classifier of pairs.
-
-    The word vectors are frozen, shared with the task and not part of the model's state.
-    """
+    """A sentence encoder, perhaps a hashing layer, a classifier of pairs; the frozen word vectors are the task's."""
 
     predicts: ClassVar[str] = "labels"
 
@@ -209,17 +201,11 @@ class SentencePairModel(nn.Module):
         self.encoder = encoder
         self.hash: SemanticHash | None = None
         if config.hash_bits:
-            self.hash = SemanticHash(
-                d_input=encoder.d_output,
-                bits=config.hash_bits,
-                steps=config.hash_steps,
-                minimum=config.hash_min_temperature,
-            )
+            steps, minimum = config.hash_steps, config.hash_min_temperature
+            self.hash = SemanticHash(d_input=encoder.d_output, bits=config.hash_bits, steps=steps, minimum=minimum)
+        d_input, dropout = config.hash_bits or encoder.d_output, config.classifier_dropout
         self.classifier = PairClassifier(
-            d_input=config.hash_bits or encoder.d_output,
-            d_hidden=config.classifier_dim,
-            classes=len(task.labels),
-            dropout=config.classifier_dropout,
+            d_input=d_input, d_hidden=config.classifier_dim, classes=len(task.labels), dropout=dropout
         )
 
     @property
@@ -242,7 +228,6 @@ class SentencePairModel(nn.Module):
 
 
 # The encoders compared with InferLite: bag of words, BiLSTM with max-pooling, self-attention.
-
 
 #: The constant a of SIF, as published.
 SMOOTHING = 1e-3
@@ -307,9 +292,8 @@ def _time_major(spans: Spans) -> tuple[Tensor, Tensor]:
 
 
 class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):
-    """Self-attention layers, then the summaries by which document models select sentences.
-
-    Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", eq. 1-2, on single sentences.
+    """Self-attention layers, then summaries: eq. 1-2 of Trankova and Rykunov, "Hierarchical Encoding and Conditional
+    Attention in NMT", on single sentences.
     """
 
     Config = Source2TokenEncoderConfig
@@ -350,10 +334,7 @@ class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):
 
 
 class PackedConvolution(nn.Module):
-    """Convolution over the words of each sentence, of the same length, with zeros beyond its borders (eq. 2 and 4).
-
-    A word's row also has its neighbours, so that the convolution is one matrix product without padding.
-    """
+    """Convolution over the words of each sentence, zeros beyond its borders, as one matrix product (eq. 2 and 4)."""
 
     def __init__(self, *, d_in: int, d_out: int, width: int) -> None:
         super().__init__()
@@ -396,8 +377,7 @@ class ConvolutionStack(nn.Module):
 class InferLiteEncoder(WordEncoder[InferLiteConfig]):
     """Sentence vectors from K types of word vectors: encoder, controller, fusion and reduction (eq. 1-7).
 
-    Without the controller's gates all types count alike; `skip` adds its first layer to the fused types, which the
-    paper calls crucial (both are ablations).
+    Without the controller's gates all types count alike; `skip` adds its first layer, which the paper calls crucial.
     """
 
     Config = InferLiteConfig

@@ -5,6 +5,7 @@ files → `read_task` → vectors of its sentences → `train` on folds or split
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,22 +18,16 @@ import torch
 
 from docnmt.core.tables import open_table, text_rows
 from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.runtime.system import UserError
+from docnmt.runtime.system import UserError, needing
 
 # Tables have a header; the columns used are `label` or `score`, `text` and, for pairs, `text2`.
-
 
 Kind = Literal["nested", "folds", "splits", "regression", "similarity"]
 
 
 @dataclass(frozen=True)
 class LabelledSentences:
-    """Sentences with their targets. They are sorted by length and target, as in SentEval's toolkit.
-
-    Attributes:
-        sides: the tokenised sentences; for pairs, the first and the second ones.
-        target: (N,) int64 classes, or float64 scores.
-    """
+    """Sentences, for pairs of two sides, with classes (N,), int64, or scores; sorted as in SentEval's toolkit."""
 
     sides: list[list[list[str]]]
     target: np.ndarray
@@ -43,10 +38,9 @@ class TransferTask:
     """A transfer task: its files, its columns, and the protocol of its evaluation.
 
     Attributes:
-        files: by split (or subset), relative to the data folder; several are joined.
+        files: by split (or subset), relative to the data folder; several are joined. optional: splits that may lack.
         classes: names of the classes as in the files, in the toolkit's order; None for scores.
         scores: the lowest and the highest valid score.
-        optional: splits that are left out if their files are missing.
     """
 
     name: str
@@ -139,10 +133,9 @@ def _target(task: TransferTask, value: str, where: str) -> float:
             raise UserError(f"{where}: expected one of {', '.join(task.classes)}, got '{value}'")
         return task.classes.index(value)
     low, high = task.scores
-    try:
+    number = math.nan
+    with contextlib.suppress(ValueError):
         number = float(value)
-    except ValueError:
-        number = math.nan
     if not low <= number <= high:
         expected = f"a score from {low:g} to {high:g}" if math.isfinite(number) else "a finite number"
         raise UserError(f"{where}: expected {expected}, got '{value}'")
@@ -151,7 +144,6 @@ def _target(task: TransferTask, value: str, where: str) -> float:
 
 # The toolkit seeds every classifier alike, so those that differ only in their penalty have the same initial weights and
 # batches. Here they are columns of one weight matrix: the same numbers in one pass over the data.
-
 
 #: torch's default settings of Adam, which the toolkit uses.
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
@@ -178,9 +170,8 @@ class Schedule:
     """The stopping rule of training.
 
     Attributes:
-        epoch_size: passes over the data between two validations.
+        epoch_size: passes over the data between two validations. max_epoch: none begins after more passes than this.
         tenacity: allowed validations without a new best, over the whole training.
-        max_epoch: no new validation begins after more passes than this.
     """
 
     epoch_size: int = 4
@@ -202,9 +193,6 @@ def predict(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 class Softmaxes:
     """G softmax regressions with the same initial weights, batches and classes, one for each l2 weight.
-
-    Args:
-        penalties: the l2 weights; `l2 · w` is added to the gradient, as in torch's Adam.
 
     Attributes:
         live: the numbers of the models still trained; only their weights are kept here.
@@ -262,16 +250,12 @@ def fit(
     schedule: Schedule,
     random: np.random.RandomState,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Train until every model has used up its validations without a new best.
+    """Train until every model has used up its validations without a new best; return each one's best score and weights.
 
     Args:
-        x: (N, d) float32.
         gradient: (scores of a batch (B, live, C), the batch's rows) → gradient of its mean loss by the scores.
         judge: returns a score on held-out data for each live model, above -1.
         random: gives the order of rows in each pass, like numpy's global generator in the toolkit.
-
-    Returns:
-        The best score of each model, and its weights (d + 1, C) at that time.
     """
     best, failures = np.full(len(models.live), -1.0), np.zeros(len(models.live), int)
     stored = [models.weight[:, column].copy() for column in models.live]
@@ -302,12 +286,7 @@ SEED = 1111
 
 @dataclass(frozen=True)
 class Protocol:
-    """The training and selection of classifiers; the defaults are SentEval's.
-
-    Attributes:
-        folds: number of folds of the cross-validations.
-        penalties: the l2 weights to choose from.
-    """
+    """The training of classifiers and the choice of their l2 weight by folds; the defaults are SentEval's."""
 
     schedule: Schedule = field(default_factory=Schedule)
     folds: int = 10
@@ -321,10 +300,8 @@ PROTOCOLS = {"default": Protocol(), "fast": Protocol(Schedule(epoch_size=2, tena
 
 def stratified_folds(y: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return (rows to train on, rows held out) of each fold, by scikit-learn's shuffled `StratifiedKFold`."""
-    try:
+    with needing("SentEval's folds need scikit-learn", "evaluation"):
         from sklearn.model_selection import StratifiedKFold
-    except ImportError as error:
-        raise UserError("SentEval's folds need scikit-learn: pip install 'docnmt[evaluation]'") from error
     return list(StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), y))
 
 
@@ -414,17 +391,15 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float:
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
     """Return Spearman's correlation: Pearson's of the ranks, where ties share theirs."""
-    try:
+    with needing("rank correlations need scipy", "evaluation"):
         from scipy.stats import rankdata
-    except ImportError as error:
-        raise UserError("rank correlations need scipy: pip install 'docnmt[evaluation]'") from error
     return pearson(rankdata(x), rankdata(y))
 
 
 def degrees(scores: np.ndarray) -> np.ndarray:
     """Turn scores (N,) into distributions (N, 5): a score between two degrees is split between them (Tai et al. 2015).
 
-    Below 1 there is no lower degree, and part of the mass is missing, as in the toolkit (STS-B).
+    Below 1 part of the mass is missing, as in the toolkit (STS-B).
     """
     floor, score = np.floor(scores)[:, None], scores[:, None]
     split = np.where(floor + 1 == DEGREES, score - floor, 0) + np.where(floor == DEGREES, floor - score + 1, 0)
@@ -473,19 +448,18 @@ def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]])
     return results
 
 
-#: A function from all tokenised sentences of a task to their vectors (N, d). A task is encoded in one call, so that an
-#: encoder may adapt to it without labels, like the toolkit's `prepare` (SIF's common component).
+#: All tokenised sentences of a task → vectors (N, d): one call, so that an encoder may adapt to it (SIF's direction).
 Encode = Callable[[Sequence[Sequence[str]]], np.ndarray]
 
-#: Figures by name; for STS12 to STS16 also the names of the subsets.
+#: Figures by name; for STS12 to STS16 also the names of the subsets that exist.
 Result = Mapping[str, Any]  # Any: JSON
 
 
 def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protocol) -> Result:
     """Return the scores of one task, with the vectors' width and the seconds of encoding and of the rest.
 
-    Accuracies and F1 are in percent; correlations between -1 and 1. STS12-16 name the subsets that exist.
-    Classification also has the share of the most frequent test class: the accuracy of a constant answer.
+    Accuracies and F1 are in percent; correlations between -1 and 1. Classification also has the accuracy of a
+    constant answer.
     """
     splits = read_task(task, folder)
     sides = [side for rows in splits.values() for side in rows.sides]

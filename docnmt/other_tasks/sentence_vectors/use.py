@@ -47,10 +47,7 @@ Representation = Literal["vectors", "soft", "codes"]
 
 
 class SentenceEncoder:
-    """A trained sentence encoder. A vector does not depend on the sentences encoded with it.
-
-    Args:
-        max_tokens: words encoded at once.
+    """A trained sentence encoder, `max_tokens` words at once. A vector does not depend on the others encoded with it.
 
     Attributes:
         tokens, unknown: words encoded so far, and how many of them have no vector of any type.
@@ -102,15 +99,13 @@ class SentenceEncoder:
 
 # The task `nli`: sentence encoders trained to tell entailment, neutrality and contradiction of a pair.
 
-
 TASK = "nli"
 
 
 class Nli:
     """Natural language inference on K types of frozen word vectors (Kiros and Chan 2018, section 3).
 
-    `probability` (V,) is the relative frequency of each word in the training data. A task restored from a checkpoint
-    has no `data_dir`.
+    `probability` (V,) is the relative frequency of each word in the training data.
     """
 
     Config = NliConfig

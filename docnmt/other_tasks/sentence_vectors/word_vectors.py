@@ -55,8 +55,7 @@ class WordVectors:
 def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVectors:
     """Read the wanted words of a vector file; with `unit` scale them to unit length (InferLite, section 4).
 
-    The format follows from the name: `.bin` or `.bin.gz` (word2vec), anything else is text with or without the line
-    "words dimensions" in front.
+    `.bin` and `.bin.gz` are word2vec's; all else is text, perhaps with the line "words dimensions" in front.
     """
     entries = _binary if path.name.endswith((".bin", ".bin.gz")) else _text
     rows: dict[str, int] = {}
@@ -181,7 +180,6 @@ def _binary(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str,
 # file, if any file has a vector for them. Row 0 is any other word and zero in every type, like a word that a type
 # lacks.
 
-
 #: The name of row 0; no text has this word.
 UNKNOWN = "<unk>"
 
@@ -191,8 +189,7 @@ class Embeddings:
     """A vocabulary with its vectors.
 
     Attributes:
-        names: the files of the vectors, one per type.
-        words: (V) the vocabulary; `words[0]` is `UNKNOWN`.
+        names: the files of the vectors, one per type. words: (V) the vocabulary; `words[0]` is `UNKNOWN`.
         vectors: one (V, d_k) array per type, float16 with every row of length 1 or 0, or float32 and unscaled.
     """
 
@@ -248,8 +245,7 @@ def build_embeddings(
 ) -> tuple[Embeddings, list[str]]:
     """Read K vector files, restricted to the words of `counts` and each file's first `keep_words` words.
 
-    With `unit` every vector is scaled to unit length. Return the embeddings, and lines of a report: each type's
-    coverage of `counts`, and the commonest words it lacks.
+    Return also lines of a report: each type's coverage of `counts`, and the commonest words it lacks.
     """
     needed = {spelling for word in counts for spelling in (word, word.lower())}
     types = [
