@@ -407,7 +407,7 @@ def whole(own: SelfAttention, mask: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def next_word(own: SelfAttention, before: Tensor, written: list[Tensor]) -> Callable[[Tensor], Tensor]:
-    """Return self-attention of one word (B, 1, d) to keys and values (2, B, h, T, d_h); `written` gets T + 1 of them."""
+    """Return self-attention of one word (B, 1, d) to keys and values (2, B, h, T, d_h); `written` gets T + 1."""
 
     def attend(read: Tensor) -> Tensor:
         q, *new = heads_of(own.qkv(read), 3, own.heads)
