@@ -104,10 +104,10 @@ class Needs(NamedTuple):
 
 
 #: As `option` takes it: a name alone is an option that must be given, a tuple of names options of which one must be.
-SomeNeeds = str | tuple[str, ...] | Needs | list[Needs]
+_SomeNeeds = str | tuple[str, ...] | Needs | list[Needs]
 
 
-def _as_needs(given: SomeNeeds) -> tuple[Needs, ...]:
+def _as_needs(given: _SomeNeeds) -> tuple[Needs, ...]:
     if isinstance(given, (Needs, list)):
         return (given,) if isinstance(given, Needs) else tuple(given)
     return (Needs(given),) if given else ()
@@ -142,7 +142,7 @@ Choices = Sequence[str] | Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Option:
+class _Option:
     """The command-line properties of a field, besides its type and its default; see `option`."""
 
     help: str = ""
@@ -165,7 +165,7 @@ class Option:
 def option(
     default: object, help: str, *, choices: Choices | None = None, metavar: str | None = None,
     positional: bool = False, aliases: Sequence[str] = (), basic: bool = False, between: Between | None = None,
-    needs: SomeNeeds = (), excludes: tuple[str, ...] = (),
+    needs: _SomeNeeds = (), excludes: tuple[str, ...] = (),
 ) -> Any:  # fmt: skip  # like dataclasses.field: a field of any type
     """Define a field of a configuration dataclass that is also a command-line option.
 
@@ -175,7 +175,7 @@ def option(
     the least and the largest number: None means no limit, `Open` a limit that is itself excluded. `needs` is a
     condition for every value but the default: an option that must be given, a tuple of options of which one must be
     given, or `Needs`; the options that it `excludes` must keep their defaults."""
-    about = Option(help, choices, metavar, positional, aliases, basic, between, _as_needs(needs), excludes)
+    about = _Option(help, choices, metavar, positional, aliases, basic, between, _as_needs(needs), excludes)
     return field(default=default, metadata={"option": about})
 
 
@@ -187,7 +187,7 @@ class NoOptions:
 # Settings: fields of configuration classes, with their types analysed. msgspec converts and checks values.
 
 #: The largest whole number: arrays and generators of random numbers have 64 bits.
-LARGEST = (1 << 63) - 1
+_LARGEST = (1 << 63) - 1
 #: A hint for names that are not registered.
 PLUGIN = "a plug-in's needs its --user-dir"
 _EXPECTED = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
@@ -205,7 +205,7 @@ class Setting:
     several: bool
     literals: tuple[object, ...] | None  # the values that its type allows, where that says so
     default: object
-    option: Option
+    option: _Option
 
     @property
     def choices(self) -> tuple[object, ...] | None:
@@ -266,7 +266,7 @@ def _settings(config: type) -> tuple[Setting, ...]:
 
 
 def _setting(f: dataclasses.Field[Any], hint: Any, more_needs: tuple[Needs, ...]) -> Setting:
-    about: Option = f.metadata.get("option", Option())
+    about: _Option = f.metadata.get("option", _Option())
     if more_needs:
         about = dataclasses.replace(about, needs=about.needs + more_needs)
     optional = get_origin(hint) in (Union, types.UnionType)
@@ -278,7 +278,7 @@ def _setting(f: dataclasses.Field[Any], hint: Any, more_needs: tuple[Needs, ...]
     kind = type(literals[0]) if literals else hint
     if kind not in _EXPECTED:
         raise TypeError(f"option {f.name}: a configuration value is bool, int, float or str, not {kind}")
-    limits: dict[str, Any] = {"ge": -LARGEST, "le": LARGEST} if kind is int else {}
+    limits: dict[str, Any] = {"ge": -_LARGEST, "le": _LARGEST} if kind is int else {}
     for closed, opened, end in zip(("ge", "le"), ("gt", "lt"), about.between or (), strict=False):
         if isinstance(end, Open):
             limits.pop(closed, None)

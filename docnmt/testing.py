@@ -238,7 +238,7 @@ def check_kind(ending: str, sample: bytes | None = None) -> None:
     It has text, and unchanged text leaves the file byte for byte. Translated text is found again, in order, with the
     marks and units that it had. As many texts must come back as went in."""
     kind = ending.removeprefix(".")
-    content = sample_file(kind) if sample is None else sample
+    content = _sample_file(kind) if sample is None else sample
     load = partial(read, kind=kind, name=f"x.{kind}", source_lang="en", target_lang="de")
     document = load(content)
     count = len(document.segments)
@@ -271,7 +271,7 @@ def check_kind(ending: str, sample: bytes | None = None) -> None:
         raise AssertionError(f".{kind}: {len(wrong)} texts were accepted for {count}")
 
 
-def sample_file(kind: str) -> bytes:
+def _sample_file(kind: str) -> bytes:
     """Return a small file of a built-in kind."""
     make = _SAMPLES.get(kind)
     if make is None:

@@ -30,7 +30,7 @@ from docnmt.runtime.system import Terminated, UsageError, UserError, __version__
 # The input of a command: the words typed and the `--config` file, each read once.
 
 #: The commands that read much: they may leave out the comparison with checksums.
-READING = ("docnmt-train", "docnmt-generate")
+_READING = ("docnmt-train", "docnmt-generate")
 #: The common options, by the names of their values.
 _COMMON = ("help", "config", "user_dir", "skip_checksums", "debug")
 
@@ -43,17 +43,15 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, formatter_class=form, argument_default=left_out, add_help=False, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the usage and ending the process."""
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
-class SeveralValues(argparse.Action):
+class _SeveralValues(argparse.Action):
     """An option of several values. If it is there twice the last ones count, and a note says so."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
     ) -> None:
-        """Store the values."""
         if hasattr(namespace, self.dest):
             print(f"note: {option} is there twice, and only its last values are used", file=sys.stderr)
         setattr(namespace, self.dest, values)
@@ -73,7 +71,7 @@ class Given:
 
     def __init__(self, prog: str, words: Sequence[str]) -> None:
         parser = Parser(prog)
-        add_common(parser)
+        _add_common(parser)
         self.prog, self.words = prog, list(words)
         common = vars(parser.parse_known_args(self.words)[0])
         self.help: Literal["basic", "all"] | None = common.get("help")  # the options that `--help` shows
@@ -82,7 +80,7 @@ class Given:
         self.file = read_yaml(Path(self.config)) if self.config is not None else {}  # by its own keys
         if "user_dir" in map(underscored, self.file):  # it runs code, so it must be visible on the command line
             raise UsageError(f"--config {self.config}: user-dir is for the command line only: --user-dir DIR")
-        for setting in settings(_Switches) if prog in READING else settings(_Switches)[1:]:
+        for setting in settings(_Switches) if prog in _READING else settings(_Switches)[1:]:
             for key in [key for key in self.file if underscored(key) == setting.name]:
                 try:
                     common.setdefault(setting.name, setting.convert(self.file.pop(key)))
@@ -106,18 +104,18 @@ class Given:
         options; behind `--` all words are positional."""
         by_name = {setting.name: setting for section in reversed(sections) for setting in section.settings}
         parser = self._parser([name for name in self.typed if name not in by_name])
-        add_common(parser)
-        add_options(parser, sections, described=False)
+        _add_common(parser)
+        _add_options(parser, sections, described=False)
         end = self.words.index("--") if "--" in self.words else len(self.words)
         known, rest = parser.parse_known_args(self.words[:end])
         self.typed |= {name: value for name, value in vars(known).items() if name not in _COMMON}
-        positional = [word for word in rest if not is_option(word)] + self.words[end + 1 :]
+        positional = [word for word in rest if not _is_option(word)] + self.words[end + 1 :]
         for setting in by_name.values():
             if setting.option.positional and positional:
                 taken = len(positional) if setting.several else 1
                 self.typed[setting.name] = positional if setting.several else positional[0]
                 positional = positional[taken:]
-        self.rest = [*filter(is_option, rest), *positional]
+        self.rest = [*filter(_is_option, rest), *positional]
         self.parsed = True
 
     def _parser(self, names: Iterable[str]) -> Parser:
@@ -133,12 +131,12 @@ class Given:
         return self.typed.get(name, in_file.get(name))
 
 
-def is_option(word: str) -> bool:
+def _is_option(word: str) -> bool:
     """Return whether a word can only be an option: `-` is a name of a file, -1 a value."""
     return word.startswith("-") and word != "-" and not word[1:2].isdigit()
 
 
-def add_common(parser: Parser) -> argparse._ArgumentGroup:
+def _add_common(parser: Parser) -> argparse._ArgumentGroup:
     """Add the options that every command has, as a group."""
     common = parser.add_argument_group("common")
     common.add_argument("-h", "--help", action="store_const", const="basic", help="show the options that matter most")
@@ -146,12 +144,12 @@ def add_common(parser: Parser) -> argparse._ArgumentGroup:
     common.add_argument("--version", action="version", version=f"docnmt {__version__}", help="show the version")
     common.add_argument("--config", metavar="FILE.yaml", help="options by name; typed ones win")
     common.add_argument("--user-dir", metavar="DIR", help="import plug-ins from this folder first")
-    for setting in settings(_Switches) if parser.prog in READING else settings(_Switches)[1:]:
+    for setting in settings(_Switches) if parser.prog in _READING else settings(_Switches)[1:]:
         common.add_argument(setting.flag, action="store_true", help=setting.option.help)
     return common
 
 
-def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = False, described: bool = True) -> int:
+def _add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = False, described: bool = True) -> int:
     """Add the options of sections, a group each; with `basic` only those marked so. Returns the number left out. They
     are `described` with their help, which takes most of the time, and with the positional words."""
     seen: set[str] = set()
@@ -193,7 +191,7 @@ def _add_option(group: argparse._ArgumentGroup, setting: Setting, help: str | No
     if setting.choices is not None and about.metavar is None:
         metavar = "{" + ",".join(map(str, setting.choices)) + "}"
     if setting.several:
-        group.add_argument(*names, dest=setting.name, metavar=metavar, nargs="+", action=SeveralValues, help=help)
+        group.add_argument(*names, dest=setting.name, metavar=metavar, nargs="+", action=_SeveralValues, help=help)
     else:
         group.add_argument(*names, dest=setting.name, metavar=metavar, help=help)
 
@@ -201,7 +199,7 @@ def _add_option(group: argparse._ArgumentGroup, setting: Setting, help: str | No
 # A command: its options from dataclasses, `--help`, and the exit status.
 
 #: The commands that divide their work among the processes of a job; for any other, the first process does it all.
-SHARING = ("docnmt-train", "docnmt-generate", "docnmt-embed", "docnmt-score")
+_SHARING = ("docnmt-train", "docnmt-generate", "docnmt-embed", "docnmt-score")
 
 
 @dataclass(frozen=True)
@@ -317,7 +315,7 @@ class Command:
             close = difflib.get_close_matches(name, flags, n=1) if len(name) > 2 else []
             return f"unknown {what} {word}" + (f"; did you mean {flags[close[0]]}?" if close else "")
 
-        words = [word for word in given.rest if is_option(word)]
+        words = [word for word in given.rest if _is_option(word)]
         words += [flag(name) for name in given.typed if name not in flags]
         problems = [unknown(word, "option") for word in words]
         if given.rest and not problems:
@@ -344,8 +342,8 @@ class Command:
     def parser(self, sections: Sequence[Section], *, basic: bool = False) -> tuple[Parser, int]:
         """Return a parser of these options with their help, and the number of those left out as not `basic`."""
         parser = Parser(self.prog)
-        left = add_options(parser, sections, basic=basic)
-        common = add_common(parser)
+        left = _add_options(parser, sections, basic=basic)
+        common = _add_common(parser)
         for word, help in self.flags.items():
             common.add_argument(word, help=help, action="store_true")
         return parser, left
@@ -408,7 +406,7 @@ def run(
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (for the rest of the process)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # text is UTF-8 in every locale
-    if job_process().rank and prog not in SHARING:
+    if job_process().rank and prog not in _SHARING:
         return 0  # the first process does all the work, and reads standard input
     if job_process().local_rank:
         mute()  # errors before the ranks of a job connect are printed once a machine

@@ -39,8 +39,8 @@ GENERATIVE = (
     Section("generative", GenerativeConfig, use="to look for expected words"),
     Section("answers", AnswersConfig),
 )
-ANSWERING = Section("given", GivenContextConfig)
-SEARCHING = (ANSWERING, Section("generation", GenerationConfig), SEARCH)
+_ANSWERING = Section("given", GivenContextConfig)
+_SEARCHING = (_ANSWERING, Section("generation", GenerationConfig), SEARCH)
 
 
 def _score(given: Given) -> None:
@@ -57,10 +57,10 @@ class Report(Protocol):
 
 
 #: A report, None in all processes of a job but the first, and whether it is wanted as JSON.
-Scored = tuple[Report | None, bool]
+_Scored = tuple[Report | None, bool]
 
 
-def scored(given: Given) -> Scored:
+def scored(given: Given) -> _Scored:
     """Score what the options name."""
     given.read_choices("contrastive", "generative", "sys", "path")
     if given.help is not None:
@@ -78,7 +78,7 @@ def scored(given: Given) -> Scored:
     raise UsageError("--generative: give translations (--sys FILE) or a model (--path CKPT)")
 
 
-def _shared(work: Callable[[Given], Scored], given: Given) -> Scored:
+def _shared(work: Callable[[Given], _Scored], given: Given) -> _Scored:
     """Do work that the processes of a job divide among them."""
     from docnmt.runtime.jobs import joined
 
@@ -86,18 +86,18 @@ def _shared(work: Callable[[Given], Scored], given: Given) -> Scored:
         return work(given)
 
 
-def _translations(given: Given) -> Scored:
+def _translations(given: Given) -> _Scored:
     """Score translations."""
-    others = _belongs([*CONTRASTIVE, *GENERATIVE, *SEARCHING], "without --contrastive FILE or --generative FILE")
+    others = _belongs([*CONTRASTIVE, *GENERATIVE, *_SEARCHING], "without --contrastive FILE or --generative FILE")
     config = SCORE.config(given, TRANSLATION, others)
     from docnmt.core.scoring.report import score_translation
 
     return score_translation(config["translation"], config["report"]), config["translation"].json
 
 
-def _contrastive(given: Given) -> Scored:
+def _contrastive(given: Given) -> _Scored:
     """Test a model's choices."""
-    others = _belongs([*TRANSLATION, *GENERATIVE, *SEARCHING], "with --contrastive")
+    others = _belongs([*TRANSLATION, *GENERATIVE, *_SEARCHING], "with --contrastive")
     config = SCORE.config(given, CONTRASTIVE, others)
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
     documents = _documents(asked, models, path)
@@ -116,9 +116,9 @@ def _contrastive(given: Given) -> Scored:
     return contrastive_report(changed, scorer(models)), asked.json
 
 
-def _answers(given: Given) -> Scored:
+def _answers(given: Given) -> _Scored:
     """Search given translations for expected words."""
-    others = _belongs([*TRANSLATION, *QUESTIONS, *SEARCHING], "with --generative and --sys")
+    others = _belongs([*TRANSLATION, *QUESTIONS, *_SEARCHING], "with --generative and --sys")
     config = SCORE.config(given, GENERATIVE, others)
     from docnmt.core.scoring.discourse import GenerativeReport, read_answers, read_questions
 
@@ -129,10 +129,10 @@ def _answers(given: Given) -> Scored:
     return GenerativeReport(questions, texts), answers.json
 
 
-def _generative(given: Given) -> Scored:
+def _generative(given: Given) -> _Scored:
     """Search a model's translations for expected words."""
     others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
-    config = SCORE.config(given, (GENERATIVE[0], *QUESTIONS, *SEARCHING), others)
+    config = SCORE.config(given, (GENERATIVE[0], *QUESTIONS, *_SEARCHING), others)
     check_one_translation(config)
     asked, models, path = config["questions"], config["models"], Path(config["generative"].generative)
     documents = _documents(asked, models, path)
@@ -210,7 +210,7 @@ docnmt-score --generative questions.tsv --sys answers.txt
 docnmt-score --generative questions.tsv --path runs/bible --beam 5
 docnmt-score --generative questions.tsv --path runs/bible --given-context
 """,
-    (*TRANSLATION, *CONTRASTIVE, *GENERATIVE, *SEARCHING),
+    (*TRANSLATION, *CONTRASTIVE, *GENERATIVE, *_SEARCHING),
     _score,
 )
 main = SCORE

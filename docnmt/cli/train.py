@@ -28,7 +28,7 @@ SIZES = """--arch NAME takes one of these, most of them with a size, too: NAME_t
 CHOSEN: dict[str, Registry[Any]] = {"arch": MODELS, "task": TASKS, "criterion": CRITERIA, **PARTS}
 _CHOSEN = tuple(Chosen(name, name, registry) for name, registry in CHOSEN.items())
 RUN, TRAINING = Section("run", RunConfig), Section("training", TrainingConfig)
-OPTIMIZATION = Section("optimization", OptimizationConfig)
+_OPTIMIZATION = Section("optimization", OptimizationConfig)
 
 
 def _train(given: Given) -> None:
@@ -102,7 +102,7 @@ def resolve(given: Given) -> dict[str, Any]:
             f"--arch {arch}: its registration sets {', '.join(misspelt)}, which '{name}' does not have; "
             f"it has {', '.join(sorted(options))}"
         )
-    given.parse([RUN, TRAINING, OPTIMIZATION, model, *every])
+    given.parse([RUN, TRAINING, _OPTIMIZATION, model, *every])
     usual = getattr(MODELS.config(name), "default_task", "document_translation")
     task = known(TASKS, "--task", str(given.get("task") or _task_of_data(given) or usual))
     usual = getattr(TASKS.config(task), "default_criterion", "label_smoothed_cross_entropy")
@@ -110,7 +110,7 @@ def resolve(given: Given) -> dict[str, Any]:
     sections = [
         RUN,
         Section("training", TrainingConfig, {"task": task, "criterion": criterion}),
-        OPTIMIZATION,
+        _OPTIMIZATION,
         Section("task", TASKS.config(task)),
         model,
         Section("criterion", CRITERIA.config(criterion)),
@@ -121,7 +121,7 @@ def resolve(given: Given) -> dict[str, Any]:
 
 def _without_architecture(given: Given, every: Sequence[Section]) -> dict[str, Any]:
     """Show the help that is the same for all architectures, or raise all that is wrong besides."""
-    general = [RUN, TRAINING, OPTIMIZATION]
+    general = [RUN, TRAINING, _OPTIMIZATION]
     if given.help is not None:
         return TRAIN.resolve(given, general, epilog=f"{SIZES}\n{_lines_of(MODELS)}")
     given.parse([*general, *every])
@@ -175,7 +175,7 @@ docnmt-train data-bin --arch transformer_small --save-dir runs/bleu --best-check
 docnmt-train data-bin --arch doc_transformer_small --save-dir runs/mixed --resolutions 1 2 4 0
 docnmt-train --list
 """,
-    (RUN, TRAINING, OPTIMIZATION, *_CHOSEN),
+    (RUN, TRAINING, _OPTIMIZATION, *_CHOSEN),
     _train,
     {"--list": "show every task, architecture, criterion, position ... by name"},
 )

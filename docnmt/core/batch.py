@@ -252,7 +252,7 @@ def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: Read
     counted = corpus.has_partner(sentences) & (sentences >= np.repeat(units.kept[chosen], np.diff(documents)))
     if plan.joined:
         running = plan.positions == "sequence"
-        target = pack_joined(side, sentences, documents, structure, begin=True, running=running)
+        target = _pack_joined(side, sentences, documents, structure, begin=True, running=running)
         lengths = side.offsets[sentences + 1] - side.offsets[sentences] + 1
         learned = torch.from_numpy(np.repeat(counted, lengths))  # (T,)
     else:
@@ -277,7 +277,7 @@ def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, pla
     if not plan.joined:
         return pack(corpus.source, sentences, documents, structure, begin=False)
     options = {"running": plan.positions == "sequence", "breaks": plan.source_breaks}
-    source = pack_joined(corpus.source, sentences, documents, structure, begin=False, **options)
+    source = _pack_joined(corpus.source, sentences, documents, structure, begin=False, **options)
     written = (units.last - units.first)[chosen]
     last_sentence = documents[1:] - 1  # (U,) row of `structure`; a unit writes its last sentences
     from_the_end = np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n): n-1 … 0, 0, 0
@@ -314,7 +314,7 @@ def pack(
     return PackedText(torch.from_numpy(tokens), layout, torch.from_numpy(positions))
 
 
-def pack_joined(
+def _pack_joined(
     side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
     *, begin: bool, running: bool, breaks: bool = True,
 ) -> PackedText:  # fmt: skip
@@ -343,7 +343,7 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
 
     `count="unit"`: each index counts inside its parent unit (the default); `"document"`: each counts from the
     document's start; `"mixed"`: so does the word's, the others inside their parent unit (PE135,4,2 of Trankova and
-    Rykunov, section 1.2); `"sequence"`: as `"unit"`, for joined units whose word index `pack_joined` sets. A target
+    Rykunov, section 1.2); `"sequence"`: as `"unit"`, for joined units whose word index `_pack_joined` sets. A target
     sentence takes its source line's, the word index included. An unknown level is -1. Cutting a document changes no
     position."""
     offsets = corpus.document_offsets

@@ -17,20 +17,20 @@ PositionCount = Literal["unit", "document", "mixed", "sequence"]
 # The roles of a table's columns, given by `--columns` or found by the names that known corpora use.
 
 
-ColumnNames = tuple[str, ...]
+_ColumnNames = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Columns:
     """The columns of each role, by names (`a.b` for b inside column a) or by numbers from 1 without a header."""
 
-    document: ColumnNames = ()  # a document begins when one of them changes
-    section: ColumnNames = ()  # likewise inside a document
-    paragraph: ColumnNames = ()
-    source: ColumnNames = ()  # one
-    target: ColumnNames = ()  # one per reference
-    hypothesis: ColumnNames = ()  # one, with a system's translations
-    alignment: ColumnNames = ()  # one, of rows of whole documents: the links between the sentences of its sides
+    document: _ColumnNames = ()  # a document begins when one of them changes
+    section: _ColumnNames = ()  # likewise inside a document
+    paragraph: _ColumnNames = ()
+    source: _ColumnNames = ()  # one
+    target: _ColumnNames = ()  # one per reference
+    hypothesis: _ColumnNames = ()  # one, with a system's translations
+    alignment: _ColumnNames = ()  # one, of rows of whole documents: the links between the sentences of its sides
 
     @property
     def numbered(self) -> bool:
@@ -43,10 +43,10 @@ class Columns:
         return " ".join(f"{role}={','.join(names)}" for role, names in roles if names)
 
 
-ROLES = tuple(field.name for field in dataclasses.fields(Columns))
+_ROLES = tuple(field.name for field in dataclasses.fields(Columns))
 
 #: The names used by corpora (WMT24++, DocHPLT, ParaCrawl, MaCoCu, Hugging Face and others); {s}, {t} are the languages.
-_KNOWN: dict[str, Sequence[ColumnNames]] = {
+_KNOWN: dict[str, Sequence[_ColumnNames]] = {
     "document": (
         ("document",), ("document_id",), ("doc_id",), ("docid",), ("doc",), ("src_doc_id", "tgt_doc_id"),
         ("src_docid", "tgt_docid"), ("file_id", "chapter_id"), ("src_url", "trg_url"),
@@ -66,12 +66,12 @@ BARE = {2: Columns(source=("1",), target=("2",)), 3: Columns(document=("1",), so
 
 def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
     """Parse `--columns document=NAME source=NAME …`; return the columns and a list of errors."""
-    roles: dict[str, ColumnNames] = {}
+    roles: dict[str, _ColumnNames] = {}
     problems = []
     for item in given:
         role, equals, names = item.partition("=")
-        if role not in ROLES or not equals or not all(names.split(",")):
-            problems.append(f"--columns {item}: expected ROLE=NAME with a role of {', '.join(ROLES)}")
+        if role not in _ROLES or not equals or not all(names.split(",")):
+            problems.append(f"--columns {item}: expected ROLE=NAME with a role of {', '.join(_ROLES)}")
         elif role in roles:
             problems.append(f"--columns: {role} is given twice; several columns are {role}=NAME,NAME")
         roles[role] = tuple(names.split(","))
@@ -85,7 +85,7 @@ def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
 def complete(given: Columns, names: Collection[str], languages: tuple[str, str]) -> Columns:
     """Return `given`, completed by known names among `names`; sections and paragraphs must be given. `languages` are
     those of source and target, "" if unknown."""
-    roles: dict[str, ColumnNames] = {}
+    roles: dict[str, _ColumnNames] = {}
     for role, layouts in _KNOWN.items():
         known = (tuple(n.format(s=languages[0] or "?", t=languages[1] or "?") for n in layout) for layout in layouts)
         roles[role] = getattr(given, role) or next((layout for layout in known if set(layout) <= set(names)), ())
@@ -100,7 +100,7 @@ def complete(given: Columns, names: Collection[str], languages: tuple[str, str])
 #: The default of `--vocab-size`.
 DEFAULT_VOCAB_SIZE = 8000
 #: Options that have an effect only if a vocabulary is trained.
-VOCABULARY_OPTIONS = (
+_VOCABULARY_OPTIONS = (
     "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "normalize_punctuation",
     "subword_sample",
 )  # fmt: skip
@@ -250,7 +250,7 @@ class TranslationPreprocessConfig:
     def useless(self) -> list[str]:
         """Return the given options that need a vocabulary to be trained, if none is."""
         usual = {setting.name: setting.default for setting in settings(type(self))}
-        names = [] if self.trains_vocabulary else VOCABULARY_OPTIONS
+        names = [] if self.trains_vocabulary else _VOCABULARY_OPTIONS
         return [flag(name) for name in names if getattr(self, name) != usual[name]]
 
     @property

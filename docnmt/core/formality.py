@@ -32,7 +32,7 @@ _ENGLISH = r"you(?:r|rs|rself|rselves)?|y['’]all|thou|thee|thy|thine|thyself"
 
 
 @dataclass(frozen=True)
-class AddressWords:
+class _AddressWords:
     """The words of address of a language, as patterns of whole words, in lower case where it does not matter."""
 
     informal: str
@@ -42,22 +42,22 @@ class AddressWords:
 
 #: The words by language, as a two-letter code of ISO 639-1.
 ADDRESS_WORDS = {
-    "de": AddressWords(
+    "de": _AddressWords(
         informal=r"du|dich|dir|dein(?:e[mnrs]?|s)?|(?-i:euch|euer|eure[mnrs]?)",
         capital=r"Sie|Ihnen|Ihr(?:e[mnrs]?)?|Euch|Euer|Eure[mnrs]?",
     ),
-    "es": AddressWords(
+    "es": _AddressWords(
         informal=r"tú|te|ti|contigo|tus?|tuy[oa]s?|vos|vosotr[oa]s|os|vuestr[oa]s?",
         formal=r"usted(?:es)?|[uv]ds?\.|(?-i:[UV]ds?)",
     ),
-    "fr": AddressWords(informal=r"tu|te|toi|ton|ta|tes|tien|tiennes?|t(?=['’])", formal=r"vous|votre|vos|vôtres?"),
-    "it": AddressWords(informal=r"tu|te|ti|tuo|tua|tuoi|tue|t(?=['’])", capital=r"Lei|Suo|Sua|Suoi|Sue"),
-    "nl": AddressWords(informal=r"jij|je|jou|jouwe?|jezelf|jullie", formal=r"u(?!\.\w)|uwe?|uzelf"),
-    "pl": AddressWords(
+    "fr": _AddressWords(informal=r"tu|te|toi|ton|ta|tes|tien|tiennes?|t(?=['’])", formal=r"vous|votre|vos|vôtres?"),
+    "it": _AddressWords(informal=r"tu|te|ti|tuo|tua|tuoi|tue|t(?=['’])", capital=r"Lei|Suo|Sua|Suoi|Sue"),
+    "nl": _AddressWords(informal=r"jij|je|jou|jouwe?|jezelf|jullie", formal=r"u(?!\.\w)|uwe?|uzelf"),
+    "pl": _AddressWords(
         informal=r"ty|ciebie|cię|tobie|tobą|tw(?:ój|oja|oje|ojego|ojej|ojemu|oim|oich|oimi|oją)",
         formal=r"pan|pana|panu|panem|panie|pani|panią|panowie|panów|panom|panami|paniom|paniami",
     ),
-    "ru": AddressWords(
+    "ru": _AddressWords(
         informal=r"ты|тебя|тебе|тоб(?:ой|ою)|тво(?:й|я|ё|е|и|его|ей|ею|ему|ём|ем|им|их|ими|ю)",
         formal=r"вы|вас|вам|вами|ваш(?:а|е|и|его|ей|ею|ему|ем|им|их|ими|у)?",
     ),

@@ -133,7 +133,7 @@ def read_split(
     settings, facts.levels = files.reading, False
     one_sided = settings.one_sided or ("read" if files.tables else "error")
     if files.xml is not None:
-        documents = read_xml(files.xml, facts, settings.languages, one_sided, progress)
+        documents = _read_xml(files.xml, facts, settings.languages, one_sided, progress)
     elif files.tables:
         from docnmt.core.tables import read_tables  # text needs none
 
@@ -269,7 +269,7 @@ def _is_whole(value: str) -> bool:
 _LINE_BREAKS = re.compile(r"(?<!\s)\s*[\n\r]\s*")
 
 
-def read_xml(
+def _read_xml(
     path: Path,
     facts: Facts,
     languages: tuple[str, str],

@@ -24,7 +24,7 @@ from docnmt.runtime.system import UserError
 #: The notation of a line break inside a line.
 BREAK = "\\n"
 #: The column of translations in tables.
-HYPOTHESIS = "hypothesis"
+_HYPOTHESIS = "hypothesis"
 _RENAME = "the translation would stand there: rename it or take it out"
 Split = Callable[[str], list[str]]
 
@@ -135,9 +135,9 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
     table = JsonlTable(lines) if kind == "jsonl" else TsvTable(lines, lambda cells: is_header(cells, given, languages))
     columns, text = choose_columns(table, given, languages), _Open()
     if isinstance(table, TsvTable) and table.header:
-        if HYPOTHESIS in table.names:
-            raise UserError(f"{lines.name}:1: there is a column '{HYPOTHESIS}' already; {_RENAME}")
-        yield RunningText(head="\t".join([*table.names, HYPOTHESIS]))
+        if _HYPOTHESIS in table.names:
+            raise UserError(f"{lines.name}:1: there is a column '{_HYPOTHESIS}' already; {_RENAME}")
+        yield RunningText(head="\t".join([*table.names, _HYPOTHESIS]))
     before: tuple[str, ...] | None = None  # the document of the last row; None: it has ended
     for row in table.rows([*columns.source, *columns.document]):
         cell, document = row.values[0], tuple(label_of(value, row.place) for value in row.values[1:])
@@ -159,10 +159,10 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
 
 def _framed_json(line: str, place: str) -> Callable[[str], str]:
     """Return a function that adds the translation to a JSON row."""
-    if HYPOTHESIS in json.loads(line):
-        raise UserError(f"{place}: the row has a '{HYPOTHESIS}' already; {_RENAME}")
+    if _HYPOTHESIS in json.loads(line):
+        raise UserError(f"{place}: the row has a '{_HYPOTHESIS}' already; {_RENAME}")
     fields = line.rstrip().removesuffix("}").rstrip()  # as written: 1.10 stays 1.10
-    return lambda translation: f'{fields}, "{HYPOTHESIS}": {json.dumps(translation, ensure_ascii=False)}}}'
+    return lambda translation: f'{fields}, "{_HYPOTHESIS}": {json.dumps(translation, ensure_ascii=False)}}}'
 
 
 def _tsv_row(line: str, translation: str) -> str:
@@ -216,7 +216,7 @@ _ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
 #: Number of characters examined before a mark; no abbreviation is longer.
 _LONGEST_WORD = 200
 #: Longer sentences (in characters) are cut: models have seen none, and search takes time quadratic in the length.
-LONGEST_SENTENCE = 1500
+_LONGEST_SENTENCE = 1500
 
 _CLOSING = "\"'”’»›«‹)\\]}“‘"
 _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
@@ -255,7 +255,7 @@ _WINDOW = 2000
 def splitter(name: str, language: str) -> Callable[[str], list[str]]:
     """Return a function that divides a line into sentences: by our own `rules`, by the package `sentencex`, mended by
     them, or `auto`, the rules for English and German and sentencex for others, if it is installed. It says once on
-    stderr which one it is, and cuts sentences of more than `LONGEST_SENTENCE` characters."""
+    stderr which one it is, and cuts sentences of more than `_LONGEST_SENTENCE` characters."""
     if name not in ("auto", "rules", "sentencex"):
         raise UserError(f"splitter: expected auto, rules or sentencex, got {name!r}")
     code, boundaries, note = base(language), None, ""
@@ -322,13 +322,13 @@ def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
         """Return the sentences of one line, long ones in pieces."""
         nonlocal said
         sentences = split(line)
-        pieces = [piece for sentence in sentences for piece in cut_long(sentence, LONGEST_SENTENCE)]
+        pieces = [piece for sentence in sentences for piece in cut_long(sentence, _LONGEST_SENTENCE)]
         if len(pieces) > len(sentences) and not said:
             said = True
             length = max(map(len, sentences))  # and not its text, which a service may not log
             print(
                 f"warning: a sentence of {length:,} characters is divided into pieces, as is every other one of more"
-                f" than {LONGEST_SENTENCE:,}",
+                f" than {_LONGEST_SENTENCE:,}",
                 file=sys.stderr,
             )
         return pieces

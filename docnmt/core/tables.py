@@ -138,7 +138,7 @@ def _names(row: Mapping[str, object], before: str = "") -> Iterator[str]:
             yield from _names(value, f"{before}{name}.")
 
 
-class ParquetTable(Table):
+class _ParquetTable(Table):
     """A Parquet file; one compressed as a whole is first decompressed to a temporary file."""
 
     def __init__(self, path: Path, progress: Callable[[int], object] | None = None) -> None:
@@ -192,7 +192,7 @@ def open_table(
 ) -> Table:
     """Open a table of the kind that its name says, else TSV; `has_header` tells if the first row of that is one."""
     if kind_of_table(path.name) == ".parquet":
-        return ParquetTable(path, progress)
+        return _ParquetTable(path, progress)
     lines = TextLines(path, progress=progress)
     return JsonlTable(lines) if kind_of_table(path.name) == ".jsonl" else TsvTable(lines, has_header)
 

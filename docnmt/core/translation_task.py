@@ -182,7 +182,7 @@ class DocumentTranslation:
         """Load the task of a folder that `docnmt-preprocess` wrote."""
         meta = read_meta(data_dir, task="document_translation")
         languages = (meta["source_lang"], meta["target_lang"])
-        source, target = load_tokenizers(data_dir, meta)
+        source, target = _load_tokenizers(data_dir, meta)
         return cls(
             config,
             languages=languages,
@@ -410,7 +410,7 @@ class DocumentTranslation:
         return {"translations": "\n".join(f"| {' | '.join(row)} |" for row in table)}
 
 
-def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+def _load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
     """Load both sides' tokenizers of a data folder; they are the same object if the dictionary is joined."""
     names = meta["tokenizers"]
     check_files(data_dir, meta, *names.values())

@@ -32,9 +32,9 @@ from docnmt.runtime.system import HungUp, Terminated, UsageError, UserError
 T = TypeVar("T")
 
 #: The signals that stop all ranks, by name.
-STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (Terminated, HungUp, KeyboardInterrupt)}
+_STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (Terminated, HungUp, KeyboardInterrupt)}
 #: Minutes that a rank waits for another one: longer than one ever works alone.
-TIMEOUT = 30.0
+_TIMEOUT = 30.0
 #: Seconds in which a rank answers once communication has failed, and in which the rank that reports it ends first.
 _PATIENCE, _FIRST = 5.0, 1.0
 #: Number of elements of the gradient that are sent together.
@@ -77,7 +77,7 @@ def stop(name: str) -> BaseException:
     """Return the signal that stops all ranks, which all of them know."""
     if _job is not None:
         _job.stopped = True
-    return STOPS[name]()
+    return _STOPS[name]()
 
 
 # Connecting and disconnecting the ranks of a job.
@@ -85,7 +85,7 @@ def stop(name: str) -> BaseException:
 
 def timeout() -> timedelta:
     """Return the time that a rank waits for another one: DOCNMT_RANK_TIMEOUT, in minutes."""
-    wish = os.environ.get("DOCNMT_RANK_TIMEOUT") or str(TIMEOUT)
+    wish = os.environ.get("DOCNMT_RANK_TIMEOUT") or str(_TIMEOUT)
     try:
         minutes = float(wish)
     except ValueError:
@@ -285,7 +285,7 @@ def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
     kind = type(failed).__name__ if failed is not None else ""
     results = exchange((kind, isinstance(failed, UsageError), value))
     for kind, _, _ in results:
-        if kind in STOPS:
+        if kind in _STOPS:
             raise stop(kind)
     alike = all(kind for kind, _, _ in results)
     if isinstance(failed, UserError) and not isinstance(failed, UsageError) and not alike:

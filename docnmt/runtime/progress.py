@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any, BinaryIO, TextIO
 
 #: Seconds between two updates, on a terminal and in a log.
-TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
+_TERMINAL_INTERVAL, _LOG_INTERVAL = 0.1, 10.0
 #: Bytes that a pipe takes without waiting if it says that it takes any, with room for a note (PIPE_BUF is 512 or more).
-ATOMIC = 400
+_ATOMIC = 400
 
 
 def format_count(value: float) -> str:
@@ -75,7 +75,7 @@ class Progress:
         now = time.monotonic()
         if n and self._first is None:
             self._first = now, self.done
-        if now - self._shown >= (TERMINAL_INTERVAL if self._terminal else LOG_INTERVAL):
+        if now - self._shown >= (_TERMINAL_INTERVAL if self._terminal else _LOG_INTERVAL):
             self._shown = now
             self._show(self._line(now))
 
@@ -148,7 +148,7 @@ def waiting(label: str, *, file: TextIO | None = None) -> Iterator[None]:
 
         def show() -> None:
             """Redraw the time until the call is done."""
-            while not done.wait(TERMINAL_INTERVAL):
+            while not done.wait(_TERMINAL_INTERVAL):
                 bar.update(0)
 
         thread = threading.Thread(target=show, daemon=True)
@@ -178,8 +178,8 @@ class _Lasting(io.RawIOBase):
     def write(self, data: Any, /) -> int:
         content = bytes(data)
         note = b"note: %d bytes of this log were dropped\n" % self._dropped if self._dropped else b""
-        for begin in range(0, len(content), ATOMIC):
-            part = content[begin : begin + ATOMIC]
+        for begin in range(0, len(content), _ATOMIC):
+            part = content[begin : begin + _ATOMIC]
             try:
                 if not self._waits and not select.select([], [self._stream], [], 0)[1]:
                     raise BlockingIOError

@@ -94,7 +94,7 @@ def shortened(text: str, most: int = 4000) -> str:
 #: The key of checksums in `meta.json` and in a checkpoint's header.
 KIND = "xxh3"
 #: Advice on damage.
-ADVICE = "it was damaged after docnmt wrote it; copy or make it again"
+_ADVICE = "it was damaged after docnmt wrote it; copy or make it again"
 _checking: ContextVar[bool] = ContextVar("checking", default=True)
 
 
@@ -138,12 +138,12 @@ def stored_checksums(path: Path, metadata: Mapping[str, str], tensors: Collectio
         stored = json.loads(metadata[KIND])
         header, checksums = stored["header"], {name: str(value) for name, value in stored["tensors"].items()}
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
-        raise UserError(f"{path}: its list of checksums is damaged; {ADVICE}") from None
+        raise UserError(f"{path}: its list of checksums is damaged; {_ADVICE}") from None
     if checking() and checksum(metadata["docnmt"].encode()) != header:
-        raise UserError(f"{path}: its header is damaged (another checksum); {ADVICE}")
+        raise UserError(f"{path}: its header is damaged (another checksum); {_ADVICE}")
     for name in sorted(checksums.keys() ^ set(tensors)):
         what = "is missing" if name in checksums else "has no checksum"
-        raise UserError(f"{path}: tensor '{name}' {what}; {ADVICE}")
+        raise UserError(f"{path}: tensor '{name}' {what}; {_ADVICE}")
     return checksums
 
 
@@ -152,7 +152,7 @@ def check_tensor(
 ) -> None:
     """Compare a checkpoint's tensor with its checksum."""
     if checking() and tensor_checksum(dtype, shape, content) != expected:
-        raise UserError(f"{path}: tensor '{name}' is damaged (another checksum); {ADVICE}")
+        raise UserError(f"{path}: tensor '{name}' is damaged (another checksum); {_ADVICE}")
 
 
 # Models on the Hugging Face hub, or in its local cache: `hf://org/name`, `hf://org/name@revision`.
@@ -196,7 +196,7 @@ def address_of(path: str) -> str:
 #: The names of the checkpoints that every run has.
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
 #: In the names of temporary files and folders, before a random word.
-TEMPORARY = "docnmt-"
+_TEMPORARY = "docnmt-"
 
 
 def _fsync_path(path: Path) -> None:
@@ -222,7 +222,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         make_folder(path.parent)
         # mkstemp opens a new file (O_EXCL, O_NOFOLLOW, 0600): never through a link, nor what is there already
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.{TEMPORARY}", suffix=".tmp", dir=path.parent)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.{_TEMPORARY}", suffix=".tmp", dir=path.parent)
         os.close(descriptor)
         yield Path(temporary)
         os.chmod(temporary, _mode(path, new=0o666))
@@ -293,14 +293,14 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
     that identifies docnmt's folders. If `path` is a link, its target is replaced. The old folder is moved aside first,
     to `.NAME.docnmt-old`; if a process is killed at that moment, the next one puts it back."""
     path = Path(os.path.realpath(path))
-    aside = path.with_name(f".{path.name}.{TEMPORARY}old")
+    aside = path.with_name(f".{path.name}.{_TEMPORARY}old")
     try:
         make_folder(path.parent)
         if aside.is_dir() and not aside.is_symlink() and not path.exists():
             os.replace(aside, path)
             print(f"note: {path}: is put back; a process was killed while it was being replaced", file=sys.stderr)
         check_folder(path, marker=marker, overwrite=overwrite)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.{TEMPORARY}", suffix=".tmp", dir=path.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.{_TEMPORARY}", suffix=".tmp", dir=path.parent))
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:
@@ -389,8 +389,8 @@ T = TypeVar("T")
 #: Types used in several schemas.
 Count = Annotated[int, Meta(ge=0, le=1 << 62)]
 Name = Annotated[str, Meta(pattern=r"^[^/\\\0]+$", max_length=255)]
-Scalar = bool | int | float | str | None
-Value = Scalar | list[Scalar]
+_Scalar = bool | int | float | str | None
+Value = _Scalar | list[_Scalar]
 
 #: Upper bound of our own files' size; those of others that are read whole have limits of their own.
 MOST_BYTES = 1 << 28

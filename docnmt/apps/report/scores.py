@@ -7,14 +7,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any  # JSON
 
 import numpy as np
 
-from docnmt.core.scoring.metrics import Comparison, Evaluation, paired_bootstrap
+from docnmt.core.scoring.metrics import Comparison, Evaluation, interval, paired_bootstrap
 from docnmt.core.scoring.report import TextPart, parts
 from docnmt.runtime.system import UsageError, UserError, parse_json, read_limited
 
@@ -55,12 +54,10 @@ class Bootstrap:
 
     def interval(self, evaluation: Evaluation, metric: str, counts: np.ndarray) -> Interval:
         """Return the score of the summed `counts` (D, K) of documents, with its interval if there are two documents."""
-        score, documents = evaluation.score(metric, counts.sum(axis=0)), len(counts)
-        if documents < 2:
+        score = evaluation.score(metric, counts.sum(axis=0))
+        if len(counts) < 2:
             return Interval(score)
-        sampled = [evaluation.score(metric, sums) for sums in _drawn(documents, self.samples, self.seed) @ counts]
-        low, high = np.quantile(sampled, [0.025, 0.975])
-        return Interval(score, float(low), float(high))
+        return Interval(score, *interval(evaluation.metrics[metric], counts, samples=self.samples, seed=self.seed))
 
     def pairs(self, systems: Mapping[str, Evaluation]) -> dict[tuple[str, str], list[Comparison]]:
         """Compare every system with every later one, metric by metric; nothing for a text of one document."""
@@ -70,13 +67,6 @@ class Bootstrap:
             (one, other): paired_bootstrap(systems[one], systems[other], samples=self.samples, seed=self.seed)
             for one, other in combinations(systems, 2)
         }
-
-
-@lru_cache(maxsize=1)  # systems and metrics of one part of the text follow one another
-def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
-    """Draw samples (B, D): how often each has each document, as in `paired_bootstrap`."""
-    draw = np.random.default_rng(seed)
-    return draw.multinomial(documents, np.full(documents, 1 / documents), size=samples).astype(np.float64)
 
 
 # Charts of scores with intervals: the positions of points, which `charts.html` draws as SVG.

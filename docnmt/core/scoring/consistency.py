@@ -76,7 +76,7 @@ class Address:
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The middle 95 % of each share in samples of documents, if enough documents have such lines."""
         return {
-            name: interval(self.evaluation, name)
+            name: interval(self.evaluation.metrics[name], counts)
             for name, counts in self.evaluation.counts.items()
             if int((counts[:, 1] > 0).sum()) >= FEW_DOCUMENTS
         }

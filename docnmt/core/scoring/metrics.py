@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise, product
 from statistics import fmean
 from types import ModuleType
@@ -424,30 +424,35 @@ def paired_bootstrap(
     for name in first.counts:
         seeds = [tuple(evaluation.scores[name] for evaluation in evaluations) for evaluations in (systems, others)]
         ours, theirs = map(fmean, seeds)
-        sampled = np.mean([_sampled(evaluation, name, drawn) for evaluation in systems], axis=0)
-        sampled -= np.mean([_sampled(evaluation, name, drawn) for evaluation in others], axis=0)
+        metric = first.metrics[name]
+        ours_sampled, theirs_sampled = (
+            np.mean([_sampled(metric, evaluation.counts[name], drawn) for evaluation in side], axis=0)
+            for side in (systems, others)
+        )
+        sampled = ours_sampled - theirs_sampled
         extreme = int((np.abs(sampled - sampled.mean()) >= abs(ours - theirs)).sum())
         low, high = np.quantile(sampled, [0.025, 0.975]).tolist()
-        agreement = human_agreement(name, first.metrics[name], ours - theirs)
+        agreement = human_agreement(name, metric, ours - theirs)
         p_value = (extreme + 1) / (len(drawn) + 1)
         comparisons.append(Comparison(name, ours, theirs, ours - theirs, low, high, p_value, agreement, *seeds))
     return comparisons
 
 
-def interval(evaluation: Evaluation, metric: str, *, samples: int = SAMPLES, seed: int = SEED) -> tuple[float, float]:
-    """Return the bounds of the middle 95 % of a metric in samples of the documents."""
-    low, high = np.quantile(_sampled(evaluation, metric, _drawn(evaluation.documents, samples, seed)), [0.025, 0.975])
+def interval(metric: Score, counts: np.ndarray, *, samples: int = SAMPLES, seed: int = SEED) -> tuple[float, float]:
+    """Return the bounds of the middle 95 % of a metric in samples of documents with these counts (D, K)."""
+    low, high = np.quantile(_sampled(metric, counts, _drawn(len(counts), samples, seed)), [0.025, 0.975])
     return float(low), float(high)
 
 
+@lru_cache(maxsize=1)  # metrics and systems follow one another
 def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
     """Draw samples (B, D): how often each has each document."""
     return np.random.default_rng(seed).multinomial(documents, np.full(documents, 1 / documents), size=samples)
 
 
-def _sampled(evaluation: Evaluation, name: str, drawn: np.ndarray) -> np.ndarray:
+def _sampled(metric: Score, counts: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Return the scores (B,) of the drawn documents; drawn (B, D) counts how often each was drawn."""
-    return np.array([evaluation.score(name, counts) for counts in drawn @ evaluation.counts[name]])
+    return np.array([metric.score(sums) for sums in drawn @ counts], dtype=np.float64)
 
 
 def format_comparisons(

@@ -39,7 +39,7 @@ from docnmt.runtime import jobs as ranks
 from docnmt.runtime.device import CudaRecorder, Inbox, Repeated, Uncapturable, power_of_two, seeds_from
 
 #: Shapes of rows in a batch of `--max-tokens`: filling costs half of a step, a thirty-second, on average.
-STEPS = 16
+_STEPS = 16
 #: Rows are a multiple of this; sentences, and the bound of their length, are a power of two that is no less.
 _ROWS, _SENTENCES, _LENGTH = 64, 64, 32
 
@@ -183,7 +183,7 @@ class GraphedUpdates:
         levels = sum(len(module.higher) for module in run.model.modules() if isinstance(module, MultiLevel))
         drops = sum(isinstance(module, nn.Dropout) for module in run.model.modules())
         self._seeds = drops + 2 * levels  # as many as are drawn, at most
-        self._row_step = -(-run.training.max_tokens // (STEPS * _ROWS)) * _ROWS
+        self._row_step = -(-run.training.max_tokens // (_STEPS * _ROWS)) * _ROWS
         self._passes: OrderedDict[Shape, tuple[Inbox, Repeated]] = OrderedDict()
         self._tables: dict[int, Tensor] = {}  # the model replaces tables by longer ones, and graphs read the earlier
         self._sums = torch.zeros(2 + len(run.criterion.metrics), dtype=torch.float64, device=run.device)

@@ -21,10 +21,10 @@ from docnmt.options import settings, to_dict
 from docnmt.runtime.system import BEST, LAST, OpenObject, UserError, make_folder, write_text
 
 #: What identifies a folder as a run's, also a `--config` that repeats it; the log; what a run locks, with its name.
-CONFIG, LOG, LOCK = "config.yaml", "train.jsonl", ".lock"
+CONFIG, _LOG, _LOCK = "config.yaml", "train.jsonl", ".lock"
 #: The folder for a run that `--overwrite` replaces, until the new one has a checkpoint; and its name while files are
 #: moved into it or back, when none of the run's files is a new one's.
-ASIDE, MOVING = ".replaced", ".replacing"
+_ASIDE, _MOVING = ".replaced", ".replacing"
 _OURS = re.compile(
     r"config\.yaml|train\.jsonl|\.lock|\.replaced|\.replacing|checkpoint_(last|best|(best_)?\d+)\.safetensors"
 )
@@ -65,7 +65,7 @@ class RunFolder:
     """The folder of a run, given by `--save-dir`; a file, or a folder of other things, is refused."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.last, self.best, self.log = path, path / LAST, path / BEST, path / LOG
+        self.path, self.last, self.best, self.log = path, path / LAST, path / BEST, path / _LOG
         self._token = f"process {os.getpid()} on {socket.gethostname()}\n{uuid.uuid4()}\n"  # what holds the lock
         if path.exists() and not path.is_dir():
             raise UserError(f"--save-dir {path}: is a file, expected a folder; choose another name")
@@ -101,13 +101,15 @@ class RunFolder:
                 yield
             finally:
                 self.settle()
-                if new and self._is_ours() and [file.name for file in self.path.iterdir()] == [LOCK]:  # nothing written
+                if (
+                    new and self._is_ours() and [file.name for file in self.path.iterdir()] == [_LOCK]
+                ):  # nothing written
                     shutil.rmtree(self.path)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the system's lock on `.lock`, which names this process; it ends with the process, however that ends."""
-        with (self.path / LOCK).open("a+", encoding="utf-8") as file:
+        with (self.path / _LOCK).open("a+", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -126,13 +128,13 @@ class RunFolder:
 
     def _is_ours(self) -> bool:
         with contextlib.suppress(OSError):
-            return (self.path / LOCK).read_text(encoding="utf-8") == self._token
+            return (self.path / _LOCK).read_text(encoding="utf-8") == self._token
         return False
 
     def _who(self) -> str:
         """Return ` (process 12 on node03)`, or nothing."""
         with contextlib.suppress(OSError, ValueError):
-            return f" ({name})" if (name := (self.path / LOCK).read_text(encoding="utf-8").partition("\n")[0]) else ""
+            return f" ({name})" if (name := (self.path / _LOCK).read_text(encoding="utf-8").partition("\n")[0]) else ""
         return ""
 
     def check_ours(self) -> None:
@@ -146,7 +148,7 @@ class RunFolder:
         """Refuse to begin a run in a folder with another run's checkpoints, or a log with validations."""
         results = [path.name for path in sorted(self.path.glob("checkpoint_*.safetensors"))]
         if not results and self.log.exists() and '"event": "valid"' in self.log.read_text("utf-8", "replace"):
-            results = [LOG]
+            results = [_LOG]
         if results:
             raise UserError(
                 f"--save-dir {self.path}: holds {results[0]} of a run, and no {LAST} to go on from; give another "
@@ -155,15 +157,15 @@ class RunFolder:
 
     def clear(self) -> None:
         """Move the folder's run aside, and nothing else; `settle` deletes it or puts it back."""
-        (self.path / MOVING).mkdir(exist_ok=True)
+        (self.path / _MOVING).mkdir(exist_ok=True)
         for file in self._of_run():
-            os.replace(file, self.path / MOVING / file.name)
-        os.replace(self.path / MOVING, self.path / ASIDE)
+            os.replace(file, self.path / _MOVING / file.name)
+        os.replace(self.path / _MOVING, self.path / _ASIDE)
 
     def settle(self) -> None:
         """Delete the run that was moved aside if the new one has a checkpoint; else put it back, all of it. A process
         may be killed at any step of this and of `clear`; the next one's `settle` goes on."""
-        aside, moving = self.path / ASIDE, self.path / MOVING
+        aside, moving = self.path / _ASIDE, self.path / _MOVING
         if aside.exists() and self.last.exists():
             shutil.rmtree(aside)
         elif aside.exists():
