@@ -272,7 +272,6 @@ def check_kind(ending: str, sample: bytes | None = None) -> None:
 
 
 def _sample_file(kind: str) -> bytes:
-    """Return a small file of a built-in kind."""
     make = _SAMPLES.get(kind)
     if make is None:
         raise ValueError(f".{kind}: there is no built-in sample; give one: check_kind({kind!r}, b'…')")

@@ -16,7 +16,6 @@ class _Commands(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return a module for a command, None for all else."""
         package, _, name = fullname.rpartition(".")
         if package != __name__:
             return None
@@ -25,7 +24,6 @@ class _Commands(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return importlib.util.spec_from_loader(fullname, self) if name in COMMANDS else None
 
     def get_source(self, fullname: str) -> str:
-        """Return the module as it would stand in a file."""
         command = f"from docnmt.cli.commands import {fullname.rpartition('.')[2]} as main"
         return f"import sys\n{command}\nif __name__ == '__main__':\n    sys.exit(main())\n"
 

@@ -87,7 +87,6 @@ def _shared(work: Callable[[Given], _Scored], given: Given) -> _Scored:
 
 
 def _translations(given: Given) -> _Scored:
-    """Score translations."""
     others = _belongs([*CONTRASTIVE, *GENERATIVE, *_SEARCHING], "without --contrastive FILE or --generative FILE")
     config = SCORE.config(given, TRANSLATION, others)
     from docnmt.core.scoring.report import score_translation
@@ -96,7 +95,6 @@ def _translations(given: Given) -> _Scored:
 
 
 def _contrastive(given: Given) -> _Scored:
-    """Test a model's choices."""
     others = _belongs([*TRANSLATION, *GENERATIVE, *_SEARCHING], "with --contrastive")
     config = SCORE.config(given, CONTRASTIVE, others)
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
@@ -117,7 +115,6 @@ def _contrastive(given: Given) -> _Scored:
 
 
 def _answers(given: Given) -> _Scored:
-    """Search given translations for expected words."""
     others = _belongs([*TRANSLATION, *QUESTIONS, *_SEARCHING], "with --generative and --sys")
     config = SCORE.config(given, GENERATIVE, others)
     from docnmt.core.scoring.discourse import GenerativeReport, read_answers, read_questions
@@ -130,7 +127,6 @@ def _answers(given: Given) -> _Scored:
 
 
 def _generative(given: Given) -> _Scored:
-    """Search a model's translations for expected words."""
     others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
     config = SCORE.config(given, (GENERATIVE[0], *QUESTIONS, *_SEARCHING), others)
     check_one_translation(config)

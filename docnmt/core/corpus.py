@@ -343,7 +343,6 @@ class _ArrayWriter:
         self._file, self._digest = path.open("wb"), xxhash.xxh3_64()
 
     def append(self, values: np.ndarray) -> None:
-        """Append elements."""
         data = np.ascontiguousarray(values, dtype=self.dtype)
         self._file.write(data.data)
         self._digest.update(data.data)

@@ -123,7 +123,6 @@ class _Split:
 
     @property
     def path(self) -> Path:
-        """Its first file, for messages."""
         return self.input[0].paths[0]
 
     def place(self, sentence: int) -> str:
@@ -338,7 +337,6 @@ class _Line(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """The number of subwords of its longer side."""
         return max(map(len, self.tokens))
 
 
@@ -621,7 +619,6 @@ def _statistics(split: _Split) -> dict[str, Any]:
 
 
 def _describe_split(name: str, counts: Mapping[str, Any]) -> str:
-    """Describe a split in one line."""
     known = {0: "no sections or paragraphs", 1: "1 level above the sentence"}
     parts = [
         f"{name}: {how_many(counts['documents'], 'document')}, {how_many(counts['sentences'], 'sentence')}",
@@ -663,7 +660,6 @@ def describe_folder(folder: Path) -> str:
 
 
 def _split(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the counts of a translation split in words."""
     shown: dict[str, Any] = {name: counts[name] for name in ("documents", "sentences", "levels", "references")}
     if counts.get("without_partner"):
         shown["sentences only read"] = counts["without_partner"]

@@ -108,7 +108,6 @@ def side(prefix: str, language: str) -> Path:
 
 
 def _or_compressed(name: str) -> Path:
-    """Return the file of this name, or else its compressed form."""
     paths = [Path(name + ending) for ending in ("", *ENDINGS)]
     return next((path for path in paths if path.exists()), paths[0])
 
@@ -225,7 +224,6 @@ def read_text(
 
 
 def _differing(files: Sequence[TextLines], texts: Sequence[str | None], number: int) -> str:
-    """Describe line `number` of each file."""
     words = []
     for file, text in zip(files, texts, strict=False):  # the last one is levels.tsv, which may be missing
         kind = "is missing" if text is None else kind_of_line(text)

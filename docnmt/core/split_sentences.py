@@ -77,13 +77,11 @@ class _Open:
 
     @property
     def empty(self) -> bool:
-        """True if there is no row."""
         return not self._rows.rows
 
     def row(
         self, lines: Sequence[Sequence[str]], frame: Callable[[str], str] = str, units: tuple[str, ...] = ()
     ) -> None:
-        """Add a row with the sentences of each of its lines, all in the same units."""
         self._sentences += itertools.chain.from_iterable(lines)
         self._units += [units] * sum(map(len, lines))
         self._rows.rows.append([len(sentences) for sentences in lines])
@@ -158,7 +156,6 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
 
 
 def _framed_json(line: str, place: str) -> Callable[[str], str]:
-    """Return a function that adds the translation to a JSON row."""
     if _HYPOTHESIS in json.loads(line):
         raise UserError(f"{place}: the row has a '{_HYPOTHESIS}' already; {_RENAME}")
     fields = line.rstrip().removesuffix("}").rstrip()  # as written: 1.10 stays 1.10
@@ -272,7 +269,6 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
             note = f"note: neither docnmt nor sentencex has rules for '{language}'; common marks end its sentences"
 
     def split(line: str) -> list[str]:
-        """Return the sentences of one line."""
         if name == "auto" and note:
             _say_once(note)
         return split_sentences(line, code, boundaries)
@@ -319,7 +315,6 @@ def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     said = False
 
     def cut(line: str) -> list[str]:
-        """Return the sentences of one line, long ones in pieces."""
         nonlocal said
         sentences = split(line)
         pieces = [piece for sentence in sentences for piece in cut_long(sentence, _LONGEST_SENTENCE)]

@@ -147,7 +147,6 @@ class _UnigramWords:
         return drawn[np.argsort(owners, kind="stable")], np.bincount(owners, minlength=len(words))
 
     def _learn(self, word: str) -> None:
-        """Add the states of a word to the tables."""
         first, totals = self._states, [0.0]  # log Σ exp(α · score) of each beginning
         for end in range(1, len(word) + 1):
             choices = []  # begin, code, α · score

@@ -163,7 +163,6 @@ class _ParquetTable(Table):
 
     @property
     def inputs(self) -> dict[str, int | str]:
-        """Size, rows and hash (see `Table.inputs`)."""
         return {**self.lines.inputs, "lines": int(self._file.metadata.num_rows)}
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:

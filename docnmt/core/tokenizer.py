@@ -363,7 +363,6 @@ def train_in_process(lines: Iterable[str], **options: object) -> Tokenizer:
 
 
 def _trained(sender: Connection, lines: Iterable[str], options: dict[str, Any]) -> None:
-    """Send a model, or the user's error."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.SIG_IGN)  # the parent ends it
 

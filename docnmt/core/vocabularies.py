@@ -73,7 +73,6 @@ def _trained(
 
 
 def _sample(text: TextArray, limit: int) -> Iterator[str]:
-    """Yield at most `limit` lines, spread evenly."""
     if len(text) <= limit:
         return iter(text)
     return (text[int(i)] for i in np.linspace(0, len(text) - 1, limit).astype(np.int64))

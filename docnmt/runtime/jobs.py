@@ -141,7 +141,6 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
 
 
 def _wait_for_all(job: _RankState, deadline: float) -> None:
-    """Wait until all ranks are done, in steps in which signals are heeded."""
     while not job.store.check([f"done/{n}" for n in range(world())]):
         if time.monotonic() > deadline:
             raise RuntimeError("a rank is not done")

@@ -34,12 +34,10 @@ class _AddressShare:
     language: str
 
     def score(self, sums: np.ndarray) -> float:
-        """Return the share; no lines score 0, as in BLEU."""
         return _share(sums) or 0.0
 
     @property
     def signature(self) -> str:
-        """Everything that the number depends on."""
         return f"nrefs:1|address:{self.language}"
 
 

@@ -102,7 +102,6 @@ class _Report:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures overall and by each label."""
         return {**self.by()[()], "by": self._by_label()}
 
 
@@ -178,7 +177,6 @@ def _shuffled(group: ContrastiveGroup, rng: random.Random) -> ContrastiveGroup:
 
 
 def _asking_otherwise(groups: Sequence[ContrastiveGroup], source: str, rng: random.Random) -> ForcedExample:
-    """Return an example of a random group with another source sentence."""
     for _ in range(1000):
         if (other := groups[rng.randrange(len(groups))].variants[0]).source != source:
             return other
@@ -283,7 +281,6 @@ def _group_of_rows(
 
 
 def _sentences_of(context: str) -> tuple[str, ...]:
-    """Return the sentences of a context column."""
     return tuple(sentence.strip() for sentence in context.split(_SEPARATOR)) if context.strip() else ()
 
 
@@ -292,8 +289,6 @@ class _Wrong(OpenObject):
 
 
 class _ContraProEntry(OpenObject):
-    """A question of ContraPro's `contrapro.json`."""
-
     src_segment: str = field(name="src segment")
     ref_segment: str = field(name="ref segment")
     src_pronoun: str = field(name="src pronoun")

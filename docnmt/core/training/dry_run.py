@@ -119,7 +119,6 @@ def _parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
 
 
 def _options_table(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return lines with all options by section."""
     lines = []
     for section, values in config.items():
         lines.append(f"{section}:")

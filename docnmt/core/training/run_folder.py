@@ -101,9 +101,8 @@ class RunFolder:
                 yield
             finally:
                 self.settle()
-                if (
-                    new and self._is_ours() and [file.name for file in self.path.iterdir()] == [_LOCK]
-                ):  # nothing written
+                nothing_written = [file.name for file in self.path.iterdir()] == [_LOCK]
+                if new and nothing_written and self._is_ours():
                     shutil.rmtree(self.path)
 
     @contextlib.contextmanager
@@ -178,7 +177,6 @@ class RunFolder:
             moving.rmdir()
 
     def _of_run(self) -> list[Path]:
-        """Return the run's files."""
         return [file for file in self.path.iterdir() if _OURS.fullmatch(file.name) and file.name[0] != "."]
 
     def write_config(self, config: dict[str, Any]) -> None:

@@ -86,7 +86,6 @@ def train_command(config: dict[str, Any]) -> None:
 
 
 def _introduce(run: Run, runtime: str) -> None:
-    """Print the model, the device and the folder."""
     world, batches = ranks.world(), run.batches_an_update
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     begin = f"continuing at update {run.state.update:,}" if run.saved is not None else "new"
@@ -167,7 +166,6 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
 
 
 def _restore(run: Run, checkpoint: Checkpoint) -> None:
-    """Restore optimizer, mean weights and progress from the checkpoint."""
     run.state = TrainingState.from_json(checkpoint.header["progress"], where=str(checkpoint.path))
     run.scores, run.saved = checkpoint.header["scores"], run.state.update
     if run.state.update and not checkpoint.group("optimizer"):

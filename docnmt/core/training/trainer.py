@@ -164,7 +164,6 @@ def set_learning_rate(run: Run) -> float:
 
 
 def _log_interval(run: Run, journal: Journal, rate: float) -> None:
-    """Log the averages since the last line of the log."""
     state = run.state
     values = {"epoch": state.epoch, **averages(state.interval), "lr": rate, "wall": state.seconds}
     journal.write("train", state.update, {**values, "peak_memory": peak_memory(run.device)})
@@ -305,7 +304,6 @@ def _save(run: Run) -> None:
 
 
 def _save_last(run: Run) -> None:
-    """Write checkpoint_last."""
     run.save(run.folder.last, optimizer=True)
     run.saved, run.saved_at = run.state.update, time.monotonic()
 

@@ -170,7 +170,6 @@ def _sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
 
 
 def _gradients(run: Run) -> list[Tensor]:
-    """Return the gradients of all parameters that have one."""
     return [parameter.grad for parameter in run.model.parameters() if parameter.grad is not None]
 
 
@@ -209,7 +208,6 @@ def peak_memory(device: torch.device) -> int:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Return True if an error says that the GPU or the machine has no memory left."""
     return isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
