@@ -172,8 +172,7 @@ def test_what_the_vocabulary_lacks_is_said(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "marian/vocab.json").write_text(json.dumps(table), encoding="utf-8")
     assert convert([str(tmp_path / "marian"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
     said = capsys.readouterr().err
-    assert "note: 1 pieces of" in said
-    assert "note: 1 rows of the embeddings in" in said
+    assert said.count("note: 1 ") == 2
     tokenizer: Any = load_model(tmp_path / "own").task
     assert left_out not in tokenizer.source_tokenizer.vocabulary()
     (ids,) = tokenizer.source_tokenizer.encode([left_out[1:]])

@@ -111,8 +111,8 @@ def test_tensors_that_are_missing_or_new(checkpoint: Path, tmp_path: Path) -> No
     with safetensors.safe_open(checkpoint, framework="pt") as file:
         metadata = file.metadata()
     for change, complaint in (
-        ({n: t for n, t in tensors.items() if n != "model.hidden.bias"}, "tensor 'model.hidden.bias' is missing"),
-        ({**tensors, "model.more": tensors["model.hidden.bias"].clone()}, "tensor 'model.more' has no checksum"),
+        ({n: t for n, t in tensors.items() if n != "model.hidden.bias"}, "'model.hidden.bias'"),
+        ({**tensors, "model.more": tensors["model.hidden.bias"].clone()}, "'model.more'"),
     ):
         path = tmp_path / "changed.safetensors"
         safetensors.torch.save_file(change, path, metadata=metadata)
@@ -183,7 +183,7 @@ def test_a_damaged_log_is_named_and_does_not_block_resuming(
         assert train(checkpoint.parents[1] / "data", run, "--max-update", "4") == 0
         error = capsys.readouterr().err
         assert f"warning: {run / 'train.jsonl'}:1: " in error
-        assert error.count("the line is left out") == 1  # the last one is only what a killed process did not finish
+        assert error.count("train.jsonl:") == 1  # the last one is only what a killed process did not finish
         assert (run / "train.jsonl").read_bytes().startswith(log)
         shutil.copytree(checkpoint.parent, run, dirs_exist_ok=True)
 
@@ -206,8 +206,8 @@ def test_a_header_that_asks_for_the_moon(tmp_path: Path) -> None:
     stored = load_checkpoint(path)
     for name, value, complaint in (
         ("encoder_layers", 10**9, "--encoder-layers: "),
-        ("encoder_layers", 900, "--encoder-layers is 900 in its header, and its tensors have"),
-        ("ffn_dim", 100_000, "--ffn-dim is 100000 in its header, and its tensors have"),
+        ("encoder_layers", 900, "--encoder-layers .*900"),
+        ("ffn_dim", 100_000, "--ffn-dim .*100000"),
         ("max_positions", 10**12, "--max-positions: "),
     ):
         header = json.loads(json.dumps(stored.header))

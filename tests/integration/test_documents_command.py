@@ -77,7 +77,7 @@ def test_names_of_folders_and_documents_are_not_taken_for_each_other(
     for place in ("out.md/", "texts"):  # a folder by its slash, and one that is there
         assert main(["x.txt", "x.md", "-o", place, "--path", model, "--beam", "1"]) == 0
         assert (folder / place / "x.md").is_file()
-        assert ("out.md: is a new folder" in capsys.readouterr().err) == (place == "out.md/")
+        assert ("out.md: " in capsys.readouterr().err) == (place == "out.md/")
 
 
 def test_nothing_becomes_nothing_or_is_refused(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,10 +143,10 @@ def test_a_text_file_is_translated_like_stdin(folder: Path, model: str) -> None:
     ("words", "status", "message"),
     [
         (["x.md", "-o", "x.txt"], 2, "x.md"),
-        (["x.md", "x.txt"], 2, "2 files: give a folder for their translations with -o DIR"),
+        (["x.md", "x.txt"], 2, "-o DIR"),
         (["x.md", "-o", "there.md"], 1, "--overwrite"),
         (["x.md", "x.po", "-o", "there.md"], 1, "there.md"),
-        (["x.pdf"], 1, "x.pdf: a PDF says"),
+        (["x.pdf"], 1, "x.pdf: "),
         (["none.md"], 1, "none.md"),
         (["bad.docx", "-o", "new.docx"], 1, "bad.docx"),
         (["x.md", "--input-format", "tsv"], 2, "--input-format"),
@@ -166,7 +166,7 @@ def test_mistakes_are_named_and_nothing_is_written(
     assert (folder / "there.md").read_text(encoding="utf-8") == "mine"
 
 
-@pytest.mark.parametrize(("content", "advice"), [(b"PK\x03\x04..", "give it as a file"), (b"\x1f\x8b..", "zcat")])
+@pytest.mark.parametrize(("content", "advice"), [(b"PK\x03\x04..", "stdin"), (b"\x1f\x8b..", "zcat")])
 def test_what_is_no_text_on_stdin_gets_advice(
     model: str, content: bytes, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,8 +198,8 @@ def test_parts_that_stay_and_unknown_text_are_named(
     (folder / "snow.txt").write_text("a 漢 cat.\n", encoding="utf-8")
     assert main(["snow.txt", "x.docx", "-o", "out", "--path", model, "--beam", "1"]) == 0
     told = capsys.readouterr().err
-    assert "x.docx: stays as it is: word/charts/chart1.xml" in told
-    assert "unknown to the model (漢)" in told
+    assert "word/charts/chart1.xml" in told
+    assert "(漢)" in told
 
 
 def test_what_is_kept_is_not_called_unknown(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:

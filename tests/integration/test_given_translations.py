@@ -215,7 +215,7 @@ def test_generate_prints_and_scores_what_is_not_given(run: Run, folder: Path) ->
     expected = [line for line in rows if int(re.split(r"[-\t]", line)[1]) in left]
     assert rounded(half.splitlines()[: len(expected)]) == rounded(expected)
     assert half.splitlines()[len(expected)].startswith("s-BLEU")
-    assert half.splitlines()[-1] == "(without the first 0.5 of each document, which was given)"
+    assert "0.5 of each document" in half.splitlines()[-1]
     content = json.loads((folder / "half" / "scores.json").read_text(encoding="utf-8"))
     assert content["prefix_references"] == 0.5
     assert (content["sentences"], content["documents"]) == (len(left), len(lengths))

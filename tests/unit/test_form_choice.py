@@ -80,7 +80,7 @@ def test_both_passes_of_r_drop_choose() -> None:
     ("task", "message"),
     [
         (SimpleNamespace(), "--criterion"),
-        (task(["▁tu", "▁il"]), "the vocabulary has no formal word of address; leave it out"),
+        (task(["▁tu", "▁il"]), "formal"),
         (task(language="en"), "no rule"),
     ],
 )

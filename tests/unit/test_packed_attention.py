@@ -94,7 +94,7 @@ def test_half_types_are_close_to_float32(longest: int, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("q_lengths", "k_lengths", "message"), [([3, 4], [7], "2 query spans and 1 key spans"), ([3], [3], "7 rows")]
+    ("q_lengths", "k_lengths", "message"), [([3, 4], [7], "2 query .* 1 key"), ([3], [3], "7 rows")]
 )
 def test_spans_that_do_not_fit_are_refused(q_lengths: list[int], k_lengths: list[int], message: str) -> None:
     x = torch.randn(7, 1, 2)

@@ -22,19 +22,19 @@ from docnmt.modules.layers import FeedForward, Layer, Reads, Residual
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"written": 0}, "written must be a whole number of at least 1, got 0"),
+        ({"written": 0}, "written"),
         ({"written": "2"}, "'2'"),
-        ({"written": True}, "written must be a whole number"),
-        ({"written": 2, "joined": True, "stride": 3}, "stride 3 leaves sentences out of units of 2"),
-        ({"written": None, "stride": 1}, "leaves sentences out"),
-        ({"written": 2, "earlier": 1}, "earlier 1 is for joined units"),
-        ({"written": None, "joined": True, "earlier": 1}, "earlier 1 is for joined units"),
-        ({"written": 2, "around": 1}, "around 1 is for whole documents"),
-        ({"written": None, "joined": True, "own_text": True}, "own_text is for whole documents"),
-        ({"written": 1, "positions": "word"}, "positions must be one of"),
-        ({"written": 1, "masked_context": 1.0}, "masked_context must be in"),
-        ({"written": None, "dropped_context": 1.0}, "dropped_context must be in"),
-        ({"written": 1, "dropped_context": 0.5}, "dropped_context is for whole documents"),
+        ({"written": True}, "written"),
+        ({"written": 2, "joined": True, "stride": 3}, "stride 3"),
+        ({"written": None, "stride": 1}, "stride"),
+        ({"written": 2, "earlier": 1}, "earlier 1"),
+        ({"written": None, "joined": True, "earlier": 1}, "earlier 1"),
+        ({"written": 2, "around": 1}, "around 1"),
+        ({"written": None, "joined": True, "own_text": True}, "own_text"),
+        ({"written": 1, "positions": "word"}, "positions"),
+        ({"written": 1, "masked_context": 1.0}, "masked_context"),
+        ({"written": None, "dropped_context": 1.0}, "dropped_context"),
+        ({"written": 1, "dropped_context": 0.5}, "dropped_context"),
     ],
 )
 def test_a_senseless_plan_is_refused(settings: dict[str, Any], message: str) -> None:
@@ -58,12 +58,12 @@ def test_a_window_narrows_what_is_read() -> None:
 @pytest.mark.parametrize(
     ("names", "blocks", "message"),
     [
-        (["attention"], [("attention",), ()], "none of them empty"),
-        (["attention"], ["attention"], "expected tuples"),
-        (["attention", "other"], [("attention",)], "expected each of attention, other once, got attention"),
-        (["attention"], [("attention",), ("attention",)], "once, got attention, attention"),
-        (["attention", "attention_residual"], [("attention",), ("attention_residual",)], "something else of the name"),
-        (["residual"], [("residual",)], "something else of the name residual"),
+        (["attention"], [("attention",), ()], r"\(\)"),
+        (["attention"], ["attention"], "tuples"),
+        (["attention", "other"], [("attention",)], "attention, other"),
+        (["attention"], [("attention",), ("attention",)], "attention, attention"),
+        (["attention", "attention_residual"], [("attention",), ("attention_residual",)], "attention_residual"),
+        (["residual"], [("residual",)], "residual"),
     ],
 )
 def test_a_layer_knows_all_its_sublayers(names: list[str], blocks: list[Any], message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -138,10 +139,9 @@ def test_documents_of_unusual_length_are_scored_and_reported(tmp_path: Path, cap
     arguments = ["--ref", str(reference), "--resegment", "--sys", str(system), "--resegmented", str(output)]
     assert command.main(arguments) == 0
     scores, said = capfd.readouterr()
-    assert said.splitlines() == [
-        f"note: {system}: document 2 is empty; it is scored as it is",
-        f"note: {system}: document 3 has 300 % of its reference's characters; it is scored as it is",
-    ]
+    found = [re.fullmatch(rf"note: {system}: document (\d) .*", line) for line in said.splitlines()]
+    assert [each and each[1] for each in found] == ["2", "3"]
+    assert "300 %" in said
     assert output.read_text(encoding="utf-8") == "a b c d .\n\n\n\n\nm m m m .\n"
     assert command.main(["--ref", str(reference), "--sys", str(output)]) == 0
     assert capfd.readouterr().out == scores

@@ -68,10 +68,10 @@ class Entry(OpenObject):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{", "not valid JSON: Expecting property name"),
-        ("[" * 100_000, "not valid JSON: maximum recursion depth"),
-        ("9" * 10_000, "not valid JSON: Exceeds the limit"),
-        ('"\\ud800"', "half a character (\\ud800 without its other half)"),
+        ("{", "Expecting property name"),
+        ("[" * 100_000, "maximum recursion depth"),
+        ("9" * 10_000, "Exceeds the limit"),
+        ('"\\ud800"', "ud800"),
         ('{"count": -1}', "'$.count'"),
         ('{"count": 1e999}', "'$.count'"),
         ('{"count": true}', "'$.count'"),
