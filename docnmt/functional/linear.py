@@ -167,7 +167,6 @@ class _Segment(NamedTuple):
 
 
 def _segment(x: _Inputs, g: _Geometry, first: int, outside: tuple[Tensor, Tensor]) -> _Segment:
-    """Return the rows and scores of the segment that begins with block `first`."""
     n, blocks, begin = len(x.q), min(g.segment, g.blocks - first), first * g.block
     q = _rows_at(x.q, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
     values = _windows_of(x.values, begin, blocks, g, None if x.far is None else x.far[:, first : first + blocks])
@@ -399,7 +398,6 @@ def _rows(x: Tensor, width: int) -> int:
 
 
 def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Contiguous tensors of one shape in flat pieces."""
     size = _rows(tensors[0], 1)
     yield from zip(*(x.view(-1).split(size) for x in tensors), strict=True)
 
@@ -584,7 +582,6 @@ class LinearMemory:
 
 
 def _sums_outside(values: Tensor, spans: Spans, horizon: int | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return `first_block`, `before` and `after` of a `LinearMemory`."""
     starts, lengths = spans.offsets[:-1], spans.offsets.diff()
     if horizon is None:
         return torch.zeros_like(starts), values[:0].clone(), values[:0].clone()

@@ -84,7 +84,6 @@ class Copied:
     log_probs: Tensor  # (T,) of each label under the pointer; at most 0
 
     def select(self, rows: Tensor) -> Copied:
-        """Return the entries at `rows` (N,)."""
         return Copied(self.share.index_select(0, rows), self.log_probs.index_select(0, rows))
 
     def mixed_with(self, log_probs: Tensor) -> Tensor:

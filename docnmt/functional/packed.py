@@ -355,7 +355,6 @@ def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
 
 
 def _spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
-    """Return the softmax of scores (T, ...) over the tokens of each span, (T, ...)."""
     span = spans.span_of_token
     index = span.view(-1, *(1,) * (scores.dim() - 1)).expand_as(scores)
     top = scores.new_full((len(spans), *scores.shape[1:]), -torch.inf)
@@ -365,7 +364,6 @@ def _spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
 
 
 def _sum_over_spans(values: Tensor, spans: Spans) -> Tensor:
-    """Return the sum of values (T, ...) over each span, (number of spans, ...)."""
     return values.new_zeros((len(spans), *values.shape[1:])).index_add(0, spans.span_of_token, values)
 
 

@@ -43,8 +43,6 @@ TREE_DOTS = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The queries of words."""
-
     words: Tensor  # (Tq, h, d_k), to compare with keys of words
     sentences: Tensor  # (Tq, h, d_k), to compare with keys of sentences
     layout: DocumentLayout
@@ -94,8 +92,6 @@ class Keys:
 
 @dataclass(frozen=True)
 class SelectionPolicy:
-    """The policy by which a word and head keeps sentences."""
-
     top_t: int  # how many; with a tree, also how many nodes of each level
     visible: str = "document"  # or "earlier": a query of sentence i of its document sees the key sentences before i
     always_own: bool = False  # the query's own sentence, unless empty, replaces the least relevant one if not kept
@@ -200,7 +196,6 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
 
 
 def _at_once(device: torch.device, on_cpu: int) -> int:
-    """Values to compute at a time."""
     return on_cpu if device.type == "cpu" else CARD_CHUNK
 
 

@@ -211,7 +211,6 @@ class TreeIndex:
 
 
 def on_device(array: np.ndarray, device: torch.device) -> Tensor:
-    """A tensor of a host array."""
     return to_device([array], device)[0]
 
 
@@ -274,7 +273,6 @@ def cumulative_keys(node_k: Tensor, index: TreeIndex, *, count_copies: bool = Tr
 
 
 def _join_levels(levels: list[Tensor], index: TreeIndex) -> Tensor:
-    """Return values given level by level in the order of nodes."""
     order = torch.cat(index.levels)
     inverse = torch.empty_like(order)
     inverse[order] = torch.arange(len(order), device=order.device)

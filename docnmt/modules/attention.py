@@ -40,7 +40,6 @@ class _Heads(Sublayer[RememberedT, CacheT]):
         self.heads, self.d_head = heads, d_head
 
     def _join(self, mixed: Tensor) -> Tensor:
-        """(T, h, d_h) → (T, d)."""
         output: Tensor = self.output(mixed.flatten(1))
         return output
 

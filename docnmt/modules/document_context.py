@@ -166,7 +166,6 @@ class MultiDimSource2TokenMerge(nn.Module):
 
 
 def build_merge(name: str, *, d_model: int, heads: int) -> nn.Module:
-    """The merge registered under `name` (`--merge`)."""
     merge: nn.Module = MERGES.get(name)(d_model=d_model, heads=heads)
     return merge
 
@@ -202,7 +201,6 @@ class SummaryEncoder(nn.Module, DocumentPart):
         """Do nothing: while context attention is closed, the summaries have no effect."""
 
     def forward(self, words: Tensor, layout: DocumentLayout) -> DocumentStore:
-        """Make the store of words (T, d)."""
         summaries, tree = self.summarise(words, layout.sentences), None  # (S, d)
         if self.merge is not None:
             index = TreeIndex.of(layout.document_sentences)
@@ -269,7 +267,6 @@ class ContextAttention(nn.Module, OwnStart, ABC):
         return first, second
 
     def _join(self, mixed: Tensor) -> Tensor:
-        """Project the heads' outputs (T, h, d_h) → (T, d)."""
         output: Tensor = self.output(mixed.flatten(1))
         return output
 

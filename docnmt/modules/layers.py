@@ -84,7 +84,6 @@ class Reads:
 
     @property
     def of_source(self) -> tuple[Tensor, DocumentLayout]:
-        """The encoder's states and their layout."""
         if self.source is None or self.source_layout is None:
             raise ValueError("this sublayer reads a source, and here is none: it belongs into a decoder")
         return self.source, self.source_layout
@@ -304,11 +303,9 @@ class Layer(nn.Module):
             self.add_module(f"{block[0]}_residual", make())
 
     def sublayer(self, name: str) -> Sublayer:
-        """The sublayer of that name."""
         return cast(Sublayer, self._modules[name])
 
     def residual(self, block: tuple[str, ...]) -> Residual:
-        """The residual connection around a block."""
         return cast(Residual, self._modules[f"{block[0]}_residual"])
 
     @property

@@ -134,7 +134,6 @@ class Pointer(nn.Module, OwnStart, DocumentPart):
             self.gate.weight[0, -2] = 0.75
 
     def start_closed(self) -> None:
-        """Close the gate, so that nothing is copied."""
         with torch.no_grad():
             self.opening.zero_()
 
@@ -190,7 +189,6 @@ class Earlier:
 
     @property
     def longest(self) -> int:
-        """The largest number of words of any slot."""
         return self.padded[1].shape[1] if any(self.slots) else 0
 
     @property

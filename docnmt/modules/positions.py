@@ -172,7 +172,6 @@ class MultiLevel(_Indexed, DocumentPart):
         self.unknown = nn.Parameter(torch.zeros(levels - 1, d_model))
 
     def start_closed(self) -> None:
-        """Only the word's place in its sentence is known."""
         with torch.no_grad():
             self.scale.zero_()
 
@@ -239,7 +238,6 @@ class WordDropout(nn.Module):
         self.p = p
 
     def forward(self, words: Tensor) -> Tensor:
-        """(T, d) → (T, d)."""
         if not self.training or not self.p:
             return words
         return words * (torch.rand(len(words), 1, device=words.device) >= self.p)
@@ -303,7 +301,6 @@ class RelativeKeys(AttentionPosition):
         self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, d_head).normal_(std=d_head**-0.5))
 
     def distance_scores(self, q: Tensor, max_distance: int) -> Tensor:
-        """q·a/√d for each distance, (T, h, 2r+1)."""
         return torch.matmul(q * q.shape[-1] ** -0.5, self.weight.t())  # (T, h, 2r+1)
 
 
@@ -339,8 +336,6 @@ class Alibi(AttentionPosition):
 
 @dataclass(frozen=True, kw_only=True)
 class PositionSettings:
-    """What a family may want to know."""
-
     d_model: int  # width of the embeddings
     levels: int = 2  # structural levels of `multi_level`, 1 to 4
     learned_levels: bool = False  # learned tables for the levels above the word
@@ -380,22 +375,18 @@ def check_linear(name: str, inside: AttentionPosition | None) -> None:
 
 
 def none(settings: PositionSettings) -> Position:
-    """No position at all: attention sees a bag of words."""
     return Position()
 
 
 def sinusoidal(settings: PositionSettings) -> Position:
-    """Sines and cosines of the word's index."""
     return Position(input=Sinusoidal(settings.d_model, fairseq=settings.sinusoids == "fairseq"))
 
 
 def learned(settings: PositionSettings) -> Position:
-    """A learned vector for each word index."""
     return Position(input=Learned(settings.d_model, length=settings.max_positions, std=settings.std))
 
 
 def multi_level(settings: PositionSettings) -> Position:
-    """One encoding for each structural level, added up."""
     levels = MultiLevel(
         settings.d_model,
         levels=settings.levels,
@@ -419,15 +410,12 @@ def relative_input(settings: PositionSettings) -> Position:
 
 
 def rope(settings: PositionSettings) -> Position:
-    """Rotary positions inside attention."""
     return Position(attention=lambda heads, d_head: Rotary())
 
 
 def relative(settings: PositionSettings) -> Position:
-    """Learned embeddings of the distance between words, inside attention."""
     return Position(attention=lambda heads, d_head: RelativeKeys(d_head, settings.max_distance))
 
 
 def alibi(settings: PositionSettings) -> Position:
-    """A penalty that grows with the distance between words, inside attention."""
     return Position(attention=lambda heads, d_head: Alibi(heads))

@@ -87,7 +87,6 @@ class _DocumentContext:
         return [(sublayer, "context")] if self.config.heads_beside_context else [("context",)]
 
     def make_attention(self) -> ContextAttention:
-        """One layer's context attention."""
         c = self.config
         make: Callable[..., ContextAttention] = SummaryAttention
         if isinstance(c, CondTransformerConfig):
@@ -114,7 +113,6 @@ class _DocumentContext:
         return make(**sizes, earlier=True, equal_start=c.equal_start)
 
     def make_hide(self) -> nn.Module:
-        """What hides words from those that read them as context."""
         return WordDropout(self.config.context_word_dropout)
 
 
@@ -277,7 +275,6 @@ class Transformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: TransformerConfig, task: Vocabularies) -> Self:
-        """The model with random weights."""
         return cls(**encoder_decoder(config, task))
 
 
@@ -346,7 +343,6 @@ class CopyTransformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: CopyTransformerConfig, task: Vocabularies) -> Self:
-        """The model with random weights."""
         parts = encoder_decoder(config, task)
         return cls(pointer=Pointer(d_model=config.embed_dim, window=config.copy_window), **parts)
 
@@ -363,7 +359,6 @@ class CopyTransformer(EncoderDecoder):
     def begin(  # type: ignore[override]  # what is kept of a written sentence is this model's own
         self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[CopyKeys]] = ()
     ) -> DecoderState:
-        """Return a state whose slots can copy from `earlier`."""
         state = super().begin(memory, sentences, beam)
         state.layers.append({"pointer": Earlier(earlier or [[] for _ in sentences], self.pointer.window)})
         return state

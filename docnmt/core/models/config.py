@@ -133,7 +133,6 @@ class TransformerConfig:
     checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
         problems = position_problems(self.position, self.position_fusion, self.attention, self.embed_dim, self.heads)
         if self.position == "relative" and self.relative_horizon == 0:
             problems.append("--relative-horizon: must be at least 1 with --position relative, got 0")
@@ -161,7 +160,6 @@ class TransformerConfig:
 
     @property
     def relative_inside(self) -> bool:
-        """True if relative positions can act inside attention."""
         return self.position == "relative" or self.attention == "linear"
 
     @property
@@ -527,7 +525,6 @@ def _extended(config: type, *parts: type) -> type:
         )
 
     def problems(self: object) -> list[str]:
-        """Contradictions between the values, of every part."""
         return [problem for part in (config, *parts) for problem in own_problems(self, part)]
 
     namespace = {"problems": problems}

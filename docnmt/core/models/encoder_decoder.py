@@ -106,7 +106,6 @@ class DecoderState:
         return all(vars(type(cache)).get("any_memory", False) for caches in self.layers for cache in caches.values())
 
     def append(self, other: DecoderState) -> None:
-        """Append the slots of another state."""
         shared = other.memory is self.memory and self.memory is not None
         if other.beam != self.beam or not (shared or self.any_memory):
             raise ValueError("states can be joined only when they share one memory and one beam size")
@@ -163,7 +162,6 @@ class Stack(nn.Module):
 
     @property
     def stack(self) -> list[Layer]:
-        """The layers, with their type."""
         return [cast(Layer, layer) for layer in self.layers]
 
     def embed(self, text: PackedText) -> Tensor:
@@ -252,7 +250,6 @@ class EncoderDecoder(nn.Module):
         initialise(decoder)  # the output layer keeps the embeddings' distribution: it may be the same matrix
 
     def forward(self, batch: TranslationBatch) -> Tensor:
-        """Features (T, d) of the packed target tokens."""
         states = self.encoder(batch.source)
         features: Tensor = self.decoder(batch.target, states, batch.source.layout)
         return features

@@ -42,7 +42,6 @@ class SearchConfig:
     )
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
         if self.max_len_a or self.max_len_b >= max(self.min_len, 1):
             return []
         return [f"--max-len-b {self.max_len_b} leaves no room for a sentence of --min-len {self.min_len}; raise it"]
@@ -66,7 +65,6 @@ class BeamSearchConfig(SearchConfig):
     nbest: int = option(1, "hypotheses that docnmt-generate gives for a sentence, at most --beam", between=(1, None))
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
         most = f"--nbest: must be at most --beam ({self.beam}), got {self.nbest}"
         return super().problems() + [most] * (self.nbest > self.beam)
 
@@ -112,7 +110,6 @@ class SamplingConfig(SearchConfig):
     seed: int = option(1, "of the random streams", between=(0, None))
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
         most = f"--nbest: must be at most --mbr-samples ({self.mbr_samples}), got {self.nbest}"
         return super().problems() + [most] * (self.nbest > self.samples)
 

@@ -69,7 +69,6 @@ class BeamSearch(Generator):
     def _grow(
         self, parents: list[int], tokens: list[int], log_probs: Sequence[float], totals: Sequence[float]
     ) -> Advance:
-        """Make row r row `parents[r]` with one more token, and end the slots that are done."""
         self.extend(parents, tokens, log_probs, totals)
         done = list(filter(self._over, range(len(self.slots))))
         if not done and parents == list(range(len(parents))):
@@ -88,7 +87,6 @@ class BeamSearch(Generator):
         return len(best) >= nbest and reachable <= best[nbest - 1].score
 
     def _full(self, n: int) -> bool:
-        """True if slot n has finished as many hypotheses as it has rows."""
         return len(self._finished[n]) >= self.width
 
 
@@ -234,13 +232,11 @@ class Sampling(Generator):
         self._streams: list[np.random.Generator] = []
 
     def admit(self, slots: Sequence[Slot]) -> None:
-        """Add slots behind the others; all of their rows are alive."""
         self._enter(slots, [0.0] * self.width)
         numbers = [slot.number if slot.stream is None else slot.stream for slot in slots]
         self._streams += [np.random.default_rng([self.config.seed, number]) for number in numbers]
 
     def advance(self, logits: Tensor) -> Advance:
-        """Draw one token for every row."""
         log_probs = self.allowed(logits)
         if bool(log_probs.isnan().any()):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")

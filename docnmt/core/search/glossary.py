@@ -133,7 +133,6 @@ class Terms:
         return Terms({n: self.wanted[number] for n, number in enumerate(numbers) if number in self.wanted}, self.joins)
 
     def begin(self, sentence: int = 0) -> TermProgress:
-        """The progress of a row that begins a sentence."""
         return TermProgress(self, sentence, self.wanted.get(sentence, ()))
 
     def of(self, sentences: range, given: Collection[int]) -> Terms | None:
@@ -154,7 +153,6 @@ class TermProgress:
 
     @property
     def missing(self) -> int:
-        """The number of tokens still missing."""
         return self.whole - len(self.begun)
 
     @property
@@ -174,7 +172,6 @@ class TermProgress:
         return self.going | {term[0] for term in self.left}
 
     def after(self, token: int) -> TermProgress:
-        """The progress after one more token."""
         if token in (BRK, EOS):
             return self.terms.begin(self.sentence + 1)
         begun = (*self.begun, token)

@@ -87,12 +87,10 @@ class Slot:
 
     @cached_property
     def longest(self) -> int:
-        """The most tokens that the search can choose."""
         searched = sum(self.limits) - sum(map(self.limits.__getitem__, self.given))
         return searched - sum(len(tokens) for tokens, _ in self.prefixes.values())
 
     def begin(self, sentence: int) -> tuple[int, ...]:
-        """Return the tokens that a sentence begins with."""
         prefix = self.prefixes[sentence].tokens if sentence in self.prefixes else ()
         return prefix if self.tag < 0 else (self.tag, *prefix)
 
@@ -111,7 +109,6 @@ class Row(NamedTuple):
     progress: TermProgress | None = None  # through the terms of its text, if there are any
 
     def after(self, token: int, log_prob: float, total: float) -> Row:
-        """The row with one more token."""
         length = self.length + 1
         sentence, begin = (self.sentence + 1, length) if token == BRK else (self.sentence, self.begin)
         progress = None if self.progress is None else self.progress.after(token)

@@ -200,7 +200,6 @@ class Job:
         return int(self.costs[slice(*self.waiting[0])].sum())
 
     def tell_progress(self, numbers: Iterable[int]) -> None:
-        """Report these sentences as done."""
         if self._progress is not None:
             self._progress(sum(int(self._asked_lengths[number]) for number in numbers))
 
@@ -459,7 +458,6 @@ class Scheduler:
 
     @property
     def slots(self) -> int:
-        """The number of texts being decoded."""
         return sum(slot.wanted for slot in self._generator.slots)
 
     def submit(self, job: Job, ranges: Iterable[tuple[int, int]] | None = None) -> None:
@@ -506,7 +504,6 @@ class Scheduler:
         self._forget({slot.encoding for _, slot, _ in ended if not slot.encoding.left})
 
     def _live(self) -> Counter[Job]:
-        """Count the texts of each job that are being decoded."""
         return Counter(slot.encoding.job for slot in self._generator.slots if slot.wanted)
 
     def _forget(self, gone: set[Encoding]) -> None:

@@ -190,7 +190,6 @@ class SentenceResult:
 
     @property
     def text(self) -> str:
-        """That of the best translation."""
         return self.nbest[0].text
 
     @classmethod

@@ -85,7 +85,6 @@ def lacking() -> str:
 
 
 def _switched_on() -> bool:
-    """Return True if kernels are wished and can be compiled."""
     wish = os.environ.get("DOCNMT_KERNELS", "on" if _used and not lacking() else "off")
     if wish not in ("on", "off"):
         raise UserError(f"DOCNMT_KERNELS={wish}: expected on or off")
