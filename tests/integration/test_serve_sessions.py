@@ -16,8 +16,8 @@ from served import ARCHITECTURES, started
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translating import Translating
-from docnmt.apps.serve.kept import OpenSessions, SessionSegment
 from docnmt.apps.serve.service import Call
+from docnmt.apps.serve.sessions import Sessions, SessionSegment
 from docnmt.core.search import scheduler as group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate import translate_corpus
@@ -211,9 +211,9 @@ def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.Mon
     """The draft was kept in the segment that had the number then; the encodings of a deleted session stayed."""
     client, kept = started(models()), []
     name = client.post("/sessions", json={"segments": SOURCE[:2]}).json()["session"]
-    get, read = OpenSessions.get, Call.sentences
+    get, read = Sessions.get, Call.sentences
 
-    def noted(self: OpenSessions, name: str) -> Any:
+    def noted(self: Sessions, name: str) -> Any:
         kept.append(self)
         return get(self, name)
 
@@ -224,7 +224,7 @@ def test_what_happens_while_a_request_is_read(what: str, monkeypatch: pytest.Mon
             kept[0].delete(kept[0].get(name))
         return await read(call, asked)
 
-    monkeypatch.setattr(OpenSessions, "get", noted)
+    monkeypatch.setattr(Sessions, "get", noted)
     monkeypatch.setattr(Call, "sentences", meanwhile)
     assert client.post(f"/sessions/{name}/translate", json={"segments": [1]}).status_code == 200
     if what == "added":

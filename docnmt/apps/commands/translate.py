@@ -262,9 +262,13 @@ def translate_files(
             model = replace(model, page=pages[-1])
         document = _document(source, task)
         _tell_left(document, source)
-        texts = [text for text in map(changing_text, document.segments) if text]
-        unknown.add(ParallelCorpus.from_lines([texts], task.source_tokenizer))
-        content = translate_document(document, model, rules=config.splitter, protect=config.protect)
+        changing = [text for text in map(changing_text, document.segments) if text]
+        unknown.add(ParallelCorpus.from_lines([changing], task.source_tokenizer))
+        split, split_target = (splitter(config.splitter, language) for language in task.languages)
+        texts = translated(
+            document, model, split=split, split_target=split_target, align=model.align, protect=config.protect
+        )
+        content = document.write(texts)
         for note in document.notes:
             print(f"note: {source}: {note}", file=sys.stderr)
         if target is None:
@@ -337,11 +341,6 @@ class DocumentModel:
     page: list[ExplainedSentence] | None = None
     limited: Limited = field(default_factory=Limited)
 
-    @property
-    def languages(self) -> tuple[str, str]:
-        """The source and the target language."""
-        return self.translating.loaded.task.languages
-
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one, in order; given translations are read."""
         given = [sentence.given for sentence in sentences]
@@ -371,15 +370,6 @@ def corpus_of(sentences: Sequence[SegmentSentence], task: TranslationTask) -> Pa
     if known and sentences:
         corpus = replace(corpus, levels=unit_numbers([sentence.units[-known:] for sentence in sentences]))
     return corpus
-
-
-def translate_document(
-    document: DocumentFile, model: DocumentModel, *, rules: str = "auto", protect: bool = True
-) -> bytes:
-    """Return the content of a document's translation; `rules` is `--splitter`."""
-    source, target = (splitter(rules, language) for language in model.languages)
-    texts = translated(document, model, split=source, split_target=target, align=model.align, protect=protect)
-    return document.write(texts)
 
 
 # The command `docnmt-translate` on stdin: text in, text out, row by row, each document when it has ended.

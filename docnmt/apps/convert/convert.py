@@ -41,20 +41,6 @@ from docnmt.runtime.system import (
     write_text,
 )
 
-
-def describe_for_hub(folder: Path, name: str) -> None:
-    """Write README.md for the hub, with gaps that only the author can fill, and generation_config.json."""
-    search = BeamSearchConfig()
-    write_text(folder / "README.md", model_card(folder / BEST, name) + "\n")
-    settings = {
-        "num_beams": search.beam, "length_penalty": search.lenpen, "early_stopping": True, "bos_token_id": BOS,
-        "decoder_start_token_id": BOS, "eos_token_id": EOS,
-    }  # fmt: skip
-    write_json(folder / GENERATION, settings)
-
-
-# The command docnmt-convert: read a model in one form, and write it in another.
-
 #: The file that marks a folder as written by docnmt-convert.
 MARKER = "converted.json"
 #: The kind of docnmt's own models; all other kinds are `model_type`s of transformers.
@@ -72,8 +58,14 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
     what, write = _read(source, kind, config, say)
     with replacing_folder(folder, marker=MARKER, overwrite=config.overwrite) as temporary:
         write(temporary)
-        if config.to == "hub-folder":
-            describe_for_hub(temporary, folder.resolve().name)
+        if config.to == "hub-folder":  # its card has gaps that only the author can fill
+            search = BeamSearchConfig()
+            write_text(temporary / "README.md", model_card(temporary / BEST, folder.resolve().name) + "\n")
+            settings = {
+                "num_beams": search.beam, "length_penalty": search.lenpen, "early_stopping": True, "bos_token_id": BOS,
+                "decoder_start_token_id": BOS, "eos_token_id": EOS,
+            }  # fmt: skip
+            write_json(temporary / GENERATION, settings)
         write_json(temporary / MARKER, {"docnmt": __version__, "from": source.name, "to": config.to})
     say(f"{folder}: written: {what}")
     if config.to == "docnmt":
@@ -161,16 +153,10 @@ def _read(
     elif is_folder:
         sentence = read_marian(source, (config.source_lang, config.target_lang), say)
     else:
-        sentence = read_checkpoint(source, config.to)
-        _say_what_is_left(sentence, config.to, say)
+        sentence = read_checkpoint(source, config.to)  # texts are prepared before they are cut, and not there
+        sides = [each.preparation for each in (sentence.task.source_tokenizer, sentence.task.target_tokenizer)]
+        if any(each.punctuation for each in sides):
+            say(f"note: --normalize-punctuation: {config.to} does not do it; give it text with uniform punctuation")
+        if tags := " and ".join(each.tags[each.tag] for each in sides if each.tag):
+            say(f"note: {config.to} does not put {tags} before texts, as docnmt does; do it yourself")
     return str(sentence), partial(_WRITE[config.to], sentence)
-
-
-def _say_what_is_left(sentence: SentenceModel, form: str, say: Callable[[str], None]) -> None:
-    """Report how docnmt prepares texts before they are cut, if the other form does not do so."""
-    sides = [each.preparation for each in (sentence.task.source_tokenizer, sentence.task.target_tokenizer)]
-    if any(each.punctuation for each in sides):
-        say(f"note: --normalize-punctuation: {form} does not do it; give it text whose punctuation is uniform")
-    if any(each.tag for each in sides):
-        tags = " and ".join(each.tags[each.tag] for each in sides if each.tag)
-        say(f"note: {form} does not put {tags} before texts, as docnmt does; do it yourself")

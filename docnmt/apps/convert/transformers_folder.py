@@ -365,18 +365,14 @@ _WORDS = {
 _ALL = frozenset(word for words in _WORDS.values() for word in words.split())
 
 
-def script_of(code: str) -> str:
-    """Return the script of a language: part of the code `deu_Latn`, and from a table for `ru` and `ru_RU`."""
-    code_of_script = script(code) or "Latn"
-    if code_of_script not in _WORDS:
-        raise UsageError(f"--languages {code}: the script '{code_of_script}' is not known; leave --languages out")
-    return code_of_script
-
-
 def readable(pieces: Collection[str], codes: Collection[str]) -> set[str]:
     """Return the pieces without letters of other scripts than Latin and those of the languages."""
-    words = {word for code in codes for word in _WORDS[script_of(code)].split()} | {_WORDS["Latn"]}
-    others = _ALL - words
+    others = _ALL - {_WORDS["Latn"]}
+    for code in codes:
+        name = script(code) or "Latn"
+        if name not in _WORDS:
+            raise UsageError(f"--languages {code}: the script '{name}' is not known; leave --languages out")
+        others -= {*_WORDS[name].split()}
     return {piece for piece in pieces if not any(_first_word(character) in others for character in piece)}
 
 

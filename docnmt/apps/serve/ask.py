@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple, cast, get_args
@@ -117,18 +117,6 @@ class Tags(NamedTuple):
     kind: Literal["xml", "html"]
     kept: tuple[str, ...] = ()
     parting: tuple[str, ...] = ()
-
-
-class Answered(NamedTuple):
-    """The translation of a text; `limited`: a sentence of it (with tags: of the document) ends at the length limit."""
-
-    text: str
-    limited: bool = False
-
-    @property
-    def mark(self) -> dict[str, bool]:
-        """The mark of a limited translation in an answer of any form."""
-        return {"limited": True} if self.limited else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,24 +247,6 @@ class Sentences:
         """Return True if the translation of a wanted text ends at the length limit somewhere."""
         return any(self.ready[number].limited for line in self.texts[index] for number in line)
 
-    def answers(self) -> list[Answered]:
-        """Return the translation of each wanted text."""
-        return [Answered(self.text(index), self.limited(index)) for index in range(len(self.texts))]
-
-    def parts(self) -> Iterator[tuple[str, int | None]]:
-        """Yield what is before each sentence of the wanted texts, in order, and its number; None at the end.
-
-        It is line breaks, or a space where sentences of a line are joined.
-        """
-        before = ""
-        for number, line in enumerate(line for text in self.texts for line in text):
-            before += "\n" if number else ""
-            for sentence in line:
-                yield before, sentence
-                before = " "
-            before = "" if line else before
-        yield before, None
-
 
 def _lines(passage: Passage, splits: Splits) -> list[tuple[str, str]]:
     """Return the lines of a text, each with its known translation or ""."""
@@ -289,7 +259,11 @@ def _lines(passage: Passage, splits: Splits) -> list[tuple[str, str]]:
     return [(line, "" if is_blank(line) else own) for line, own in zip(lines, known, strict=True)]
 
 
+def limited_mark(limited: bool) -> dict[str, bool]:
+    """Return the mark of a translation that ends at the length limit, in an answer of any form."""
+    return {"limited": True} if limited else {}
+
+
 def event_of(place: dict[str, int], translation: Translation) -> dict[str, Any]:
     """Return a line of a stream: the translation at a place."""
-    mark = {"limited": True} if translation.limited else {}
-    return {**place, "text": translation.text, "score": translation.score, **mark}
+    return {**place, "text": translation.text, "score": translation.score, **limited_mark(translation.limited)}

@@ -216,7 +216,15 @@ class _Answer:
     """The answer to a chat, complete or in parts while sentences become ready."""
 
     def __init__(self, model: str, sentences: Sentences) -> None:
-        self._sentences, self._waiting = sentences, deque(sentences.parts())
+        self._sentences, self._waiting = sentences, deque[tuple[str, int | None]]()
+        before = ""  # each sentence: line breaks, or a space where sentences of a line are joined
+        for number, line in enumerate(line for text in sentences.texts for line in text):
+            before += "\n" if number else ""
+            for sentence in line:
+                self._waiting.append((before, sentence))
+                before = " "
+            before = "" if line else before
+        self._waiting.append((before, None))
         self._last = ""  # the last translation that is not empty
         self._head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
 

@@ -31,6 +31,7 @@ from docnmt.apps.serve.ask import (
     check_sizes,
     event_of,
     form_of,
+    limited_mark,
     name_of,
     register_of,
     same,
@@ -158,7 +159,7 @@ async def _own_translation(call: Call, request: Request, body: bytes) -> Respons
     else:
         answer["documents"] = [[ready[line[0]].text if line else "" for line in text] for text in sentences.texts]
         shaped = [[explained.get(line[0]) if line else None for line in text] for text in sentences.texts]
-    answer |= {"limited": True} if any(each.limited for each in ready.values()) else {}
+    answer |= limited_mark(any(each.limited for each in ready.values()))
     answer |= {"reads": shaped} if asked.explain else {}
     return JsonResponse(answer, headers=await asyncio.to_thread(headers))
 
@@ -291,7 +292,8 @@ class DeepL:
         asked, ask = await asyncio.to_thread(self._ask, request, body)
         source, texts = call.service.task.source_lang.upper(), _texts(asked.text)
         answers: list[dict[str, Any]] = [
-            {"detected_source_language": source, "text": each.text, **each.mark} for each in await call.texts(ask)
+            {"detected_source_language": source, "text": text, **limited_mark(limited)}
+            for text, limited in await call.texts(ask)
         ]
         if asked.show_billed_characters:
             for text, answer in zip(texts, answers, strict=True):
@@ -547,12 +549,12 @@ def _libre_ask(service: Service, values: dict[str, Any]) -> tuple[TranslateQuery
 async def _libre_translation(call: Call, values: dict[str, Any]) -> Response:
     asked, ask = await asyncio.to_thread(_libre_ask, call.service, values)
     answers, single = await call.texts(ask), isinstance(asked.q, str)
-    answer: dict[str, Any] = {"translatedText": answers[0].text if single else [each.text for each in answers]}
+    answer: dict[str, Any] = {"translatedText": answers[0][0] if single else [text for text, _ in answers]}
     if (detected := _detected(call.service, asked.source, asked.target)) is not None:
         answer["detectedLanguage"] = detected if single else [detected] * len(answers)
     if asked.alternatives:  # the search returns only the best translation
         answer["alternatives"] = [] if single else [[] for _ in answers]
-    limited = sum(each.limited for each in answers)
+    limited = sum(limited for _, limited in answers)
     return JsonResponse(answer, headers={"docnmt-limited": str(limited)} if limited else None)
 
 

@@ -104,19 +104,18 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
     """Return the whole body of a request, of at most `limit` bytes, if it comes within `seconds`."""
-    too_large = Refused(413, "too_large", f"the body has more than {limit:,} bytes, which is what --max-body allows")
     if request.headers.get("content-encoding", "identity") != "identity":
         raise Refused(415, "compressed", "send the body without Content-Encoding")
-    length = request.headers.get("content-length", "0")
+    length, too_large = request.headers.get("content-length", "0"), f"the body has more than {limit:,} bytes"
     if length.isdigit() and int(length) > limit:
-        raise too_large
+        raise Refused(413, "too_large", f"{too_large}, which is what --max-body allows")
     parts, size = list[bytes](), 0
     try:
         with anyio.fail_after(seconds):
             async for part in request.stream():
                 size += len(part)
                 if size > limit:
-                    raise too_large
+                    raise Refused(413, "too_large", f"{too_large}, which is what --max-body allows")
                 parts.append(part)
     except TimeoutError:
         message = f"the body did not arrive within {seconds:g} seconds"

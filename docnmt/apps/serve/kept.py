@@ -1,4 +1,4 @@
-"""What the service keeps between requests: glossaries, translated files, sessions; one `Store` with age and size.
+"""What the service keeps between requests, in a `Store` with age and size: glossaries, translated files.
 
 Everything is in memory only, and lost when the service ends.
 """
@@ -15,7 +15,7 @@ import time
 import traceback
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeVar
@@ -23,9 +23,8 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from docnmt.apps.serve.ask import BREAK, Passage, check_text, same
+from docnmt.apps.serve.ask import BREAK, check_text, same
 from docnmt.apps.serve.http import Refused
-from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.service import Service, share
 from docnmt.core.search.glossary import Glossary, TermFinder, takes_terms
 from docnmt.runtime.system import UserError
@@ -346,113 +345,3 @@ def _entries(asked: GlossaryRequest) -> dict[str, str]:
     if not terms:
         raise Refused(400, "invalid_glossary", "entries: expected at least one term, got none")
     return terms
-
-
-# Sessions: the documents that translators have open, with their segments and confirmed translations.
-
-#: The number of sessions whose encodings are kept: those translated last.
-ENCODED = 8
-
-
-@dataclass
-class SessionSegment:
-    """A segment: running text, and its translation, once there is one, which a person may have `confirmed`."""
-
-    source: str
-    translation: str | None = None
-    confirmed: bool = False
-
-    @property
-    def size(self) -> int:
-        """The number of characters."""
-        return len(self.source) + len(self.translation or "")
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """The segment as JSON types."""
-        return {"source": self.source, "translation": self.translation, "confirmed": self.confirmed}
-
-
-@dataclass(kw_only=True)
-class Session(KeptItem):
-    """An open document, the options of its translation, such as a glossary, and the last one's time and encodings."""
-
-    wishes: Wishes = NO_WISHES
-    segments: list[SessionSegment] = field(default_factory=list)
-    translated: float = 0.0
-    encoding: KeptEncoding | None = None
-
-    def segment(self, number: int) -> SessionSegment:
-        """Return the segment of this number, from 0."""
-        if not 0 <= number < len(self.segments):
-            message = f"there is no such segment; the session has {len(self.segments)}, counted from 0"
-            raise Refused(404, "no_segment", message)
-        return self.segments[number]
-
-    def passages(self, wanted: Collection[int], *, drafts: bool) -> list[Passage]:
-        """Return the whole document as the search reads it: confirmed segments have their translations.
-
-        With `drafts`, other segments that are not wanted have theirs, too, as if they had just been translated.
-        """
-        return [
-            Passage(each.source, wanted=True)
-            if number in wanted
-            else Passage(each.source, each.translation if each.confirmed or drafts else None)
-            for number, each in enumerate(self.segments)
-        ]
-
-
-class OpenSessions(Store[Session]):
-    """All sessions of one service.
-
-    Args:
-        most: the largest number of sessions. idle: seconds without use until a session is forgotten.
-        size, segments: the largest numbers of characters and of segments in one session.
-    """
-
-    def __init__(self, *, most: int, idle: float, size: int, segments: int) -> None:
-        super().__init__(most, idle)
-        self._characters, self._segments = size, segments
-
-    def full(self, count: int) -> Refused:  # as the store's
-        message = f"{count} documents are open, as many as --max-sessions allows you; delete one"
-        return Refused(503, "too_many_sessions", message, {"retry-after": "60"})
-
-    def missing(self) -> Refused:  # as the store's
-        message = f"there is no session with this id; after {self.life:g} seconds without use it is forgotten"
-        return Refused(404, "no_session", message)
-
-    def open(self, segments: Sequence[SessionSegment], wishes: Wishes, client: str | None = None) -> Session:
-        """Open a session of a client."""
-        self.check(client)
-        session = Session(id=secrets.token_urlsafe(24), wishes=wishes, client=client)
-        self.insert(session, segments, 0)
-        return self.add(session)
-
-    def insert(self, session: Session, segments: Sequence[SessionSegment], before: int) -> None:
-        """Insert segments before the segment of number `before`."""
-        for segment in segments:
-            check_text(segment.source, "source")
-            check_text(segment.translation or "", "translation")
-            if segment.confirmed and segment.translation is None:
-                raise Refused(400, "invalid_request", "a confirmed segment must have a translation")
-        count = len(session.segments) + len(segments)
-        if count > self._segments:
-            message = f"the session would have {count:,} segments; expected at most {self._segments:,}"
-            raise Refused(413, "too_long", f"{message} (--max-request-tokens): open another one")
-        self.check_size(session, sum(segment.size for segment in segments))
-        session.segments[before:before] = segments
-
-    def check_size(self, session: Session, added: int) -> None:
-        """Refuse `added` more characters if the session would be too large."""
-        if sum(segment.size for segment in session.segments) + added > self._characters:
-            message = f"the session would have more than {self._characters:,} characters (--max-body); open another one"
-            raise Refused(413, "too_long", message)
-
-    def encoding(self, session: Session) -> KeptEncoding:
-        """Return the kept encodings of a session that is translated now; only the last `ENCODED` sessions have any."""
-        session.translated, session.encoding = time.monotonic(), session.encoding or KeptEncoding()
-        encoded = sorted((each for each in self if each.encoding), key=lambda each: each.translated)
-        for earlier in encoded[:-ENCODED]:
-            earlier.encoding = None
-        return session.encoding

@@ -1,8 +1,7 @@
-"""All routes of the service in one table of `Endpoint`s, from which OpenAPI follows; files, sessions, the page."""
+"""All routes of the service in one table of `Endpoint`s, from which OpenAPI follows; files, the page."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import html
@@ -23,7 +22,6 @@ from starlette.types import ASGIApp
 
 from docnmt.apps.documents.kinds import KINDS, listed
 from docnmt.apps.pages import source_hash, template
-from docnmt.apps.serve.ask import Ask, Sentences, check_text
 from docnmt.apps.serve.chat import openai_endpoints, openai_error
 from docnmt.apps.serve.forms import (
     DeepL,
@@ -42,18 +40,15 @@ from docnmt.apps.serve.http import (
     Guard,
     JsonResponse,
     Refused,
-    StructT,
-    as_request,
-    decoded,
     form_file,
     kind_of_upload,
     media_type,
     parameters,
     wants_lines,
 )
-from docnmt.apps.serve.kept import MOST_TERMS, FileJobs, OpenSessions, Session, SessionSegment, wished_terms
-from docnmt.apps.serve.search import NO_WISHES, Wishes
+from docnmt.apps.serve.kept import FileJobs
 from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
+from docnmt.apps.serve.sessions import Sessions
 from docnmt.runtime.system import __version__
 
 # The route POST /translate/file: documents of all kinds that docnmt-translate reads.
@@ -106,187 +101,6 @@ def _listed(places: Iterable[str], comma: str) -> str:
     """Return a list for a header, of which no more than `_MOST` characters are sent."""
     text = comma.join(places)
     return text if len(text) <= _MOST else text[:_MOST].rpartition(comma)[0] + f"{comma}..."
-
-
-# The routes of sessions: documents that stay open, with confirmed translations as context of the others.
-
-
-class NewSegment(msgspec.Struct, forbid_unknown_fields=True):
-    """A segment of a session; one with a translation is confirmed unless it says that it is not."""
-
-    source: str
-    translation: str | None = None
-    confirmed: bool | None = None
-
-
-class OpenSession(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST /sessions: the document's segments, as far as they are known, and its terms."""
-
-    segments: list[str | NewSegment] = []
-    glossary: dict[str, str] = {}
-
-
-class AddSegments(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST /sessions/ID/segments; `before`: of which segment, by number; null: at the end."""
-
-    segments: list[str | NewSegment]
-    before: int | None = None
-
-
-class ChangeSegment(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of PUT /sessions/ID/segments/NUMBER: what it is now."""
-
-    translation: str | None = None
-    confirmed: bool = True
-
-
-class TranslateSegments(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST /sessions/ID/translate: which, by numbers from 0; null: all that are not confirmed."""
-
-    segments: list[int] | None = None
-
-
-class Sessions:
-    """The routes of sessions."""
-
-    def __init__(self, service: Service) -> None:
-        config = service.config
-        self.service = service
-        self.open = OpenSessions(
-            most=config.max_sessions, idle=config.session_idle, size=config.max_body, segments=config.max_request_tokens
-        )
-
-    @property
-    def endpoints(self) -> list[Endpoint]:
-        """All routes of sessions."""
-        one, segment = "/sessions/{session}", "/sessions/{session}/segments/{segment}"
-        placed = Placed(self.service, self._translate)
-        rows: list[tuple[Any, ...]] = [
-            ("/sessions", "post", "open a document", self._create, OpenSession),
-            ("/sessions", "get", "how many are open", self._about),
-            (one, "get", "the document", self._show),
-            (one, "delete", "forget the document", self._delete),
-            (f"{one}/segments", "post", "add segments", self._add, AddSegments),
-            (segment, "put", "confirm a segment", self._change, ChangeSegment),
-            (f"{one}/translate", "post", "translate segments", placed, TranslateSegments),
-        ]
-        return [Endpoint("Sessions", *row)._replace(kinds=(JSON,)) for row in rows]
-
-    async def _create(self, request: Request) -> Response:
-        asked = await self.asked(request, OpenSession)
-        wishes = await asyncio.to_thread(self._wishes, asked.glossary)
-        session = self.open.open(_segments(asked.segments), wishes, request.state.client)
-        return JsonResponse(self._content(session), 201)
-
-    async def _about(self, request: Request) -> Response:
-        return JsonResponse({"sessions": len(self.open), "most": self.open.most, "idle_seconds": self.open.life})
-
-    async def _show(self, request: Request) -> Response:
-        return JsonResponse(self._content(self.session(request)))
-
-    async def _delete(self, request: Request) -> Response:
-        self.open.delete(self.session(request))
-        return Response(status_code=204)
-
-    async def _add(self, request: Request) -> Response:
-        asked, session = await self.asked(request, AddSegments), self.session(request)
-        before = len(session.segments) if asked.before is None else asked.before
-        if not 0 <= before <= len(session.segments):
-            raise Refused(400, "invalid_request", f"before: expected 0 to {len(session.segments)}, got {before}")
-        self.open.insert(session, _segments(asked.segments), before)
-        return JsonResponse(self._content(session))
-
-    async def _change(self, request: Request) -> Response:
-        asked, session = await self.asked(request, ChangeSegment), self.session(request)
-        number = request.path_params["segment"]
-        segment = session.segment(int(number) if number.isdecimal() and len(number) < 10 else -1)
-        translation = segment.translation if asked.translation is None else asked.translation
-        if translation is None and asked.confirmed:
-            raise Refused(400, "invalid_request", "translation: expected one; what is confirmed must have it")
-        check_text(translation or "", "translation")
-        self.open.check_size(session, len(translation or "") - len(segment.translation or ""))
-        segment.translation, segment.confirmed = translation, asked.confirmed
-        return JsonResponse(segment.content)
-
-    async def _translate(self, call: Call, request: Request) -> Response | Streamed:
-        asked = await self.asked(request, TranslateSegments, await call.service.body(request))
-        session = self.session(request)
-        if asked.segments is None:
-            numbers = [number for number, segment in enumerate(session.segments) if not segment.confirmed]
-        else:
-            numbers = sorted({number for number in asked.segments if session.segment(number)})
-        passages = session.passages(set(numbers), drafts=call.service.worker.loaded.reads_own_text)
-        chosen = [session.segments[number] for number in numbers]  # others may be added before them meanwhile
-        encoding = self.open.encoding(session)  # which is forgotten if the session is deleted meanwhile
-        sentences = await call.sentences(Ask(documents=[passages], wishes=session.wishes, name="segments"))
-        sentences.kept = encoding
-        events = self._events(call, sentences, numbers, chosen)
-        if wants_lines(request):
-            return Streamed(events)
-        translated = {event["segment"]: event async for event in events if "segment" in event}
-        return JsonResponse({"segments": [translated[number] for number in numbers]})
-
-    async def _events(
-        self, call: Call, sentences: Sentences, numbers: list[int], segments: list[SessionSegment]
-    ) -> Events:
-        """Yield each segment's number and translation as soon as it is ready, and keep it as a draft."""
-        text_of = sentences.text_of()
-        left = [sum(map(len, text)) for text in sentences.texts]
-
-        def done(index: int) -> dict[str, Any]:
-            segment, text = segments[index], sentences.text(index)
-            if not segment.confirmed:  # else a person has confirmed it meanwhile
-                segment.translation = text
-            mark = {"limited": True} if sentences.limited(index) else {}
-            return {"segment": numbers[index], "translation": text, **mark}
-
-        for index, waiting in enumerate(left):
-            if not waiting:  # it has no sentences
-                yield done(index)
-        await asyncio.to_thread(call.accept, sentences)
-        async with contextlib.aclosing(call.translated(sentences)) as events:
-            async for number, _ in events:
-                if number in text_of:
-                    left[text_of[number]] -= 1
-                    if not left[text_of[number]]:
-                        yield done(text_of[number])
-        yield {"done": True}
-
-    def session(self, request: Request) -> Session:
-        """Return the session that the address names."""
-        return self.open.get(request.path_params["session"])
-
-    async def asked(self, request: Request, kind: type[StructT], body: bytes | None = None) -> StructT:
-        """Return the JSON body of a request as an instance of `kind`; an empty body is read like `{}`."""
-        body = await self.service.small_body(request) if body is None else body
-        if not body:
-            return as_request({}, kind)
-        media_type(request, JSON)
-        most = self.service.config.max_request_tokens
-        return await asyncio.to_thread(decoded, request, body, kind, most=most)
-
-    def _content(self, session: Session) -> dict[str, Any]:
-        segments = [segment.content for segment in session.segments]
-        return {"session": session.id, "idle_seconds": self.open.life, "segments": segments}
-
-    def _wishes(self, glossary: dict[str, str]) -> Wishes:
-        """Return the options of a session with this glossary."""
-        if not glossary:
-            return NO_WISHES
-        if len(glossary) > MOST_TERMS:
-            raise Refused(413, "too_long", f"glossary: expected at most {MOST_TERMS:,} terms, got {len(glossary):,}")
-        for term in (*glossary, *glossary.values()):
-            check_text(term, "glossary")
-        return Wishes(terms=wished_terms(self.service, glossary, "glossary")[1])
-
-
-def _segments(asked: Sequence[str | NewSegment]) -> list[SessionSegment]:
-    segments = []
-    for each in asked:
-        new = NewSegment(each) if isinstance(each, str) else each
-        confirmed = new.translation is not None if new.confirmed is None else new.confirmed
-        segments.append(SessionSegment(new.source, new.translation, confirmed))
-    return segments
 
 
 # The description of the service's API, as OpenAPI 3.1.

@@ -31,7 +31,7 @@ from docnmt.apps.documents.projection import Span
 from docnmt.apps.documents.sentences import SegmentSentence
 from docnmt.apps.explain.attention import ReadPair, aligned, beginnings, read_pairs
 from docnmt.apps.options import ServeConfig
-from docnmt.apps.serve.ask import BREAK, CHARACTERS, Answered, Ask, Sentences, event_of
+from docnmt.apps.serve.ask import BREAK, CHARACTERS, Ask, Sentences, event_of
 from docnmt.apps.serve.file_processes import (
     Failed,
     FileProcesses,
@@ -202,12 +202,15 @@ class Call:
 
         return await asyncio.to_thread(split)
 
-    async def texts(self, ask: Ask) -> list[Answered]:
-        """Return the translation of each wanted text; tags enclose the corresponding words, as in documents."""
+    async def texts(self, ask: Ask) -> list[tuple[str, bool]]:
+        """Return the translation of each wanted text, and whether one in it (with tags: in any) is `limited`.
+
+        Tags enclose the corresponding words, as in documents.
+        """
         if ask.tags is None:
             sentences = await self.sentences(ask)
             await self.ready(sentences)
-            return sentences.answers()
+            return [(sentences.text(index), sentences.limited(index)) for index in range(len(sentences.texts))]
         await asyncio.to_thread(ask.check, self.service.config.max_request_tokens)
         (passages,), tags, lines = ask.documents, ask.tags, ask.splits == "lines"
         parts = [
@@ -220,7 +223,7 @@ class Call:
         async with contextlib.aclosing(self.document(source, ask.wishes, whole=ask.splits == "none")) as events:
             *translated, last = [event async for event in events]
         limited, texts = any(event.get("limited") for event in translated), Fragments.apart(last["content"])
-        return [Answered(text, limited) for text, each in zip(texts, passages, strict=False) if each.wanted]
+        return [(text, limited) for text, each in zip(texts, passages, strict=False) if each.wanted]
 
     async def ready(self, sentences: Sentences) -> None:
         """Wait until all wanted sentences are translated."""

@@ -164,7 +164,7 @@ class WordEncoder(nn.Module, ABC, Generic[ConfigT]):
 
 
 def look_up(tables: Sequence[Tensor], tokens: Tensor, dtype: torch.dtype) -> list[Tensor]:
-    """Look up tokens (T,) in each of K tables (V, d_k); return K × (T, d_k)."""
+    """Look up tokens (T,) in each of K tables (V, d_k): K × (T, d_k)."""
     return [table.index_select(0, tokens).to(dtype) for table in tables]
 
 
@@ -269,7 +269,12 @@ class BiLstmMax(WordEncoder[BiLstmMaxConfig]):
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """Encode tokens (T,) as (S, d_output)."""
         words = torch.cat(look_up(tables, tokens, next(self.lstm.parameters()).dtype), dim=1)
-        order, sizes = _time_major(spans)
+        # as `PackedSequence` needs them: first words, longest sentence first, then second words …
+        lengths, sentence = spans.offsets.diff(), spans.span_of_token
+        rank = torch.empty_like(lengths)
+        rank[lengths.argsort(descending=True, stable=True)] = torch.arange(len(lengths), device=lengths.device)
+        position = torch.arange(len(sentence), device=lengths.device) - spans.offsets[:-1][sentence]
+        sizes, order = position.bincount().cpu(), (position * len(lengths) + rank[sentence]).argsort()
         if not len(order):
             return words.new_zeros(len(spans), self.d_output)
         packed = PackedSequence(words.index_select(0, order), sizes)
@@ -278,17 +283,6 @@ class BiLstmMax(WordEncoder[BiLstmMaxConfig]):
         rows = torch.empty_like(order)
         rows[order] = torch.arange(len(order), device=order.device)
         return span_max(states, spans, rows)
-
-
-def _time_major(spans: Spans) -> tuple[Tensor, Tensor]:
-    """Return token indices as `PackedSequence` needs them: first words, longest sentence first, then second words …"""
-    lengths = spans.offsets.diff()
-    rank = torch.empty_like(lengths)
-    rank[lengths.argsort(descending=True, stable=True)] = torch.arange(len(lengths), device=lengths.device)
-    sentence = spans.span_of_token
-    position = torch.arange(len(sentence), device=lengths.device) - spans.offsets[:-1][sentence]
-    sizes = position.bincount().cpu()
-    return (position * len(lengths) + rank[sentence]).argsort(), sizes
 
 
 class Source2TokenEncoder(WordEncoder[Source2TokenEncoderConfig]):

@@ -103,11 +103,8 @@ PROBING = {
 def read_task(task: TransferTask, folder: Path) -> dict[str, LabelledSentences]:
     """Read the rows of every split of a task; of optional splits, those whose files exist."""
     files = {split: [folder / name for name in names] for split, names in task.files.items()}
-    return {
-        split: _rows(task, paths)
-        for split, paths in files.items()
-        if split not in task.optional or all(path.exists() for path in paths)
-    }
+    missing = {split for split in task.optional if not all(path.exists() for path in files[split])}
+    return {split: _rows(task, paths) for split, paths in files.items() if split not in missing}
 
 
 def _rows(task: TransferTask, paths: Sequence[Path]) -> LabelledSentences:
