@@ -47,15 +47,6 @@ class _Argument:
     plural: bool = False
     close: str = "}"
 
-    def pieces(self) -> Iterator[str | Branch]:
-        """The branches in order, and between them what is around them in the source."""
-        before = self.head
-        for selector, branch in self.branches:
-            yield before + selector
-            yield branch
-            before = self.close
-        yield before + self.tail
-
     def written(self, texts: Mapping[int, str], change: _PluralChange) -> str:
         """As `Branch.written`; categories that the target has, too, say what `other` says."""
         parts = [self.head]
@@ -94,20 +85,6 @@ class Branch:
             for _, branch in part.branches if isinstance(part, _Argument) else ():
                 yield from branch.all()
 
-    def pieces(self) -> Iterator[tuple[str, bool]]:
-        """What it is written of, in order, and of each piece whether it is text, in which two apostrophes are one."""
-        place = 0
-        for match in _PLACEHOLDER.finditer(self.text):
-            if (inside := self.inside.get(match[0])) is not None:
-                yield self.text[place : match.start()], True
-                for piece in (inside,) if isinstance(inside, str) else inside.pieces():
-                    if isinstance(piece, str):
-                        yield piece, False
-                    else:
-                        yield from piece.pieces()
-                place = match.end()
-        yield self.text[place:], True
-
     def written(self, texts: Mapping[int, str], change: _PluralChange = ((), ())) -> str:
         """The message, in which branches, by their `id`, have another text.
 
@@ -140,20 +117,24 @@ def read(text: str) -> Branch:
     Raises:
         NoMessage: it has an argument with branches that does not end, or something else is wrong.
     """
-    if _WIKI.search(text):
-        return _Reader(text).wiki(0, 0)[0]
-    if not _COMPLEX.search(text):
-        return Branch(text)
-    branch, end = _Reader(text).branch(0, "", 0)
-    if end < len(text):
-        raise NoMessage(f"'}}' at character {end + 1} ends nothing")
-    return branch
+    return _Reader(text).message() if _WIKI.search(text) or _COMPLEX.search(text) else Branch(text)
 
 
-def around_patterns(text: str) -> list[tuple[int, int]]:
-    """What stands around the texts of a message of MessageFormat 2 with declarations; nothing of another text."""
-    if not _DECLARES.match(text):
+def around(text: str) -> list[tuple[int, int]]:
+    """What stands around the texts of a message that has several, of MessageFormat 2, too; nothing of another text."""
+    if _DECLARES.match(text):
+        return _around_patterns(text)
+    if not _WIKI.search(text) and not _COMPLEX.search(text):
         return []
+    reader = _Reader(text)
+    try:
+        reader.message()
+    except NoMessage:
+        return []
+    return reader.around
+
+
+def _around_patterns(text: str) -> list[tuple[int, int]]:
     spans, last, depth = list[tuple[int, int]](), 0, 0
     for match in _PATTERN.finditer(text):
         if depth == 0 and match[0] == "{{":
@@ -166,14 +147,23 @@ def around_patterns(text: str) -> list[tuple[int, int]]:
 
 
 class _Reader:
-    """Reads a message from left to right."""
+    """Reads a message from left to right; `around` is what stands around its texts."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._taken = {match[0] for match in _SIMPLE.finditer(source)}
         self._numbers: dict[tuple[int, str], Iterator[int]] = {}
+        self.around: list[tuple[int, int]] = []
 
-    def branch(self, place: int, number: str, depth: int, *, choice: bool = False) -> tuple[Branch, int]:
+    def message(self) -> Branch:
+        if _WIKI.search(self._source):
+            return self._wiki(0, 0)[0]
+        branch, end = self._branch(0, "", 0)
+        if end < len(self._source):
+            raise NoMessage(f"'}}' at character {end + 1} ends nothing")
+        return branch
+
+    def _branch(self, place: int, number: str, depth: int, *, choice: bool = False) -> tuple[Branch, int]:
         """What begins at a place, and where it ends; `#` stands for the argument `number`."""
         if depth > _DEEPEST:
             raise NoMessage("arguments inside of each other without end")
@@ -201,46 +191,51 @@ class _Reader:
         branch.text = "".join(parts)
         return branch, place
 
-    def wiki(self, place: int, depth: int) -> tuple[Branch, int]:
+    def _wiki(self, place: int, depth: int) -> tuple[Branch, int]:
         """A text of MediaWiki that begins at a place, inside of so many words with forms, and where it ends."""
         if depth > _DEEPEST:
             raise NoMessage("forms inside of each other without end")
-        found, parts = Branch(), list[str]()
+        text, parts = Branch(), list[str]()
         while place < len(self._source):
             if depth and self._source.startswith(("|", "}}"), place):
                 break
             if match := _WIKI.match(self._source, place):
-                forms, end = list[tuple[str, Branch]](), match.end()
+                forms, begin, end = list[tuple[str, Branch]](), place, match.end()
                 while form := _WIKI_FORM.match(self._source, end):
-                    branch, end = self.wiki(form.end(), depth + 1)
+                    self.around.append((begin, form.end()))
+                    branch, end = self._wiki(form.end(), depth + 1)
                     forms.append((form[0], branch))
+                    begin = end
                 if not self._source.startswith("}}", end):
                     raise NoMessage(f"'{match[0]}' does not end")
-                parts.append(self._name(found, match[1], _Argument(match[0], forms, "}}", close="")))
+                parts.append(self._name(text, match[1], _Argument(match[0], forms, "}}", close="")))
                 place = end + 2
+                self.around.append((end, place))
             else:
                 link = _WIKI_LINK.match(self._source, place)
                 stop = _WIKI_STOP.search(self._source, place + 1)
                 end = link.end() if link else stop.start() if stop else len(self._source)
                 parts.append(self._source[place:end])
                 place = end
-        found.text = "".join(parts)
-        return found, place
+        text.text = "".join(parts)
+        return text, place
 
     def _argument(self, match: re.Match[str], number: str, depth: int) -> tuple[_Argument, int]:
         """An argument, and where it ends."""
         choice = match[2] == "choice"
         number, close = ("", "") if choice else (number if match[2] == "select" else match[1], "}")
-        place, branches = match.end(), list[tuple[str, Branch]]()
+        begin, place, branches = match.start(), match.end(), list[tuple[str, Branch]]()
         while selector := _LIMIT.match(self._source, place) if choice else _SELECTOR.match(self._source, place):
-            branch, end = self.branch(selector.end(), number, depth + 1, choice=choice)
+            self.around.append((begin, selector.end()))
+            branch, begin = self._branch(selector.end(), number, depth + 1, choice=choice)
             branches.append((selector[0], branch))
-            if not self._source.startswith(close, end):
+            if not self._source.startswith(close, begin):
                 raise NoMessage("a branch does not end")
-            place = end + len(close)
+            place = begin + len(close)
         last = _END.match(self._source, place)
         if last is None or not branches:
             raise NoMessage(f"the argument '{match[1]}' does not end")
+        self.around.append((begin, last.end()))
         return _Argument(match[0], branches, last[0], match[2] == "plural", close), last.end()
 
     def _name(self, branch: Branch, name: str, written: str | _Argument) -> str:

@@ -165,8 +165,6 @@ _NO_END = frozenset("$#([{£¥‘“‹«〈《「『【〔〖〘〝＄（［｛
 _SPACE = re.compile(f"{SPACE}+")
 #: A link of Markdown whose text has no other marks.
 _LINK = re.compile(r"(?<![\\!\]])\[([^\[\]<>()|\n]+)\]\([^()\s<>]+\)")
-#: What stands between pieces of text, beside tags, which have numbers.
-_FIXED, _BREAK, _LINK_BEGINS, _LINK_ENDS = -1, -2, -3, -4
 _CHOICE = r"(?:\{\d+\}|[\[\]](?:\d+|\*)\s?,\s?(?:\d+|\*)[\[\]])"
 _CHOSEN, _PIPE = re.compile(_CHOICE), re.compile(rf"(?<!\|)\|(?!\|)(?:\s?{_CHOICE})?")
 
@@ -204,26 +202,22 @@ def read(
     free = (tag for tag in _TAG.finditer(source) if bisect_left(begins, tag.start()) == bisect_left(begins, tag.end()))
     tags = list(free)
     ends = matched((-1 if tag[1] else int(not tag[3]), tag[2]) for tag in tags)
-    closing = set(ends.values())
-    stops = [(*match.span(), number) for number, match in enumerate(tags) if number in ends or number in closing]
+    marks = [(*tags[begin].span(), "open", tags[end][0]) for begin, end in ends.items()]
+    marks += [(*tags[end].span(), "close", "") for end in ends.values()]
     for link in _LINK.finditer(source):
         if bisect_left(begins, link.start()) == bisect_left(begins, link.end()):
-            stops += [(link.start(), link.start() + 1, _LINK_BEGINS), (link.end(1), link.end(), _LINK_ENDS)]
+            marks.append((link.start(), link.start() + 1, "open", source[link.end(1) : link.end()]))
+            marks.append((link.end(1), link.end(), "close", ""))
+    marks += [(*span, "fixed", "") for span in fixed] + [(*span, "hard", "") for span in breaks]
+    added = {"open": inline.open, "fixed": inline.fixed, "hard": inline.hard}
     place = 0
-    stops += [(begin, end, _FIXED) for begin, end in fixed] + [(begin, end, _BREAK) for begin, end in breaks]
-    for begin, end, number in sorted(stops):
+    for begin, end, kind, behind in sorted(marks):
         add(inline, source, hard, place, begin, decode)
         place = end
-        if number == _FIXED:
-            inline.fixed((source[begin:end], ""))
-        elif number == _BREAK:
-            inline.hard((source[begin:end], ""))
-        elif number == _LINK_BEGINS:
-            inline.open(("[", source[source.index("](", end) : source.index(")", end) + 1]))
-        elif number in ends:
-            inline.open((source[begin:end], tags[ends[number]][0]))
-        else:
+        if kind == "close":
             inline.close()
+        else:
+            added[kind]((source[begin:end], behind))
     add(inline, source, hard, place, decode=decode)
     return inline
 
@@ -231,23 +225,8 @@ def read(
 def branches(source: str, *, pipes: bool = False) -> list[tuple[int, int]]:
     """What stands around the texts of a message that has several, with white space beside it: plurals and choices of
     ICU, variants of MessageFormat 2, and, with `pipes`, forms between `|`."""
-    if spans := icu.around_patterns(source) or (_pipes(source) if pipes and "|" in source else []):
-        return [_with_space(source, *span) for span in spans]
-    try:
-        pieces = list(icu.read(source).pieces())
-    except icu.NoMessage:
-        return []
-    if len(pieces) == 1:  # without branches apostrophes are what they are
-        return []
-    spans, place = list[tuple[int, int]](), 0
-    for piece, is_text in pieces:
-        begin, pattern = place, re.escape(piece)
-        match = re.compile(pattern.replace("'", "''?") if is_text else pattern).match(source, begin)
-        assert match is not None  # the pieces are what was read
-        place = match.end()
-        if not is_text and piece[0] in "{}|":
-            spans.append(_with_space(source, begin, place))
-    return spans
+    spans = icu.around(source) or (_pipes(source) if pipes and "|" in source else [])
+    return [_with_space(source, *span) for span in spans]
 
 
 def _with_space(source: str, begin: int, end: int) -> tuple[int, int]:
