@@ -53,7 +53,7 @@ _WEB, _BILINGUAL, _SOFTWARE, _SUBTITLES = "web, books", "translators' files", "s
 KINDS: dict[str, Kind] = {
     "txt": Kind("text:PlainText", "plain text", "text/plain", "text", others=["text"]),
     "md": Kind("markdown:Markdown", "Markdown", "text/markdown", _WEB, "markdown_it", ["markdown"]),
-    "mdx": Kind("mdx:Mdx", "Markdown with components", "text/markdown", _WEB, "markdown_it"),
+    "mdx": Kind("markdown:Mdx", "Markdown with components", "text/markdown", _WEB, "markdown_it"),
     "html": Kind("html:Html", "web page", "text/html", _WEB, others=["htm", "xhtml"]),
     "epub": Kind("books:Epub", "book", "application/epub+zip", _WEB, "lxml", framed=True),
     "docx": Kind("word:Docx", "Word", f"{_DOCUMENT}wordprocessingml.document", _OFFICE, "lxml", framed=True),

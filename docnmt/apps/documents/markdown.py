@@ -17,6 +17,8 @@ from itertools import accumulate, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.ruler import RuleOptionsType
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
 from docnmt.apps.documents import html as web
@@ -77,9 +79,8 @@ class _Reader:
         self.source, self.lines, self.line = source, lines, 0
         self.defines = any(_DEFINES.match(source, line.begin, line.end) for line in lines)
         self.children = [child for child in token.children or [] if child.type != "text" or child.content]
-        self.tags = _pairs(self.children)
+        self.tags, self.ended = _partners(self.children)
         self.closing = set(self.tags.values())
-        self.ended = _ended(self.children)
         self.raws = self._raws()
         self.begins = [*accumulate(map(len, self.raws), initial=0)]
         number = 0
@@ -140,16 +141,15 @@ class _Reader:
         after = number + 1
         if child.type in ("text", "text_special"):
             self.inline.text(child.content)
-        elif child.type == "softbreak" and self._apart():
-            self.inline.hard((self._break(number), ""))
+        elif child.type == "hardbreak" or (child.type == "softbreak" and self._apart()):
+            line, behind = self.lines[self.line : self.line + 2]  # between them are marks of quotations and lists
+            self.inline.hard((self.source[line.end - ("\\" in self.raws[number]) : behind.begin], ""))
         elif child.type == "softbreak":
             self.inline.text("\n")
-        elif child.type == "hardbreak":
-            self.inline.hard((self._break(number), ""))
         elif child.type == "code_inline":
             self.inline.fixed((raw, ""), child.content)
         elif child.type == "link_open" and child.markup == "autolink":
-            after = self._closing(number) + 1
+            after = self.ended[number] + 1
             shown = "".join(self.raws[number + 1 : after - 1])
             self.inline.fixed((f"<{shown}>", ""), shown)
         elif child.type in ("note_open", "note_close"):  # a text in the text
@@ -165,16 +165,18 @@ class _Reader:
         elif child.nesting > 0:
             if self.inline.depth >= DEEPEST:
                 raise _Lost("formats inside of each other without end")
-            end = self._closing(number)
-            self.inline.open((raw, self._end(number, end)))
+            end = self.ended[number]
+            behind = self.raws[end].replace("\n", " ")
+            if child.type == "link_open" and behind in ("]", "][]"):  # it is known by its text, which stays its name
+                behind = f"][{''.join(self.raws[number + 1 : end])}]".replace("\n", " ")
+            self.inline.open((raw, behind))
         elif child.nesting < 0 or number in self.closing:
             self.inline.close()
-        elif number in self.tags and (_name(child) in FIXED or _NO.search(child.content)):
+        elif number in self.tags and ((name := _name(child)) in FIXED or _NO.search(child.content)):
             after = self.tags[number] + 1
             inside = (each for each in self.children[number:after] if each.type != "html_inline")
             shown = "".join(" " if each.type == "softbreak" else each.content for each in inside)
             raw = "".join(self.raws[number:after]).replace("\n", " ")
-            name = _name(child)
             self.inline.fixed((raw, ""), "" if name in UNSEEN else shown, UNSEEN.get(name, ""))
         elif self.tags.get(number) == after:  # there is nothing in it
             after += 1
@@ -203,7 +205,7 @@ class _Reader:
         link = child.type == "link_open" or (number in self.tags and _name(child) == "a")
         if not link and not (number in self.tags and _name(child) == "sup"):
             return None
-        end = self._closing(number) if child.type == "link_open" else self.tags[number]
+        end = self.ended[number] if child.type == "link_open" else self.tags[number]
         inside = self.children[number + 1 : min(end, number + _REFERENCE)]
         text = "".join(each.content for each in inside if each.type in ("text", "text_special"))
         kinds = {_name(each) if each.type == "html_inline" else each.type for each in inside}
@@ -216,51 +218,22 @@ class _Reader:
         lines = (self.source[line.begin : line.end] for line in self.lines[self.line : self.line + 2])
         return self.defines or any(CODE_LINE.fullmatch(line.strip()) for line in lines)
 
-    def _end(self, number: int, end: int) -> str:
-        """How a format ends; a link that is known by its text keeps this as its name."""
-        raw = self.raws[end].replace("\n", " ")
-        if self.children[number].type == "link_open" and raw in ("]", "][]"):
-            return f"][{''.join(self.raws[number + 1 : end])}]".replace("\n", " ")
-        return raw
 
-    def _break(self, number: int) -> str:
-        """A break as it stands in the file, with the marks of quotations and lists in the next line."""
-        line = self.lines[self.line]
-        begin = line.end - (1 if "\\" in self.raws[number] else 0)
-        return self.source[begin : self.lines[self.line + 1].begin]
-
-    def _closing(self, number: int) -> int:
-        """The token that ends what a token begins."""
-        if (end := self.ended.get(number)) is None:
-            raise _Lost(f"nothing ends {self.children[number].type}")
-        return end
-
-
-def _ended(children: Sequence[Token]) -> dict[int, int]:
-    """For each token that begins something the one that ends it, by number."""
-    ended: dict[int, int] = {}
-    begun: list[int] = []
+def _partners(children: Sequence[Token]) -> tuple[dict[int, int], dict[int, int]]:
+    """Tags of HTML and their ends, by number, where both stand in the same format, and formats and their ends."""
+    steps: list[tuple[int, Hashable]] = []
+    ended, around = dict[int, int](), [-1]
     for number, child in enumerate(children):
         if child.nesting > 0:
-            begun.append(number)
-        elif child.nesting < 0 and begun:
-            ended[begun.pop()] = number
-    return ended
-
-
-def _pairs(children: Sequence[Token]) -> dict[int, int]:
-    """Tags of HTML and their ends, by number, where both stand in the same format."""
-    steps: list[tuple[int, Hashable]] = []
-    around = [-1]
-    for number, child in enumerate(children):
-        if child.nesting:
-            around.append(number) if child.nesting > 0 else around.pop()
+            around.append(number)
+        elif child.nesting < 0:
+            ended[around.pop()] = number
         tag = _TAG.match(child.content) if child.type == "html_inline" else None
         if tag is None or tag[2].lower() in VOID or child.content.endswith("/>"):
             steps.append((0, ""))
         else:
             steps.append((-1 if tag[1] else 1, (around[-1], tag[2].lower())))
-    return matched(steps)
+    return matched(steps), ended
 
 
 def _seen(child: Token) -> str:
@@ -381,13 +354,8 @@ class Markdown(Spliced):
             for part in self._parts(token, inside[-2:]) if token.type == "inline" else ():
                 assert part.map is not None
                 lines = self._lines(part, starts, cells if inside[-1] in _CELLS else None)
-                try:
-                    yield self._place(part, lines, sections, inside[-1])
-                except _Lost:
-                    self.left.append(self._line(starts[part.map[0]]))
-                if lines:
-                    cells = lines[-1].end
-                    sections.paragraph()
+                yield from self._segment(part, lines, starts[part.map[0]], sections, inside[-1])
+                cells = lines[-1].end if lines else cells
 
     def _parser(self) -> MarkdownIt:
         return parser()
@@ -405,9 +373,8 @@ class Markdown(Spliced):
             return [part]
         if match is None:
             return [token]
-        title, _, text = token.content[match.end() :].partition("\n")
         parts = []
-        for number, content in enumerate((token.content[match.end() :],) if match is box else (title, text)):
+        for number, content in enumerate(token.content[match.end() :].split("\n", 0 if match is box else 1)):
             if content.strip():
                 (part,) = self.parser.parseInline(content, self.env)
                 part.map = [token.map[0] + number, token.map[1]]
@@ -433,12 +400,20 @@ class Markdown(Spliced):
             lines.append(Line(at, at + len(text)))
         return lines
 
-    def _place(self, token: Token, lines: Sequence[Line], sections: Sections, block: str) -> SegmentPlace:
-        if not lines:
-            raise _Lost("its lines are not in the file")
-        inline = _Reader(token, self.env, self.source, lines).inline
-        begin, end = lines[0].begin, lines[-1].end
-        return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
+    def _segment(
+        self, token: Token, lines: Sequence[Line], place: int, sections: Sections, block: str
+    ) -> Iterator[SegmentPlace]:
+        """A paragraph; if its tokens cannot be told, its line is named."""
+        try:
+            if not lines:
+                raise _Lost("its lines are not in the file")
+            inline = _Reader(token, self.env, self.source, lines).inline
+            begin, end = lines[0].begin, lines[-1].end
+            yield _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
+        except _Lost:
+            self.left.append(self._line(place))
+        if lines:
+            sections.paragraph()
 
     def _title(self, begin: int, sections: Sections) -> Iterator[SegmentPlace]:
         """The title in a block's first line."""
@@ -448,11 +423,7 @@ class Markdown(Spliced):
             return
         begin, end = match.span(match.lastindex)
         (token,) = self.parser.parseInline(self.source[begin:end], self.env)
-        try:
-            yield self._place(token, [Line(begin, end)], sections, "title" if match.lastindex == 1 else "")
-        except _Lost:
-            self.left.append(self._line(begin))
-        sections.paragraph()
+        yield from self._segment(token, [Line(begin, end)], begin, sections, "title" if match.lastindex == 1 else "")
 
     def _html(self, token: Token, begin: int, end: int, sections: Sections) -> Iterator[SegmentPlace]:
         lines = [line.strip() for line in token.content.strip().split("\n")]
@@ -523,3 +494,153 @@ class Markdown(Spliced):
         words = [_NUMBERED.sub("", each).split() for each in (again.text, text.text)]
         marks = {number for number, raw in enumerate(place.raws) if any(raw)} - around_nothing(place, text)
         return words[0] == words[1] and len(again.marks) == len(marks)
+
+
+# MDX: while the file is read as Markdown, marks of HTML stand in the places of what only MDX knows.
+
+_FENCE = r"(?:\A|(?<=\n))[ \t>]*(?P<fence>`{3,}|~{3,})[\s\S]*?(?:\n[ \t>]*(?P=fence)[`~]*[ \t]*(?=\r?\n|\Z)|\Z)"
+_SPAN = r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\r?\n)[\s\S])*?(?<!`)(?P=ticks)(?!`)"
+_BLOCK = r"(?:\A\ufeff?|(?<=\n\n)|(?<=\n\r\n)|(?<=\n---\n)|(?<=\n---\r\n))"
+_MODULE = rf"{_BLOCK}(?P<module>(?:import|export)\b(?=[\s{{*'\"])(?:[^\r\n]|\r?\n(?![ \t]*\r?\n))*)"
+_MDX_TAG = r"</?(?:(?P<name>[A-Za-z][\w.:-]*)(?=[\s/>{])|(?=>))"
+#: Text in the first column whose first word would be one of JavaScript.
+_WOULD_BE_CODE = re.compile(r"\A[ie](?=(?:mport|xport)[\s{*'\"])")
+_TOKEN = re.compile(rf"{_FENCE}|{_SPAN}|{_MODULE}|(?P<tag>{_MDX_TAG})|(?P<brace>(?<!\\)\{{)")
+#: A placeholder is text, and kept as one.
+_PLACEHOLDER = re.compile(r"\{[\w.]+\}")
+#: A tag that HTML does not have as it is: `<>`, `<Tabs.Item>`, or with an expression.
+_COMMENT = re.compile(r"\{(?:\s*/\*(?:[^*]|\*(?!/))*\*/)+\s*\}")
+_STRANGE = re.compile(r"\A</?>|\A</?\w*[.:]|\{")
+#: What does not end is looked for so often, each time to the end of the file, through so many signs in all.
+_TRIES, _SIGNS = 20, 500_000
+_STOP = re.compile(r"[{}'\"`>]|/\*|//")
+_ENDS = {
+    "'": re.compile(r"(?:[^'\\\n]|\\.)*'"),
+    '"': re.compile(r'(?:[^"\\]|\\.)*"'),
+    "`": re.compile(r"(?:[^`\\]|\\[\s\S])*`"),
+    "/*": re.compile(r"(?:[^*]|\*(?!/))*\*/"),
+    "//": re.compile(r"[^\n]*"),
+}
+
+
+_ENDS_TEXT: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote"]}
+#: Lines of nothing but tags of components and marks of what was hidden, or a tag in several lines.
+_COMPONENTS = re.compile(
+    r"(?:</?(?!(?:pre|script|style|textarea)\b)[A-Za-z][\w.:-]*"
+    r"(?:\s(?:\"[^\"]*\"|'[^']*'|[^<>\"'])*|/)?>[ \t]*)+(?=\n|\Z)"
+)
+#: A tag of HTML by itself whose element does not go on with text of Markdown: the whole element is HTML.
+_HTML = re.compile(r"<(?!mdx\d*-)[a-z][^\n]*\n[ \t]*(?=[<\n]|\Z)|<(?!mdx\d*-)[a-z][^\n]*\Z")
+#: … but a fence in it is Markdown.
+_FENCED = re.compile(r"(?:[ \t]*[^\s`~][^\n]*\n)+?[ \t]*(?:`{3}|~{3})")
+
+
+def _components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Tags of components by themselves; what stands between them is Markdown, with or without an empty line."""
+    begin = state.bMarks[first] + state.tShift[first]
+    match = _COMPONENTS.match(state.src, begin) if state.src.startswith("<", begin) else None
+    lines = match[0].count("\n") if match else 0
+    html = not lines and _HTML.match(state.src, begin) and not _FENCED.match(state.src, begin)
+    if match is None or first + lines >= last or html:
+        return False
+    if not silent:
+        token = state.push("html_block", "", 0)
+        token.map, token.content = [first, first + lines + 1], state.getLines(first, first + lines + 1, 0, True)
+        state.line = first + lines + 1
+    return True
+
+
+class Mdx(Markdown):
+    """A text in MDX.
+
+    Translated: as in `.md`
+    Stays: as in `.md`; imports, exports, expressions, components and their attributes
+    """
+
+    def _parser(self) -> MarkdownIt:
+        parser = super()._parser().disable("code")  # indented lines are none
+        parser.block.ruler.before("html_block", "components", _components, _ENDS_TEXT)
+        return parser
+
+    def _decoded(self) -> str:
+        source = super()._decoded()
+        self._key = next(key for n in range(len(source) + 1) if (key := f"mdx{n or ''}-") not in source)
+        self._hidden: list[str] = []
+        out, place = list[str](), 0
+        for begin, end, mark in self._strange(source):
+            out += [source[place:begin], mark]
+            place = end
+        return "".join([*out, source[place:]])
+
+    def _always_escaped(self, place: SegmentPlace) -> Callable[[str], str]:
+        always = super()._always_escaped(place)
+        return lambda piece: re.sub(r"(?<!\\)<", "&lt;", always(piece))  # it begins a component, or is a mistake
+
+    def rendered(self, place: SegmentPlace, text: Translated) -> str:
+        out = super().rendered(place, text)
+        if place.begin == 0 or self.source[place.begin - 1] == "\n":
+            out = _WOULD_BE_CODE.sub(lambda word: f"&#{ord(word[0])};", out)
+        return out
+
+    def _encoded(self, text: str) -> bytes:
+        return super()._encoded(self._shown(text))
+
+    def _line(self, place: int) -> int:
+        return self._shown(self.source[:place]).count("\n") + 1
+
+    def _strange(self, source: str) -> Iterator[tuple[int, int, str]]:
+        """What Markdown does not know: where it stands, and the mark that stands there instead."""
+        place, tries, signs = 0, _TRIES, _SIGNS
+        while match := _TOKEN.search(source, place):
+            begin, place = match.start(), match.end()
+            if match["module"]:
+                begin = match.start("module")
+                yield begin, place, f"<!--{self._hide(source[begin:place])}-->"
+            elif match["tag"] or match["brace"]:
+                sought = tries > 0 and signs > 0
+                end, looked = _end(source, place, ">" if match["tag"] else "}") if sought else (0, 0)
+                raw = source[begin:end]
+                if match["tag"] and _STRANGE.search(raw):
+                    yield begin, end, self._tag(raw, match["name"])
+                elif match["brace"] and end and not _PLACEHOLDER.fullmatch(raw):
+                    yield begin, end, self._mark(raw, shows=not _COMMENT.fullmatch(raw))
+                tries, signs, place = (tries, signs, end) if end else (tries - 1, signs - looked, place)
+
+    def _tag(self, raw: str, name: str | None) -> str:
+        """The mark of a tag: an element of the same name if HTML may have it, so that its end is found."""
+        if raw.startswith("</") or name is None or "." in name or ":" in name:
+            return self._mark(raw, shows=raw.endswith("/>"))
+        alone = raw.endswith("/>")
+        return f"<{name} {self._hide(raw[1 + len(name) : -1 - alone])}{'/' * alone}>"
+
+    def _mark(self, raw: str, *, shows: bool) -> str:
+        """A mark for what is no element of HTML."""
+        return f"<{self._hide(raw)} />" if shows else f"<{self._hide(raw)}{HIDDEN}/>"
+
+    def _hide(self, text: str) -> str:
+        self._hidden.append(text)
+        return f"{self._key}{len(self._hidden) - 1}"
+
+    def _shown(self, text: str) -> str:
+        """A text with what was hidden in it."""
+        marks = re.compile(rf"<!--{self._key}(\d+)-->|<{self._key}(\d+)(?: hidden)? />| {self._key}(\d+)")
+        return marks.sub(lambda match: self._hidden[int(match[1] or match[2] or match[3])], text)
+
+
+def _end(source: str, place: int, closing: str) -> tuple[int, int]:
+    """Behind the sign that closes what was opened before `place`, or 0: strings, comments and braces may be between;
+    and how many signs were looked at."""
+    depth, looked, ends = 0, 0, True  # whether comments end
+    while match := _STOP.search(source, place):
+        sign, place, looked = match[0], match.end(), looked + 1
+        if sign in _ENDS and (sign not in ("'", "`", "/*", "//") or closing == "}" or depth):
+            inside = _ENDS[sign].match(source, place) if ends or sign != "/*" else None
+            ends &= inside is not None or sign != "/*"
+            place = inside.end() if inside else place
+        elif depth == 0 and sign == closing:
+            return place, looked
+        elif sign in "{}":
+            depth += 1 if sign == "{" else -1
+            if depth < 0:
+                return 0, looked
+    return 0, looked
