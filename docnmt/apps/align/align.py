@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -67,11 +68,7 @@ class Bead:
 
 
 def length_cost(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarray:
-    """Return -log of the probability of a difference at least as large, where δ is normally distributed.
-
-    Args:
-        source, target: numbers of characters. ratio: c, target characters per source character.
-    """
+    """Return -log of the probability that numbers of characters, `ratio` target per source, differ as much or more."""
     mean = (source + target / ratio) / 2
     delta = np.abs(target - source * ratio) / np.sqrt(VARIANCE * np.maximum(mean, 1e-9))
     return -log_tail(delta)
@@ -121,7 +118,6 @@ def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None 
 
 
 def _path(chosen: np.ndarray, kinds: list[tuple[int, int]]) -> list[Bead]:
-    """Return the beads, traced back from the end."""
     i, j = chosen.shape[0] - 1, chosen.shape[1] - 1
     beads = []
     while i or j:
@@ -195,4 +191,39 @@ def word_evidence(source: AlignedSide, target: AlignedSide) -> np.ndarray:
             alike = _SHARE * words[word] / words.total()
             gain = np.log(1 - _SHARE + alike * total / counts[word])
             evidence[i, places[word]] += min(gain, _MOST) - none
+    return evidence
+
+
+# Evidence of a translation model: log p(target | source) of pairs of sentences, each by itself.
+
+#: Number of sentences before and after those of a first alignment that are also compared.
+REACH = 3
+#: Upper bound of a model's evidence for a pair.
+_MOST_OF_MODEL = 10.0
+
+
+def model_evidence(
+    source: AlignedSide, target: AlignedSide, beads: Sequence[Bead],
+    score: Callable[[Sequence[str], Sequence[str]], Sequence[float]],
+) -> np.ndarray:  # fmt: skip
+    """Return evidence (n, m), float32, for `align`: for the source that explains a target sentence best of all near
+    it in `beads`, a first alignment, its lead over the second best. Other pairs get no evidence:
+    unrelated sentences differ by chance, and a path through many of them would accumulate it."""
+    n, m = len(source.texts), len(target.texts)
+    near: set[tuple[int, int]] = set()  # pairs at most `REACH` away from a place on the path of beads
+    i = j = 0
+    for bead in beads:
+        sources = range(max(i - REACH, 0), min(i + REACH + 1, n))
+        near.update(product(sources, range(max(j - REACH, 0), min(j + REACH + 1, m))))
+        i, j = i + len(bead.source), j + len(bead.target)
+    pairs = sorted(near)
+    scores = score([source.texts[i] for i, _ in pairs], [target.texts[j] for _, j in pairs])
+    by_target: dict[int, list[tuple[float, int]]] = {}
+    for (i, j), value in zip(pairs, scores, strict=True):
+        by_target.setdefault(j, []).append((value, i))
+    evidence = np.zeros((n, m), dtype=np.float32)
+    for j, scored in by_target.items():
+        if len(scored) > 1:
+            second, best = sorted(scored)[-2:]
+            evidence[best[1], j] = min(best[0] - second[0], _MOST_OF_MODEL)
     return evidence

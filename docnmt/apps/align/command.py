@@ -1,5 +1,5 @@
 """docnmt-align: two documents in, one TMX or table of sentence pairs out.
-Reads both sides, pairs their sentences (`align`, with a model `model_evidence`) and writes the pairs.
+Reads both sides, pairs their sentences (`align`, by words or by a model, too) and writes the pairs.
 """
 
 from __future__ import annotations
@@ -7,10 +7,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
 from xml.sax.saxutils import escape, quoteattr
 
-from docnmt.apps.align.align import AlignedSide, Bead, align, word_evidence
+from docnmt.apps.align.align import AlignedSide, Bead, align, model_evidence, word_evidence
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
 from docnmt.apps.options import AlignConfig, ModelsConfig
 from docnmt.core.lines import Facts, TextLines
@@ -24,7 +25,7 @@ _LANGUAGE = re.compile(r"[a-z]{2}([-_][A-Za-z]{2,4})?|[a-z]{3}_[A-Z][a-z]{3}")
 
 
 def is_document(path: Path) -> bool:
-    """Return True if a file is a document of `docnmt.apps.documents`, by its ending; else it is a corpus."""
+    """Return True if a file is a document, by its ending; else it is a corpus."""
     return PurePath(path.name).suffix.lower() in ENDINGS
 
 
@@ -52,7 +53,11 @@ def detected(side: list[AlignedSide], path: Path, name: str) -> str:
 def sides_of(path: Path, split: Split) -> list[AlignedSide]:
     """Read the documents of a file that have at least one sentence."""
     check_readable(path)
-    sides = [_document(path, split)] if is_document(path) else _corpus(path)
+    if is_document(path):
+        sides = [_document(path, split)]
+    else:
+        documents = [document for document in read_text([TextLines(path)], Facts()) if document.rows]
+        sides = [AlignedSide([row[0] for row in one.rows], [("0", own[-1]) for own in one.units]) for one in documents]
     if not any(side.texts for side in sides):
         raise UserError(f"{path}: has no text; expected sentences to align")
     return sides
@@ -69,15 +74,6 @@ def _document(path: Path, split: Split) -> AlignedSide:
         texts += own
         units += [segment.units] * len(own)
     return AlignedSide(texts, units)
-
-
-def _corpus(path: Path) -> list[AlignedSide]:
-    documents = read_text([TextLines(path)], Facts())
-    return [
-        AlignedSide([row[0] for row in document.rows], [("0", units[-1]) for units in document.units])
-        for document in documents
-        if document.rows
-    ]
 
 
 #: Characters that XML cannot represent.
@@ -113,7 +109,9 @@ def tmx(pairs: Pairs, languages: tuple[str, str]) -> str:
             raise UserError(
                 f"'{text[:40]}': has the character U+{ord(forbidden[0]):04X}, which no XML file can; remove it"
             )
-    units = "".join(_unit(pair, languages) for own in pairs for pair in own)
+    variants = "".join(f"      <tuv xml:lang={quoteattr(each)}><seg>{{}}</seg></tuv>\n" for each in languages)
+    unit = f"    <tu>\n{variants}    </tu>\n"
+    units = "".join(unit.format(*map(escape, pair)) for own in pairs for pair in own)
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <tmx version="1.4">
   <header creationtool="docnmt-align" creationtoolversion={quoteattr(__version__)} segtype="sentence" o-tmf="docnmt" \
@@ -124,18 +122,12 @@ adminlang="en" srclang={quoteattr(languages[0])} datatype="plaintext"/>
 """
 
 
-def _unit(pair: tuple[str, str], languages: tuple[str, str]) -> str:
-    variants = "".join(
-        f"      <tuv xml:lang={quoteattr(language)}><seg>{escape(text)}</seg></tuv>\n"
-        for language, text in zip(languages, pair, strict=True)
-    )
-    return f"    <tu>\n{variants}    </tu>\n"
-
-
 # The command docnmt-align: read two documents or corpora, align them, write the pairs, report unpaired sentences.
 
 #: A function that aligns two sides.
 Aligner = Callable[[AlignedSide, AlignedSide], list[Bead]]
+#: Tokens of a batch of pairs that a model scores.
+_TOKENS = 8000
 #: Characters of a sentence without a counterpart that are shown.
 _SHOWN = 100
 
@@ -167,7 +159,14 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
     for file in files_of(output, (source, target)):
         check_new(file, overwrite=config.overwrite)
     aligned = [(one, other, aligner(one, other)) for one, other in zip(*sides, strict=True)]
-    pairs = [_pairs(*each) for each in aligned]
+    pairs = [
+        [
+            (joined(one.texts[n] for n in bead.source), joined(other.texts[n] for n in bead.target))
+            for bead in beads
+            if bead.source and bead.target
+        ]
+        for one, other, beads in aligned
+    ]
     write_pairs(output, pairs, (source, target), overwrite=config.overwrite)
     _report(paths, aligned, say)
     written = " and ".join(map(str, files_of(output, (source, target))))
@@ -184,30 +183,27 @@ def aligner_of(
 
     if config.path is None:
         return by_words, named
-    from docnmt.apps.align.model_evidence import model_evidence, scorer
     from docnmt.apps.commands.models import load_models
+    from docnmt.core.corpus import ParallelCorpus, TokenArray
+    from docnmt.core.search.forced import token_log_probs
 
     loaded = load_models(ModelsConfig(path=config.path, device=config.device))
-    known = loaded.task.languages
-    chosen = (named[0] or known[0], named[1] or known[1])
+    chosen = (named[0] or loaded.task.languages[0], named[1] or loaded.task.languages[1])
     loaded = loaded.between(*chosen)
-    score = scorer(loaded)
+
+    def score(sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """log p of each target, each pair as a document of its own."""
+        task = loaded.task
+        corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
+        tokens = task.target_tokenizer.encode(list(targets))
+        corpus = replace(corpus, target=TokenArray.from_lists(tokens, task.target_tokenizer.vocab_size))
+        return [float(each.sum()) for each in token_log_probs(loaded.models, task, corpus, max_tokens=_TOKENS)]
 
     def by_model(source: AlignedSide, target: AlignedSide) -> list[Bead]:
-        beads = by_words(source, target)
         words = word_evidence(source, target)
-        return align(source, target, words + model_evidence(source, target, beads, score))
+        return align(source, target, words + model_evidence(source, target, align(source, target, words), score))
 
     return by_model, chosen
-
-
-def _pairs(source: AlignedSide, target: AlignedSide, beads: Sequence[Bead]) -> list[tuple[str, str]]:
-    """Return the texts of beads that have both sides; several sentences are joined."""
-    return [
-        (joined(source.texts[n] for n in bead.source), joined(target.texts[n] for n in bead.target))
-        for bead in beads
-        if bead.source and bead.target
-    ]
 
 
 def _report(

@@ -123,45 +123,36 @@ _READ = frozenset({("p", _TEXT), ("h", _TEXT), ("title", _SVG), ("desc", _SVG)})
 class _Styles:
     """Which styles, of those of all parts, hide text, and which raise it; what a style does not say its parent does."""
 
-    def __init__(self) -> None:
-        self._hidden, self._raised = dict[str, bool](), dict[str, bool]()
+    def __init__(self, roots: Iterable[Element]) -> None:
+        self.hidden, self.raised = dict[str, bool](), dict[str, bool]()
         self._parents: dict[str, str] = {}
-
-    def add(self, root: Element) -> None:
-        for style in root.iter(f"{_STYLE}style"):
+        for style in (style for root in roots for style in root.iter(f"{_STYLE}style")):
             name, look = style.get(f"{_STYLE}name", ""), style.find(f"{_STYLE}text-properties")
             self._parents[name] = style.get(f"{_STYLE}parent-style-name", "")
             if look is None:
                 continue
             if said := look.get(f"{{{_TEXT}}}display"):
-                self._hidden[name] = said == "none"
+                self.hidden[name] = said == "none"
             if said := look.get(f"{_STYLE}text-position"):
                 size = said.split()[0]
-                self._raised[name] = size == "super" or (size[:1].isdigit() and not size.startswith("0"))
+                self.raised[name] = size == "super" or (size[:1].isdigit() and not size.startswith("0"))
 
-    def hides(self, element: Element) -> bool:
-        """Whether what is in an element is not shown."""
-        return self._said(self._hidden, element)
-
-    def raises(self, element: Element) -> bool:
-        """Whether it is a superscript."""
-        return self._said(self._raised, element)
-
-    def _said(self, about: dict[str, bool], element: Element) -> bool:
+    def said(self, of_styles: dict[str, bool], element: Element) -> bool:
+        """Whether the style of an element is `hidden`, or `raised`."""
         name, seen = element.get(f"{{{_TEXT}}}style-name", ""), set[str]()
-        while name not in about and name in self._parents and name not in seen:
+        while name not in of_styles and name in self._parents and name not in seen:
             seen.add(name)
             name = self._parents[name]
-        return about.get(name, False)
+        return of_styles.get(name, False)
 
 
 def _role(element: Element, styles: _Styles) -> Role:
     """What an element inside of a paragraph is."""
     name = local(element)
-    if name in _FORMATS and styles.hides(element):
+    if name in _FORMATS and styles.said(styles.hidden, element):
         return Role("fixed")
     if name in _FORMATS:
-        return Role("format", raises="link" if name == "a" else "script" if styles.raises(element) else "")
+        return Role("format", raises="link" if name == "a" else "script" if styles.said(styles.raised, element) else "")
     if name == "s":
         count = next((value for key, value in element.attrib.items() if etree.QName(key).localname == "c"), "1")
         return Role("space", " " if count == "1" else "  ")
@@ -203,7 +194,7 @@ class Odt(Office):
                 skipped = None if event == "end" and element is skipped else skipped
             elif name in ("tracked-changes", "annotation") and event == "start":
                 skipped = element  # what was deleted, comments
-            elif event == "start" and (name.startswith("hidden") or styles.hides(element)):
+            elif event == "start" and (name.startswith("hidden") or styles.said(styles.hidden, element)):
                 hidden |= any(map(str.isalpha, shown_in(element) + element.get(f"{{{_TEXT}}}string-value", "")))
                 skipped = element if (name, etree.QName(element).namespace) in _READ else None
             elif name in ("list", "table-row"):
@@ -218,11 +209,7 @@ class Odt(Office):
 
     @cached_property
     def _styles(self) -> _Styles:
-        """The styles of all parts."""
-        styles = _Styles()
-        for part in self._parts(list(self._contents)):
-            styles.add(self._root(part))
-        return styles
+        return _Styles(map(self._root, self._parts(list(self._contents))))
 
     def _saved(self, parts: set[str]) -> bytes:
         named = {part for part, root in self._roots.items() if _renamed(root, self.languages)}
@@ -263,6 +250,4 @@ class Fodt(XmlFile, Odt):
 
     @cached_property
     def _styles(self) -> _Styles:
-        styles = _Styles()
-        styles.add(self.root)
-        return styles
+        return _Styles([self.root])

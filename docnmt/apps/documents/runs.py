@@ -26,7 +26,7 @@ from docnmt.apps.documents.segments import (
     Translated,
     pieces,
 )
-from docnmt.apps.documents.xml import Element, empty
+from docnmt.apps.documents.xml import Element, empty, local
 from docnmt.runtime.system import UserError
 
 #: About how many bytes the looks of all text may take together.
@@ -83,9 +83,32 @@ class CopyLimit:
             raise UserError(f"{self._name}: the formats of its text would fill the memory; it is not read")
 
 
+#: What of a look does not show: the language of its text, sizes of other scripts, and what programs note.
+_UNSEEN = frozenset(
+    {"lang", "altLang", "noProof", "szCs", "bCs", "iCs", "dirty", "err", "smtClean", "smtId", "bmk"},
+)
+
+
+def look_key(look: Element | None) -> str:
+    """A look as a string, without what does not show."""
+    if look is None:
+        return ""
+    attributes = sorted((str(name), str(value)) for name, value in look.attrib.items() if name not in _UNSEEN)
+    shown = (child for child in look if local(child) not in _UNSEEN)
+    children = sorted(str(etree.tostring(child, encoding="unicode", with_tail=False)) for child in shown)
+    return f"{attributes}{''.join(children)}" if attributes or children else ""
+
+
 def weight(*elements: Element) -> int:
     """About how many bytes elements take, without what is in them."""
     return sum(100 + sum(map(len, each.attrib.values())) for each in elements)
+
+
+def run_like(run: Element, look: Element | None, inside: Sequence[Element]) -> Element:
+    """A run with the attributes of another one, this look and this in it."""
+    new = etree.Element(run.tag, {str(key): str(value) for key, value in run.attrib.items()})
+    new.extend([*([] if look is None else [deepcopy(look)]), *inside])
+    return new
 
 
 def namespace(element: Element) -> str:
@@ -191,7 +214,9 @@ class Runs:
                 self._write(parents[-1], payload.space, looks[-1])
             elif isinstance(piece, FixedMark):
                 assert step is not None
-                self._stand(parents[-1], step.elements if step.run is None else [_alone(step, step.run)])
+                self._stand(
+                    parents[-1], step.elements if step.run is None else [run_like(step.run, step.look, step.elements)]
+                )
             elif isinstance(piece, OpenMark):
                 looks.append(payload.look if step is None else looks[-1])
                 if step is not None:
@@ -240,11 +265,3 @@ class Runs:
             element.tail = None if self.joins else element.tail
             parent.append(element)
             self._last = None
-
-
-def _alone(step: Step, run: Element) -> Element:
-    """What stood in a run, in a run of its own."""
-    alone = etree.Element(run.tag, {str(key): str(value) for key, value in run.attrib.items()})
-    alone.extend([] if step.look is None else [deepcopy(step.look)])
-    alone.extend(step.elements)
-    return alone

@@ -9,15 +9,13 @@ from functools import partial, reduce
 from lxml import etree
 
 from docnmt.apps.documents.packages import Related, picture_texts
-from docnmt.apps.documents.runs import BEFORE, BEHIND, CopyLimit, RunPayload, Runs, Step, namespace
+from docnmt.apps.documents.runs import BEFORE, BEHIND, CopyLimit, RunPayload, Runs, Step, look_key, namespace
 from docnmt.apps.documents.segments import Sections, reading, renamed, turned
 from docnmt.apps.documents.xml import Element, Unit, expect_texts, local, shown_in, text_in
 from docnmt.runtime.system import UserError, printable
 
 # The text of paragraphs and cells.
 
-#: Attributes of a look that do not show.
-_UNSEEN = frozenset({"lang", "altLang", "dirty", "err", "noProof", "smtClean", "smtId", "bmk"})
 #: What does not stand in the text: properties, and what a translation has not: its phonetics.
 _NO_TEXT = (BEFORE, BEHIND, "rPh", "phoneticPr")
 
@@ -32,7 +30,7 @@ class _Paragraph(Runs):
             if name in ("r", "t"):
                 look = child.find("{*}rPr")
                 text = "".join(each.text or "" for each in ([child] if name == "t" else child.iterfind("{*}t")))
-                steps.append(Step("text", text, key := _key(look), looks.setdefault(key, look)))
+                steps.append(Step("text", text, key := look_key(look), looks.setdefault(key, look)))
             elif name == "br":
                 steps.append(Step("break", elements=[child]))
             elif name and name not in _NO_TEXT:
@@ -48,15 +46,6 @@ class _Cell(_Paragraph):
 
     def spaced(self, text: str) -> bool:
         return text != " ".join(text.split())
-
-
-def _key(look: Element | None) -> str:
-    """A look as a string, without what does not show."""
-    if look is None:
-        return ""
-    about = sorted((str(name), str(value)) for name, value in look.attrib.items() if name not in _UNSEEN)
-    inside = "".join(str(etree.tostring(child, encoding="unicode", with_tail=False)) for child in look)
-    return f"{about}{inside}" if about or inside else ""
 
 
 # PPTX: the paragraphs of slides, slide by slide, each with its notes; and fixed text of layouts and masters.

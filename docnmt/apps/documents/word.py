@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import takewhile
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from docnmt.apps.documents.packages import Office, picture_texts
-from docnmt.apps.documents.runs import CopyLimit, RunPayload, Runs, Step, namespace, weight
+from docnmt.apps.documents.runs import CopyLimit, RunPayload, Runs, Step, look_key, namespace, run_like, weight
 from docnmt.apps.documents.segments import Sections, is_reference, renamed, turned
 from docnmt.apps.documents.xml import SHOWN, Element, Unit, expect_texts, local, shown_in, text_in
 from docnmt.runtime.system import UserError
@@ -28,8 +28,6 @@ _SILENT = (["XE"], ["TC"], ["TA"], ["RD"], ["SET"], ["ASK"], ["PRIVATE"])
 #: About as many bytes the copies of a run's look may take.
 _COPIES = 1 << 24
 _PROPERTIES = frozenset({"pPr", "rPr", "sdtPr", "sdtEndPr"})
-#: Properties of a run that do not show.
-_UNSEEN = frozenset({"lang", "noProof", "szCs", "bCs", "iCs"})
 
 
 class _Looks(NamedTuple):
@@ -92,12 +90,7 @@ def _divided(child: Element) -> list[Element]:
         return [child]
     if look is not None and len(inside) * weight(*look.iter()) > _COPIES:
         return [child]
-    runs = []
-    for each in inside:
-        run = etree.Element(child.tag, {str(key): str(value) for key, value in child.attrib.items()})
-        run.extend(deepcopy(part) for part in (look, each) if part is not None)
-        runs.append(run)
-    return runs
+    return [run_like(child, look, [deepcopy(each)]) for each in inside]
 
 
 def _ruby(ruby: Element, run: Element, look: Element | None, looks: _Looks) -> list[Step]:
@@ -115,7 +108,7 @@ def _run(run: Element, looks: _Looks) -> list[Step]:
     look = run.find("{*}rPr")
     if looks.hides(look):
         return [Step("fixed", elements=[run])]
-    key, ops = _key(look), []
+    key, ops = look_key(look), []
     for child in run:
         name = local(child)
         if name == "rPr" or name in _PASSING:
@@ -132,14 +125,6 @@ def _run(run: Element, looks: _Looks) -> list[Step]:
             kind = "break" if name in ("tab", "ptab", "cr", "br") else "fixed"
             ops.append(Step(kind, elements=[child], look=look, run=run, seen=seen))
     return ops
-
-
-def _key(look: Element | None) -> str:
-    """A run's look as a string, without what does not show."""
-    if look is None:
-        return ""
-    seen = (child for child in look if local(child) not in _UNSEEN)
-    return "".join(sorted(str(etree.tostring(child, encoding="unicode", with_tail=False)) for child in seen))
 
 
 def _field_ends(children: Sequence[Element]) -> dict[int, int]:
@@ -240,14 +225,6 @@ _LEFT = (
 )
 
 
-def _left_in(contents: Mapping[str, bytes]) -> Iterator[str]:
-    """The parts of these with text that is not read, and what they are."""
-    for name, content in contents.items():
-        for pattern, text, what in _LEFT:
-            if pattern.fullmatch(name.replace("\\", "/")) and text.search(content):
-                yield f"{name}: {what}"
-
-
 # DOCX: the paragraphs of WordprocessingML, with those of headers, footers, notes and text boxes.
 
 _STYLES = re.compile(r"word[/\\]styles\.xml")
@@ -276,7 +253,10 @@ class Docx(Office):
 
     def _load(self) -> None:
         super()._load()
-        self.left += _left_in(self._contents)
+        for name, content in self._contents.items():
+            for pattern, text, what in _LEFT:
+                if pattern.fullmatch(name.replace("\\", "/")) and text.search(content):
+                    self.left.append(f"{name}: {what}")
         self._styles = next((name for name in self._contents if _STYLES.fullmatch(name)), "")
         styles = self._root(self._styles) if self._styles else etree.Element("styles")
         self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
@@ -321,15 +301,13 @@ class Docx(Office):
             if style in self._headings:
                 sections.heading()
             if any(child is not look for child in element):
-                yield self._unit(element, part, sections.units)
+                changed = partial(_turned, languages=self.languages)
+                looks = self._character_looks
+                runs = _Paragraph(element, looks, units=sections.units, changed=changed, room=self._room)
+                yield Unit(runs.segment, runs.fill, part)
             sections.paragraph()
         if hidden:
             self.left.append(f"{part}: hidden text")
-
-    def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
-        changed = partial(_turned, languages=self.languages)
-        runs = _Paragraph(paragraph, self._character_looks, units=units, changed=changed, room=self._room)
-        return Unit(runs.segment, runs.fill, part)
 
 
 class _Paragraph(Runs):
