@@ -40,13 +40,8 @@ class _MessageKey:
 def _missing_forms(
     keys: Sequence[_MessageKey | None], siblings: Mapping[int, Collection[str]], added: Iterable[str]
 ) -> Iterator[tuple[int, list[str]]]:
-    """The messages, by number, that are the form `other`, each with those of `added` that are not beside it.
-
-    Keys that are categories themselves count only where all keys of the object are.
-
-    Args:
-        keys: the key of each message. siblings: all keys of each object, those of other values, too.
-    """
+    """The messages, by number, that are the form `other`, each with those of `added` that are not beside it."""
+    # keys that are categories themselves count only where all keys of the object are
     only_forms = {parent for parent, names in siblings.items() if set(names) <= set(PLURALS)}
     groups: dict[tuple[int, str], dict[str, int]] = {}
     for number, key in enumerate(keys):
@@ -489,8 +484,7 @@ class YamlCatalogue(Catalogue):
             self._changes.append((begin, end, self.source[begin:end].replace(name, code)))
 
     def _scalars(self) -> Iterator[tuple[yaml.ScalarEvent, int, int, bool, bool]]:
-        """Every scalar: how deep it stands, where its collection begins, whether it is a key, and whether brackets are
-        around it."""
+        """Every scalar: how deep it stands, where its collection begins, whether it is a key, has brackets around."""
         inside: list[tuple[bool, bool, int]] = []  # of each collection around: a mapping? in brackets? its beginning
         keys = list[bool]()  # whether the next one is a key
         for event in yaml.parse(self.source[self._offset :], _loader):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from xml.parsers import expat
 
-from docnmt.apps.documents.html import Html, escape, tokens
+from docnmt.apps.documents.html import Html, Token, escape, tokens
 from docnmt.apps.documents.segments import DocumentFile, Inline, Translated
 from docnmt.apps.documents.text import Raw, SegmentPlace, Spliced, render
 from docnmt.runtime.system import UserError
@@ -65,6 +65,8 @@ class Fragments(DocumentFile):
 class HtmlFragment(Html):
     """A piece of a page, which is text already; elements called as in `kept` stay as they are."""
 
+    most = _MOST
+
     def __init__(self, text: str, *, name: str, kept: Collection[str] = ()) -> None:
         self._kept = {tag.lower() for tag in kept}
         super().__init__(text.encode(), name=name, languages=("", ""))
@@ -72,12 +74,9 @@ class HtmlFragment(Html):
     def _decoded(self) -> str:
         return Spliced._decoded(self)  # what it says of its encoding was of other bytes
 
-    def read_places(self) -> Iterator[SegmentPlace]:
-        self._count(_MOST)
-        return self._read(
-            replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
-            for token in tokens(self.source)
-        )
+    def _page(self) -> Iterator[Token]:
+        for token in tokens(self.source):
+            yield replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
 
 
 @dataclass(slots=True)
@@ -149,21 +148,11 @@ class XmlFragment(Spliced):
                 inline.close()
             else:
                 inline.fixed((raw, ""), "".join(piece.texts))
-        bare = self._bare(pieces, first, last)
-        yield SegmentPlace(inline.segment(units=("0", str(paragraph))), *bare, inline.payloads)
-
-    def _bare(self, pieces: Sequence[_Piece], first: int, last: int) -> tuple[int, int]:
-        """Where a segment begins and ends, without the white space around it."""
-        if first >= last:
-            return 0, 0
-        begin, end = pieces[first].begin, pieces[last - 1].end
-        if pieces[first].kind == "text":
-            raw = self.source[begin : pieces[first].end]
-            begin += len(raw) - len(raw.lstrip())
-        if pieces[last - 1].kind == "text":
-            raw = self.source[pieces[last - 1].begin : end]
-            end -= len(raw) - len(raw.rstrip())
-        return begin, max(begin, end)
+        begin, end = (pieces[first].begin, pieces[last - 1].end) if first < last else (0, 0)
+        raw = self.source[begin:end]
+        begin += len(raw) - len(raw.lstrip())
+        end = begin + len(raw.strip())
+        yield SegmentPlace(inline.segment(units=("0", str(paragraph))), begin, end, inline.payloads)
 
     def _text(self, inline: Inline[Raw], text: str, *, inner: tuple[bool, bool]) -> None:
         """Adds text; line breaks at the ends of a segment are not of it."""

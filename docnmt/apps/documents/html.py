@@ -182,8 +182,7 @@ _META = frozenset({"description", "og:title", "og:description", "twitter:title",
 
 @dataclass(frozen=True)
 class _AttributePlace(SegmentPlace):
-    """An attribute's value. Those that are equal have one translation, the last one, as marks are written without
-    knowing where they stood."""
+    """An attribute's value. Equal ones have one translation, as marks are written without knowing where they stood."""
 
     value: str = ""
 
@@ -196,8 +195,7 @@ def _has_attributes(token: Token) -> bool:
 
 
 def _values(raw: str, tag: str) -> Iterator[tuple[int, int, str]]:
-    """What readers see of the attributes of a tag that a text begins with: where each value stands, with its quotes,
-    and the value."""
+    """What readers see of the attributes of a tag: where each value stands, with its quotes, and the value."""
     pairs = list(attributes(raw, 0))
     said = {name: value.lower().strip() for name, _, _, value in reversed(pairs)}
     for name, begin, end, value in pairs:
@@ -243,8 +241,7 @@ _DIR = re.compile(r"""(?i)(\sdir\s*=\s*["']?)(?:ltr|rtl)""")
 def _renamed(
     source: str, page: Iterable[Token], languages: tuple[str, str], texts: Mapping[str, str]
 ) -> Iterator[tuple[int, int, str]]:
-    """Tags that say the source's language, with the target's, and attributes with their translations; `dir` of <html>,
-    too, if the direction changes."""
+    """Tags that say the source's language, `dir` of <html> if it turns, and attributes, as a translation has them."""
     side = turned(languages)
 
     def new_name(match: re.Match[str]) -> str:
@@ -268,8 +265,6 @@ def _renamed(
 
 # HTML: the text between block elements is a segment, elements inside of it are marks.
 
-#: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
-_MOST = 1 << 21
 #: Tokens of an element that refers to a note, at most.
 _REFERENCE = 20
 _STEPS = {"start": 1, "end": -1}
@@ -291,6 +286,9 @@ class Html(Spliced):
     `translate="no"`; elements whose `lang` is another language than the source, which are named
     """
 
+    #: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
+    most = 1 << 21
+
     def _decoded(self) -> str:
         said = _CHARSET.search(self.content[:4096])
         if said and not self.content.startswith(b"\xef\xbb\xbf"):
@@ -300,17 +298,11 @@ class Html(Spliced):
         return super()._decoded()
 
     def read_places(self) -> Iterator[SegmentPlace]:
-        self._count(_MOST)
-        return self._read(tokens(self.source))
-
-    def _count(self, most: int) -> None:
+        most = self.most
         if self.source.count("<") + self.source.count("&") > most:
             raise UserError(f"{self.name}: has more than {most:,} tags and entities, too many for memory; divide it")
-
-    def _read(self, page: Iterable[Token]) -> Iterator[SegmentPlace]:
-        """The texts and the attributes that readers see, where they stand."""
         expect(texts=len(_PARAGRAPH.findall(self.source)))
-        self._tokens, self._attributes = list(joined(self._foreign(page))), dict[str, str]()
+        self._tokens, self._attributes = list(joined(self._foreign(self._page()))), dict[str, str]()
         lines, line, passed = list[int](), 1, 0
         for token in self._tokens:
             if token.foreign and any(map(str.isalpha, _shown(self.source, token))):
@@ -328,6 +320,9 @@ class Html(Spliced):
                 place = replace(place, segment=replace(place.segment, units=units))
             units = place.segment.units
             yield place
+
+    def _page(self) -> Iterator[Token]:
+        return tokens(self.source)
 
     def _foreign(self, page: Iterable[Token]) -> Iterator[Token]:
         """The same with what says that it is in another language as what is kept; the page itself may say anything."""
@@ -412,8 +407,7 @@ def _ends(page: Sequence[Token]) -> dict[int, int]:
 
 
 def _left_open(page: Sequence[Token], start: int, ends: Mapping[int, int]) -> int:
-    """The last token of an element whose end tag is left out, as HTML allows for some: it ends where the next of its
-    kind begins, or where the element around it ends."""
+    """The last token of an element whose end tag is left out: before the next of its kind, or the end around it."""
     tag = page[start].tag
     if tag not in _OPEN:
         return start

@@ -628,8 +628,7 @@ class Mdx(Markdown):
 
 
 def _end(source: str, place: int, closing: str) -> tuple[int, int]:
-    """Behind the sign that closes what was opened before `place`, or 0: strings, comments and braces may be between;
-    and how many signs were looked at."""
+    """Behind the sign that closes what was opened before `place`, or 0; and how many signs were looked at."""
     depth, looked, ends = 0, 0, True  # whether comments end
     while match := _STOP.search(source, place):
         sign, place, looked = match[0], match.end(), looked + 1

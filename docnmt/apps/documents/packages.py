@@ -73,10 +73,7 @@ class Package(Tree):
         return self._roots[part]
 
     def _copied(self, changed: Mapping[str, bytes]) -> bytes:
-        """The package, in which these parts have another content.
-
-        The part that says its kind (`mimetype` of OpenDocument and EPUB) stands first and is not compressed.
-        """
+        """The package with these parts changed; `mimetype`, of OpenDocument and EPUB, is first and not compressed."""
         out = io.BytesIO()
         with self._opened() as package, zipfile.ZipFile(out, "w") as copy:
             copy.comment = package.comment

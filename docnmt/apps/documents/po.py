@@ -24,48 +24,29 @@ _TRIED = 201
 
 
 class _Header:
-    """A header whose text stands at `source[begin:end]`, quoted; `text` is what it says.
+    """A header whose text stands at `source[begin:end]`, quoted, of a file that is translated into a language.
 
-    Args:
-        language: what the file is translated into.
+    Attributes:
+        text, language: what it says. plurals: how many forms there are; 2 if nobody knows. empty: whether it says none,
+            as in a template, but those of the target are known.
     """
 
-    def __init__(self, source: str, begin: int, end: int, text: str, language: str) -> None:
-        self._source, self._begin, self._end, self.text, self._target = source, begin, end, text, language
-
-    @property
-    def language(self) -> str | None:
-        """The language that it says."""
-        said = re.search(r"^Language: *([\w@.-]+)", self.text, re.MULTILINE)
-        return said and said[1]
-
-    @cached_property
-    def empty(self) -> bool:
-        """Whether it says no plural forms, as in a template, but the target's are known."""
-        return self._plural() is None and self._known() is not None
-
-    @property
-    def plurals(self) -> int:
-        """How many forms there are; 2 if nobody knows."""
-        return (self._plural() or self._known() or (2, ""))[0]
-
-    def _plural(self) -> tuple[int, str] | None:
-        """The number of forms and which a number takes, as the header says."""
-        said = re.search(r"nplurals\s*=\s*([1-9])\s*;\s*plural\s*=\s*([^;\n]+)", self.text)
-        return said and (int(said[1]), said[2])
-
-    def _known(self) -> tuple[int, str] | None:
-        """… and as the target language has them."""
-        names = (tag(self._target).replace("-", "_"), base(self._target))
-        rule = next((data.languages[name] for name in names if name in data.languages), None)
-        return rule and (int(rule[1]), str(rule[2]))
+    def __init__(self, source: str, begin: int, end: int, text: str, target: str) -> None:
+        self._source, self._begin, self._end, self.text, self._target = source, begin, end, text, target
+        said = re.search(r"^Language: *([\w@.-]+)", text, re.MULTILINE)
+        self.language = said and said[1]
+        forms = re.search(r"nplurals\s*=\s*([1-9])\s*;\s*plural\s*=\s*([^;\n]+)", text)
+        names = (tag(target).replace("-", "_"), base(target))
+        known = next((data.languages[name][1:3] for name in names if name in data.languages), None)
+        self.empty = forms is None and known is not None
+        number, rule = forms.groups() if forms else known or (2, "n != 1")
+        self.plurals, self._rule = int(number), str(rule)
 
     @cached_property
     def _numbers(self) -> dict[int, set[int]]:
         """For each form some of the numbers that take it."""
-        _, rule = self._plural() or self._known() or (2, "n != 1")
         try:
-            which = gettext.c2py(rule)
+            which = gettext.c2py(self._rule)
             numbers: dict[int, set[int]] = {}
             for number in range(_TRIED):
                 numbers.setdefault(int(which(number)), set()).add(number)
@@ -90,8 +71,8 @@ class _Header:
         quoted = self._source[self._begin : self._end]
         new = re.sub(r'(?<="Language:)[ \t]*(?=\\n")', f" {tag(self._target).replace('-', '_')}", quoted)
         new = new.replace("charset=CHARSET", "charset=UTF-8")
-        if self.empty and (known := self._known()) is not None:
-            line = f"nplurals={known[0]}; plural={known[1]};"
+        if self.empty:
+            line = f"nplurals={self.plurals}; plural={self._rule};"
             new, there = re.subn(r'(?<="Plural-Forms:)[^"]*?(?=\\n")', lambda _: f" {line}", new)
             if has_plurals and not there and self.text:
                 new += ("\r\n" if "\r\n" in self._source else "\n") + f'"Plural-Forms: {line}\\n"'
@@ -119,8 +100,7 @@ _CREDITS = frozenset(
 
 @dataclass(frozen=True)
 class _Message(SegmentPlace):
-    """A message; `width` is that of its lines, if some of its line breaks only fill lines; `before` is written before
-    it, where the file has no such plural form."""
+    """A message; `width`: of its lines, if some breaks only fill lines; `before`: what is written before a new form."""
 
     width: int = 0
     before: str = ""

@@ -133,8 +133,7 @@ class _Sides:
                 self.sources.setdefault(j, []).append(i)
 
     def _go_on(self, pairs: set[tuple[int, int]]) -> None:
-        """Characters of Chinese and Japanese that no pair names stand for what the one right before them stands for, as
-        only the first of a subword is named."""
+        """Of a subword of Chinese or Japanese only the first character is named: the next ones stand for the same."""
         for side, words_there in enumerate((self.here, self.there)):
             partners: dict[int, set[int]] = {}
             for pair in pairs:
@@ -206,8 +205,7 @@ def _word(spans: Sequence[Span], place: int) -> int:
 
 
 def _most(near: Sequence[int], ours: Collection[int], others: Collection[int]) -> Span:
-    """The range of words with the most of ours more than of others that begins and ends with one of ours, the longest
-    of several."""
+    """The longest range of words with the most of ours more than of others that begins and ends with one of ours."""
     best, chosen, total, begin = -1, (near[0], near[0] + 1), 0, None
     for place in near:
         if begin is None or total < 0:

@@ -19,8 +19,6 @@ from typing import Generic, NamedTuple, TypeVar
 from docnmt.runtime.languages import base, right_to_left, seam, tag
 from docnmt.runtime.system import UserError
 
-# What begins and what ends it, where neither need have a partner.
-
 #: Beginnings inside of each other; those that are deeper have no end.
 DEEPEST = 100
 
@@ -42,8 +40,6 @@ def matched(steps: Iterable[tuple[int, Hashable]]) -> dict[int, int]:
                 del waiting[place:]
     return ends
 
-
-# What a document is to a translator: segments of plain text with marks, and what comes back for each.
 
 #: What stands in a segment's text for a break of lines that a translation must keep: it parts what is translated.
 BREAK = "\n"
@@ -129,22 +125,18 @@ class DocumentFile(ABC):
             raise ValueError(f"{self.name}: {len(self.segments)} segments went in and {len(texts)} came out")
         changed = {number: text for number, text in enumerate(texts) if text != self.unchanged(number)}
         for number, text in changed.items():
-            _check(self.segments[number], text, f"{self.name}, segment {number + 1}")
+            segment, place = self.segments[number], f"{self.name}, segment {number + 1}"
+            if len(text.spans) != len(segment.marks):
+                raise ValueError(f"{place}: {len(segment.marks)} marks went in and {len(text.spans)} came out")
+            for mark, (begin, end) in zip(segment.marks, text.spans, strict=True):
+                expected = segment.text[mark.begin : mark.end]
+                if mark.fixed and text.text[begin:end] != expected:
+                    raise ValueError(f"{place}: expected '{expected}' as it was, got '{text.text[begin:end]}'")
         return self._write(changed) if changed else self.content
 
     @abstractmethod
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
         """The file with the segments that changed; may be called again."""
-
-
-def _check(segment: Segment, text: Translated, place: str) -> None:
-    """Refuses a translation that has lost a mark or changed what is fixed."""
-    if len(text.spans) != len(segment.marks):
-        raise ValueError(f"{place}: {len(segment.marks)} marks went in and {len(text.spans)} came out")
-    for mark, (begin, end) in zip(segment.marks, text.spans, strict=True):
-        expected = segment.text[mark.begin : mark.end]
-        if mark.fixed and text.text[begin:end] != expected:
-            raise ValueError(f"{place}: expected '{expected}' as it was, got '{text.text[begin:end]}'")
 
 
 # What a translation says of itself where a file says its language.
@@ -209,8 +201,7 @@ def _with_placeholders(steps: Sequence[_Step]) -> list[_Step]:
 
 
 def _sides(steps: Sequence[_Step]) -> list[tuple[_Step, _Step]]:
-    """For each step the text, space or break before and behind it, through what covers nothing; space at an end of a
-    line is none, as no text stands behind it."""
+    """For each step the text, space or break before and behind it; space at an end of a line is none."""
     edge = _Step("edge")
     around: list[list[_Step]] = []
     for order in (range(len(steps)), range(len(steps) - 1, -1, -1)):
@@ -224,49 +215,40 @@ def _sides(steps: Sequence[_Step]) -> list[tuple[_Step, _Step]]:
     return list(zip(*around, strict=True))
 
 
-class _Build:
-    """Writes the text and finds where the marks stand in it."""
-
-    def __init__(self, steps: Sequence[_Step], parents: Sequence[int]) -> None:
-        self.parts: list[str] = []
-        self.marks = [Mark(0, 0, parent=parent) for parent in parents]
-        self.length, self.space = 0, ""
-        self.waiting: list[int] = []  # marks that stand behind a space that is not written yet
-        for step, sides in zip(steps, _sides(steps), strict=True):
-            self._step(step, *(side.kind for side in sides))
-
-    def _step(self, step: _Step, left: str, right: str) -> None:
-        """`left`, `right`: what is there: text, white space, a break or an end."""
+def _built(steps: Sequence[_Step], parents: Sequence[int]) -> tuple[str, tuple[Mark, ...]]:
+    """The text, and where the marks stand in it."""
+    parts, length, space = list[str](), 0, ""
+    marks = [Mark(0, 0, parent=parent) for parent in parents]
+    waiting: list[int] = []  # marks that stand behind a space that is not written yet
+    for step, (before, behind) in zip(steps, _sides(steps), strict=True):
+        number = step.number
         if step.kind == "space":
-            space = step.text if step.seen else " "
-            self.space = max(self.space, space) if self.parts and self.parts[-1] != BREAK else ""
+            wider = max(space, step.text if step.seen else " ")
+            space = wider if parts and parts[-1] != BREAK else ""
         elif step.kind == "close":
-            mark = self.marks[step.number]
-            self.marks[step.number] = Mark(mark.begin, max(mark.begin, self.length), parent=mark.parent)
+            begin = marks[number].begin
+            marks[number] = Mark(begin, max(begin, length), parent=parents[number])
         elif step.kind in ("open", "empty"):
-            mark = self.marks[step.number]
-            inside = left == right == "space"  # then there is white space between words in any case
-            apart = step.kind == "empty" and left not in _TEXT and right not in _TEXT and not inside
-            self.marks[step.number] = Mark(self.length, self.length, step.kind == "empty", mark.parent, apart)
-            if self.space and not apart and not (inside and step.kind == "empty"):
-                self.waiting.append(step.number)
+            empty = step.kind == "empty"
+            inside = before.kind == behind.kind == "space"  # then there is white space between words in any case
+            apart = empty and before.kind not in _TEXT and behind.kind not in _TEXT and not inside
+            marks[number] = Mark(length, length, empty, parents[number], apart)
+            if space and not apart and not (inside and empty):
+                waiting.append(number)
         else:
-            self._write(step)
-
-    def _write(self, step: _Step) -> None:
-        if self.space and step.kind != "break":
-            self.parts.append(self.space)
-            self.length += len(self.space)
-            for mark, number in [(self.marks[number], number) for number in self.waiting]:
-                end = max(self.length, mark.end)
-                self.marks[number] = Mark(self.length, end, mark.fixed, mark.parent, mark.apart)
-        self.space = ""
-        self.waiting.clear()
-        self.parts.append(step.text)
-        self.length += len(step.text)
-        if step.number >= 0:
-            parent = self.marks[step.number].parent
-            self.marks[step.number] = Mark(self.length - len(step.text), self.length, True, parent)
+            if space and step.kind != "break":
+                parts.append(space)
+                length += len(space)
+                for each in waiting:
+                    mark = marks[each]
+                    marks[each] = Mark(length, max(length, mark.end), mark.fixed, mark.parent, mark.apart)
+            space = ""
+            waiting.clear()
+            parts.append(step.text)
+            length += len(step.text)
+            if number >= 0:
+                marks[number] = Mark(length - len(step.text), length, True, parents[number])
+    return "".join(parts), tuple(marks)
 
 
 # The inside of a segment: built from tokens of any format, and taken apart in a translation's order.
@@ -497,8 +479,8 @@ class Inline(Generic[P]):
         if not self.payloads and not any(step.seen or "\n" in step.text for step in self._steps):  # as most
             line = "".join(step.text if step.kind == "word" else " " for step in self._steps)
             return Segment(" ".join(filter(None, line.split(" "))), (), translation, units, flags)
-        built = _Build(_with_placeholders(_without_soft_breaks(self._steps)), self._parents)
-        return Segment("".join(built.parts), tuple(built.marks), translation, units, flags)
+        text, marks = _built(_with_placeholders(_without_soft_breaks(self._steps)), self._parents)
+        return Segment(text, marks, translation, units, flags)
 
     def _add(self, kind: str, payload: P, text: str = "", seen: str = "", parent: int | None = None) -> int:
         number = len(self.payloads)

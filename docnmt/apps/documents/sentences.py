@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from docnmt.apps.documents.projection import Span, equal_and_near, project, words
 from docnmt.apps.documents.segments import BREAK, DocumentFile, Segment, Translated
@@ -305,8 +305,7 @@ _MOST = 50
 
 
 def _no_break(source: str, text: str) -> str:
-    """A translation in which a space does not break lines if it stands between two words that such a space of the
-    source stands between, as in numbers with their units; models know but one space."""
+    """A translation with the no-break spaces that its source has between the same words, as of numbers and units."""
     pairs = dict.fromkeys(match.groups() for match in _SPACE.finditer(source))
     for before, space, behind in [*pairs][:_MOST]:
         text = re.sub(rf"(?<!\w){re.escape(before)} (?={re.escape(behind)}(?!\w))", f"{before}{space}", text)
@@ -330,19 +329,15 @@ class SegmentSentence(NamedTuple):
     fixed: Sequence[Span] = ()
 
 
-class _TranslateSentences(Protocol):
-    """A model: the translation of each sentence that is not given, in order."""
-
-    def __call__(self, sentences: Sequence[SegmentSentence], /) -> Iterator[str]: ...
-
-
+#: A model: the translation of each sentence that is not given, in order.
+_Translate = Callable[[Sequence[SegmentSentence]], Iterator[str]]
 #: For pairs of a sentence and its translation, pairs of characters of both that belong together.
 Align = Callable[[Sequence[tuple[str, str]]], Sequence[Sequence[Span]]]
 
 
 def translated(
     document: DocumentFile,
-    translate: _TranslateSentences,
+    translate: _Translate,
     *,
     split: Split,
     split_target: Split,
@@ -374,8 +369,7 @@ def translated(
 
 
 def _aligned(parts: Sequence[SegmentPart], align: Align | None) -> None:
-    """Finds the pairs of sentences that are not translated in pieces, for which they are known."""
-    wanted = [part for part in parts if not part.pairs]
+    wanted = [part for part in parts if not part.pairs]  # of those that are translated in pieces they are known
     if align is None:
         for part in wanted:
             part.pairs = _pairs(part.source, part.text or "", part.fixed, part.placed)
@@ -413,8 +407,7 @@ def _pairs(source: str, target: str, fixed: Sequence[Span], placed: Sequence[Spa
 
 
 def _places(source: str, fixed: Sequence[Span], target: str) -> list[Span] | None:
-    """Where each of `fixed` stands in the translation, or None if one of them is missing or there too often, or
-    if they are too many for it to be likely."""
+    """Where each of `fixed` stands in the translation; None if one is missing or there too often."""
     wanted = {source[begin:end] for begin, end in fixed}
     if len(wanted) > MOST:
         return None
@@ -432,7 +425,7 @@ def _places(source: str, fixed: Sequence[Span], target: str) -> list[Span] | Non
     return [partner[span] for span in fixed]
 
 
-def _in_pieces(parts: Sequence[SegmentPart], again: Sequence[SegmentPart], translate: _TranslateSentences) -> None:
+def _in_pieces(parts: Sequence[SegmentPart], again: Sequence[SegmentPart], translate: _Translate) -> None:
     """Translates some sentences between what is fixed in them; all others are given."""
     wanted = {id(part) for part in again}
     sentences: list[SegmentSentence] = []
@@ -498,15 +491,15 @@ def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -
     ends: dict[int, int] = {}  # likewise where sentences end
     for part in [*parts, SegmentPart(segment, len(segment.text), len(segment.text), given="")]:
         text = (part.text or "") if part.given is None else part.given
-        between = segment.text[place : part.begin]
-        if BREAK in between:
-            for k in range(len(between)):
+        space = segment.text[place : part.begin]
+        if BREAK in space:
+            for k in range(len(space)):
                 breaks[place + k, place + k + 1] = len(out) + k, len(out) + k + 1
             last = ""
         elif last and text:
-            spaced = between or seam(segment.text[max(0, place - 9) : place], segment.text[place : place + 9])
-            between = seam(last, text) and (between if spaced else " ")
-        out += between
+            spaced = space or seam(segment.text[max(0, place - 9) : place], segment.text[place : place + 9])
+            space = seam(last, text) and (space if spaced else " ")
+        out += space
         last = text or last
         given = [(k, k) for k in range(len(text))] if part.given is not None else part.pairs
         pairs += [(part.begin + i, len(out) + j) for i, j in given]

@@ -72,8 +72,7 @@ class Subtitles(Spliced):
                 yield SegmentPlace(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
 
     def _texts(self) -> Iterator[tuple[int, int]]:
-        """Where the text of each subtitle stands, by the expression of `srt`, which is asked only where the one before
-        has ended: its `parse` would look for the next one everywhere behind."""
+        """Where the texts stand, by the expression of `srt`; its `parse` would look for each in all that follows."""
         if long := _LONG.search(self.source):
             raise self._refused(long.start(), f"a number of more than {_DIGITS} digits, which takes too long to read")
         place = len(self.source) - len(self.source.lstrip("\ufeff"))
@@ -122,8 +121,7 @@ class Subtitles(Spliced):
 
 
 def _leads(text: str) -> Iterator[tuple[int, int]]:
-    """Codes and dashes at the beginnings of lines, which stay there, with the space behind them; a code alone, before a
-    line that does not stay one, leaves its space to the text."""
+    """Codes and dashes at the beginnings of lines, with the space behind them unless lines are joined."""
     for begin in _BEGIN.finditer(text):
         alone = begin.start() > 0 and not _ANOTHER.match(text, begin.start())
         yield from (lead.span(alone) for lead in _LEAD.finditer(text, *begin.span()) if lead[1])

@@ -288,10 +288,7 @@ def wrapped(text: Translated, width: int) -> Translated:
 
 
 def _line_ends(text: str) -> Iterator[int]:
-    """Where lines end or may end: at breaks, at spaces, between characters of a script without spaces, and at the end.
-
-    Words of South-east Asian scripts cannot be told, so that lines end at spaces there, if there are any.
-    """
+    """Where lines end or may end; where words cannot be told, as in Thai, at spaces if there are any."""
     bare = " " not in text
     for at, character in enumerate(text):
         before, behind = text[at - 1 : at], text[at + 1 : at + 2]
