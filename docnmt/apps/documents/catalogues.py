@@ -174,6 +174,15 @@ def _means_something(space: re.Match[str]) -> bool:
     return space.start() == 0 or space.end() == len(space.string) or len(space[0]) > 2 or not space[0].isprintable()
 
 
+def _unescaped(raw: str, escape: re.Pattern[str], letters: Mapping[str, str], errors: str) -> str:
+    """A string without its escapes: of a character by its number, of a letter, or, with neither, of nothing."""
+
+    def character(match: re.Match[str]) -> str:
+        return chr(int(match[1], 16)) if match[1] else letters.get(match[2], match[2] or "")
+
+    return escape.sub(character, raw).encode("utf-16", "surrogatepass").decode("utf-16", errors)  # pairs are one
+
+
 # Strings of macOS and iOS: `"key" = "value";` with comments, in UTF-8 or UTF-16.
 
 #: Each alternative matches in one way only, so that what does not fit is known at once.
@@ -208,7 +217,8 @@ class AppleStrings(Catalogue):
         place = len(self.source) - len(self.source.lstrip("\ufeff"))
         while match := _PAIR.match(self.source, place):
             if (value := match["value"]) is not None and value[0] == '"':
-                yield _Message(_read(value[1:-1]), match.start("value") + 1, match.end("value") - 1)
+                text = _unescaped(value[1:-1], _STRINGS_ESCAPE, _STRINGS_LETTERS, "replace")
+                yield _Message(text, match.start("value") + 1, match.end("value") - 1)
             place = match.end()
         rest = _REST.match(self.source, place)
         end = rest.end() if rest else place
@@ -219,15 +229,6 @@ class AppleStrings(Catalogue):
         raw = self.source[entry.begin : entry.end]
         lines = "\n" in raw and "\\n" not in raw  # it has its line breaks as they are
         return text.translate({**_STRINGS_WRITTEN, 10: "\n", 13: "\r"} if lines else _STRINGS_WRITTEN)
-
-
-def _read(raw: str) -> str:
-    """A string without its escapes."""
-
-    def letter(match: re.Match[str]) -> str:
-        return chr(int(match[1], 16)) if match[1] else _STRINGS_LETTERS.get(match[2], match[2])
-
-    return _STRINGS_ESCAPE.sub(letter, raw).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 # JSON: the strings of a catalogue, whatever they stand in; keys, order, indentation and other values stay.
@@ -398,18 +399,10 @@ class Properties(Catalogue):
             place = match.end()
 
     def _read(self, raw: str, begin: int) -> str:
-        """A value without its escapes."""
         if wrong := re.search(r"(?<!\\)(?:\\\\)*\\u(?!u*[0-9A-Fa-f]{4})", raw):
             raise self._wrong(begin + wrong.start(), "expected four hexadecimal digits behind \\u")
-
-        def letter(match: re.Match[str]) -> str:
-            if match[1]:
-                return chr(int(match[1], 16))
-            return _PROPERTIES_LETTERS.get(match[2], match[2]) if match[2] else ""
-
-        text = _PROPERTIES_ESCAPE.sub(letter, raw)
         try:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16")  # pairs of \u are one character
+            return _unescaped(raw, _PROPERTIES_ESCAPE, _PROPERTIES_LETTERS, "strict")
         except UnicodeDecodeError as error:
             raise self._wrong(begin, "half of a character: a \\ud… without its second half") from error
 

@@ -118,7 +118,6 @@ class XmlFragment(Spliced):
             begin = end + 1
 
     def _parts(self, pieces: Sequence[_Piece]) -> set[int]:
-        """The tags that part the text, by number."""
         tags: set[int] = set()
         around: list[int] = []
         for number, piece in enumerate(pieces):

@@ -207,22 +207,6 @@ def _values(raw: str, tag: str) -> Iterator[tuple[int, int, str]]:
             yield begin, end, value
 
 
-def _attribute_places(source: str, page: Iterable[Token]) -> Iterator[_AttributePlace]:
-    """The texts of attributes."""
-    for token in filter(_has_attributes, page):
-        for begin, end, value in _values(source[token.begin : token.end], token.tag):
-            inline: Inline[Raw] = Inline()
-            inline.text(value)
-            yield _AttributePlace(inline.segment(), token.begin + begin, token.begin + end, value=value)
-
-
-def _translated(raw: str, tag: str, texts: Mapping[str, str]) -> str:
-    """A tag whose attributes have the translations of their values, if there are some."""
-    spans = _values(raw, tag) if texts else ()
-    changes = ((begin, end, _quoted(texts[value], raw[begin])) for begin, end, value in spans if value in texts)
-    return replaced(raw, changes)
-
-
 def _quoted(text: str, sign: str) -> str:
     """A value in quotation marks, those that it had before if it had some."""
     if sign != "'":
@@ -251,7 +235,8 @@ def _renamed(
         if not _has_attributes(token):
             continue
         raw = source[token.begin : token.end]
-        new = _translated(raw, token.tag, texts)
+        values = (each for each in _values(raw, token.tag) if each[2] in texts) if texts else ()
+        new = replaced(raw, ((begin, end, _quoted(texts[value], raw[begin])) for begin, end, value in values))
         if token.kind != "fixed":
             new = _LANG.sub(new_name, new)
         if token.tag == "meta" and _LANGUAGE_META.search(raw):
@@ -310,11 +295,13 @@ class Html(Spliced):
                 lines.append(line)
         named = ", ".join(map(str, dict.fromkeys(lines)))
         self.left = [f"text in another language, by its lang, in line {named}"] if named else []
-        units = ("0", "0")
-        places = [
-            *counted(segments(self.source, self._tokens, Sections()), lambda place: place.segment.text),
-            *_attribute_places(self.source, self._tokens),
-        ]
+        texts = segments(self.source, self._tokens, Sections())
+        places, units = list(counted(texts, lambda place: place.segment.text)), ("0", "0")
+        for token in filter(_has_attributes, self._tokens):
+            for begin, end, value in _values(self.source[token.begin : token.end], token.tag):
+                inline: Inline[Raw] = Inline()
+                inline.text(value)
+                places.append(_AttributePlace(inline.segment(), token.begin + begin, token.begin + end, value=value))
         for place in sorted(places, key=lambda place: place.begin):
             if isinstance(place, _AttributePlace):
                 place = replace(place, segment=replace(place.segment, units=units))
@@ -437,7 +424,6 @@ def _line(source: str, line: Sequence[Token], sections: Sections) -> Iterator[Se
 
 
 def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[SegmentPlace]:
-    """A segment, if there is text in a line."""
     line = _trimmed(source, _with_icons(source, line))
     if not line:
         return

@@ -221,7 +221,6 @@ class _Reader:
         return text, place
 
     def _argument(self, match: re.Match[str], number: str, depth: int) -> tuple[_Argument, int]:
-        """An argument, and where it ends."""
         choice = match[2] == "choice"
         number, close = ("", "") if choice else (number if match[2] == "select" else match[1], "}")
         begin, place, branches = match.start(), match.end(), list[tuple[str, Branch]]()

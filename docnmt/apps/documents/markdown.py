@@ -88,7 +88,6 @@ class _Reader:
             number = self._child(number)
 
     def _raws(self) -> list[str]:
-        """How each token is written."""
         raws, links, place = [], [], 0
         for number, child in enumerate(self.children):
             content = self.content
@@ -416,7 +415,6 @@ class Markdown(Spliced):
             sections.paragraph()
 
     def _title(self, begin: int, sections: Sections) -> Iterator[SegmentPlace]:
-        """The title in a block's first line."""
         line = self.source.find("\n", begin)
         match = TITLE.search(self.source, begin, len(self.source) if line < 0 else line)
         if match is None or match.lastindex is None:
@@ -614,7 +612,6 @@ class Mdx(Markdown):
         return f"<{name} {self._hide(raw[1 + len(name) : -1 - alone])}{'/' * alone}>"
 
     def _mark(self, raw: str, *, shows: bool) -> str:
-        """A mark for what is no element of HTML."""
         return f"<{self._hide(raw)} />" if shows else f"<{self._hide(raw)}{HIDDEN}/>"
 
     def _hide(self, text: str) -> str:
@@ -622,7 +619,6 @@ class Mdx(Markdown):
         return f"{self._key}{len(self._hidden) - 1}"
 
     def _shown(self, text: str) -> str:
-        """A text with what was hidden in it."""
         marks = re.compile(rf"<!--{self._key}(\d+)-->|<{self._key}(\d+)(?: hidden)? />| {self._key}(\d+)")
         return marks.sub(lambda match: self._hidden[int(match[1] or match[2] or match[3])], text)
 

@@ -85,7 +85,7 @@ def parser() -> MarkdownIt:
     markdown.disable(["text_join", "fragments_join"])
     markdown.use(footnote_plugin, inline=False, move_to_end=False).use(deflist_plugin)
     for name, marker in (("colons", ":"), ("slashes", "/")):
-        markdown.use(container_plugin, name, marker=marker, validate=_has_name)
+        markdown.use(container_plugin, name, marker=marker, validate=lambda params, _: bool(params.strip()))
     markdown.block.ruler.before("fence", "math_block", math_block_dollar())
     rules = {"shortcode": _shortcode, "indented": _indented, "option": _option, "grid": _grid, "tex": _tex}
     rules["abbreviation"] = _abbreviation
@@ -104,10 +104,6 @@ def parser() -> MarkdownIt:
     for name, formula in (("math_inline", dollars), ("math_brackets", _formula)):
         markdown.inline.ruler.before("escape", name, _noting(formula))
     return markdown
-
-
-def _has_name(params: str, markup: str) -> bool:
-    return bool(params.strip())
 
 
 def _count(state: StateCore) -> None:

@@ -224,7 +224,6 @@ class Po(Spliced):
 
 
 def _strings(text: object) -> list[str]:
-    """All plural forms of a message, or the one that there is."""
     return [str(each) for each in getattr(text, "strings", [text])]
 
 

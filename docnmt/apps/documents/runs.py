@@ -234,7 +234,6 @@ class Runs:
         self._changed(self.element)
 
     def _write(self, parent: Element, text: str, look: Element | None) -> None:
-        """Text of a look."""
         if self.joins and self._last is not None and self._last[0] is look:
             self._set(self._last[1], (self._last[1].text or "") + text)
             return
@@ -260,7 +259,6 @@ class Runs:
             written.set(_XML_SPACE, "preserve")
 
     def _stand(self, parent: Element, elements: Sequence[Element]) -> None:
-        """What stays as it is."""
         for element in elements:
             element.tail = None if self.joins else element.tail
             parent.append(element)

@@ -579,7 +579,6 @@ def _inside(marks: Sequence[Mark], spans: Sequence[tuple[int, int]]) -> dict[int
 
 
 def _around(formats: dict[int, list[int]], spans: Sequence[tuple[int, int]], begin: int, end: int) -> int:
-    """The innermost format around a part of the text."""
     parent = -1
     while True:
         children = formats.get(parent, [])

@@ -400,7 +400,6 @@ def accept(part: SegmentPart, answer: str) -> bool:
 
 
 def _pairs(source: str, target: str, fixed: Sequence[Span], placed: Sequence[Span]) -> list[Span]:
-    """Pairs of characters of aligned words."""
     source_words, target_words = words(source, fixed), words(target, sorted(placed))
     pairs = equal_and_near([source[b:e] for b, e in source_words], [target[b:e] for b, e in target_words])
     return [(source_words[i][0], target_words[j][0]) for i, j in pairs]
@@ -480,7 +479,6 @@ def _parted(source: str, target: str) -> bool:
 
 
 def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -> Translated:
-    """A segment's translation from those of its sentences."""
     segment = document.segments[number]
     if all(part.given is not None for part in parts):
         return document.unchanged(number)

@@ -84,7 +84,6 @@ class Pptx(Related):
             yield from self._paragraphs(part, placeholders=False)
 
     def _behind(self, parts: list[str], kind: str) -> list[str]:
-        """The parts of a kind that these refer to."""
         return [relation.target for part in parts for relation in self._relations(part) if relation.kind == kind]
 
     def _paragraphs(self, part: str, *, placeholders: bool = True) -> Iterator[Unit]:

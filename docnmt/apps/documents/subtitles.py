@@ -94,7 +94,6 @@ class Subtitles(Spliced):
         return _ASS_BREAK.sub(as_read, self.source[begin:end])
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
-        """What of a text a model does not see."""
         return list(_leads(text))
 
     def _refused(self, place: int, message: str) -> UserError:

@@ -284,7 +284,6 @@ class _Reader:
             self._text(child.tail)
 
     def _refers(self, child: Element, link: bool) -> bool:
-        """Whether a link or a superscript refers to a note."""
         inside = [self._role(each) for each in islice(child.iterdescendants(), _REFERENCE)]
         if len(inside) == _REFERENCE or any(each.kind != "format" for each in inside):
             return False

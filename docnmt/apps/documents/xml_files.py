@@ -392,7 +392,6 @@ def _fill(element: Element, segment: Segment, inline: Inline[Payload], translati
 
 
 def _each_text(parent: Element, change: Callable[[str], str]) -> None:
-    """Changes every text in an element, in order."""
     for event, element in etree.iterwalk(parent, events=("start", "end")):
         if event == "start" and isinstance(element.tag, str):
             element.text = change(element.text or "") or None
@@ -423,7 +422,6 @@ class _Unescaped:
 
 
 def _escaped(text: str) -> str:
-    """Text as Android's strings have it."""
     parts = _TAG.split(text)
     out = "".join(part if number % 2 else part.translate(_WRITTEN) for number, part in enumerate(parts))
     return f"\\{out}" if out[:1] in ("@", "?") else out

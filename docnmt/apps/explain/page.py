@@ -113,7 +113,6 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return a sentence's data for the page's script."""
     explanation = each.translation.explanation
     shown: dict[str, Any] = {"number": number, "source": each.source, "target": each.translation.text}
     if explanation is None or not explanation.decoder:

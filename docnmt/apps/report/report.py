@@ -80,7 +80,6 @@ def page_data(texts: ReportTexts, systems: Mapping[str, Evaluation], config: Pag
 
 
 def _rounded(scores: Iterable[float]) -> list[float]:
-    """Round scores to two decimals."""
     return [round(score, 2) for score in scores]
 
 
@@ -194,7 +193,6 @@ def _consistency(texts: ReportTexts) -> list[str]:
 
 
 def _method(config: PageConfig, texts: ReportTexts) -> dict[str, Any]:
-    """Describe how the numbers were computed."""
     method = {}
     if len(texts.document_offsets) > 2:
         method["Intervals, tests"] = (
