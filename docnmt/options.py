@@ -12,7 +12,7 @@ import difflib
 import functools
 import math
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
@@ -295,37 +295,23 @@ def contradictions(config: object, typed: Collection[str] = (), wrong_values: Co
     """Return a message for each error in a configuration: ranges, conditions, and its own method `problems`. `typed`
     are the options on the command line; of `wrong_values`, which have defaults in their place, nothing more is said."""
     every = [setting for setting in settings(type(config)) if setting.name not in wrong_values]
-    values = {setting.name: getattr(config, setting.name) for setting in every}
-    wrong = []
+    changed = {setting.name for setting in every if getattr(config, setting.name) != setting.default}
+    wrong, unmet, both = list[str](), list[str](), list[str]()
     for setting in every:
+        value, rules = getattr(config, setting.name), setting.option
         try:
-            setting.convert(values[setting.name])
+            setting.convert(value)
         except ValueError as error:
             wrong.append(str(error))
-    unmet = [
-        problem
-        for setting in every
-        if not any(name in wrong_values for needs in setting.option.needs for name in needs.names)
-        for problem in _unmet(setting, values[setting.name], config, typed)
-    ]
-    changed = {setting.name for setting in every if values[setting.name] != setting.default}
-    both = [
-        f"{setting.flag} does not go with {flag(other)}; give one of them"
-        for setting in every
-        for other in setting.option.excludes
-        if {setting.name, other} <= changed
-    ]
+        unsure = any(name in wrong_values for needs in rules.needs for name in needs.names)
+        for needs in () if unsure else rules.needs:
+            if setting.name in (typed if needs.typed else changed) and not needs.met(config):
+                given = _with_value(setting.name, value) if isinstance(value, bool) else setting.flag
+                unmet.append(f"{given} needs {needs.words()}")
+                break
+        others = [flag(other) for other in rules.excludes if {setting.name, other} <= changed]
+        both += [f"{setting.flag} does not go with {other}; give one of them" for other in others]
     return wrong + unmet + both + ([] if wrong or wrong_values else own_problems(config, type(config)))
-
-
-def _unmet(setting: Setting, value: object, config: object, typed: Collection[str]) -> Iterator[str]:
-    """Yield a message for the first condition that is not met."""
-    for needs in setting.option.needs:
-        used = setting.name in typed if needs.typed else value != setting.default
-        if used and not needs.met(config):
-            given = _with_value(setting.name, value) if isinstance(value, bool) else setting.flag
-            yield f"{given} needs {needs.words()}"
-            return
 
 
 def own_problems(config: object, kind: type) -> list[str]:

@@ -170,13 +170,11 @@ def _opened(path: Path) -> Iterator[tuple[safetensors.safe_open, dict[str, Any],
         if "docnmt" not in metadata:
             raise UserError(f"{path}: is a safetensors file, but not written by docnmt")
         header: Any = parse_json(metadata["docnmt"], f"{path}: its header")
+        stored = header if isinstance(header, dict) else {}
         for name, version in (("format", FORMAT), ("config_version", CONFIG_VERSION)):
-            if not isinstance(header, dict) or header.get(name) != version:
-                stored, writer = (header.get(name), header.get("docnmt")) if isinstance(header, dict) else (None, None)
-                raise UserError(
-                    f"{path}: its {name} is {stored} (written by docnmt {writer}); docnmt {__version__} reads "
-                    f"{version}: train it again"
-                )
+            if stored.get(name) != version:
+                written = f"{path}: its {name} is {stored.get(name)} (written by docnmt {stored.get('docnmt')})"
+                raise UserError(f"{written}; docnmt {__version__} reads {version}: train it again")
         checksums = stored_checksums(path, metadata, names)
         checked(header, _CheckpointHeader, f"{path}: its header")
         yield file, header, {name: checksums[name] for name in names}
@@ -229,11 +227,10 @@ def state_problems(
 
 def _not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
     """Return a message for each of the model's tensors that has NaN or infinite numbers."""
-    sums = ((name, tensor) for name, tensor in tensors.items() if tensor.is_floating_point())
-    suspicious = ((name, tensor) for name, tensor in sums if not torch.isfinite(tensor.sum()))  # or too large a sum
     return [
         f"'model.{name}' holds numbers that are not finite: its training had failed"
-        for name, tensor in suspicious
+        for name, tensor in tensors.items()
+        if tensor.is_floating_point() and not torch.isfinite(tensor.sum())  # or too large a sum
         if not torch.isfinite(tensor).all()
     ]
 
