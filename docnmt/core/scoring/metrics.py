@@ -425,11 +425,8 @@ def paired_bootstrap(
         seeds = [tuple(evaluation.scores[name] for evaluation in evaluations) for evaluations in (systems, others)]
         ours, theirs = map(fmean, seeds)
         metric = first.metrics[name]
-        ours_sampled, theirs_sampled = (
-            np.mean([_sampled(metric, evaluation.counts[name], drawn) for evaluation in side], axis=0)
-            for side in (systems, others)
-        )
-        sampled = ours_sampled - theirs_sampled
+        counts = [[evaluation.counts[name] for evaluation in side] for side in (systems, others)]
+        sampled = _sampled(metric, counts[0], drawn) - _sampled(metric, counts[1], drawn)
         extreme = int((np.abs(sampled - sampled.mean()) >= abs(ours - theirs)).sum())
         low, high = np.quantile(sampled, [0.025, 0.975]).tolist()
         agreement = human_agreement(name, metric, ours - theirs)
@@ -440,7 +437,7 @@ def paired_bootstrap(
 
 def interval(metric: Score, counts: np.ndarray, *, samples: int = SAMPLES, seed: int = SEED) -> tuple[float, float]:
     """Return the bounds of the middle 95 % of a metric in samples of documents with these counts (D, K)."""
-    low, high = np.quantile(_sampled(metric, counts, _drawn(len(counts), samples, seed)), [0.025, 0.975])
+    low, high = np.quantile(_sampled(metric, [counts], _drawn(len(counts), samples, seed)), [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -450,9 +447,9 @@ def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).multinomial(documents, np.full(documents, 1 / documents), size=samples)
 
 
-def _sampled(metric: Score, counts: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the scores (B,) of the drawn documents; drawn (B, D) counts how often each was drawn."""
-    return np.array([metric.score(sums) for sums in drawn @ counts], dtype=np.float64)
+def _sampled(metric: Score, seeds: Sequence[np.ndarray], drawn: np.ndarray) -> np.ndarray:
+    """Return the scores (B,), means over seeds with counts (D, K), of documents that are drawn (B, D) so often."""
+    return np.asarray(np.mean([[metric.score(sums) for sums in drawn @ counts] for counts in seeds], axis=0))
 
 
 def format_comparisons(
