@@ -16,8 +16,7 @@ from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.core.search.scheduler import source_lengths
-from docnmt.core.search.translate import translate_corpus
-from docnmt.core.search.translation_memory import TranslationMemory, with_memory
+from docnmt.core.search.translate import TranslationMemory, translate_corpus, with_memory
 from docnmt.core.translation_task import DocumentTranslation
 
 Run = Callable[..., tuple[int, str, str]]

@@ -22,8 +22,7 @@ from docnmt.core.corpus import ParallelCorpus, TextArray, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.scoring.metrics import evaluate
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.core.search.translate import first_of_documents, translate_corpus
-from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.core.search.translate import TranslationMemory, first_of_documents, translate_corpus
 from docnmt.core.tokenizer import BOS, BRK
 from docnmt.core.training.criterions import CrossEntropy
 from docnmt.core.translation_task import TranslationDataset, corpus_bleu, in_foreign_documents

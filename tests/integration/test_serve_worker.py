@@ -23,8 +23,7 @@ from docnmt.apps.serve.ask import Sentences
 from docnmt.apps.serve.search import Order, Worker
 from docnmt.core.corpus import TextArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
-from docnmt.core.search.translate import translate_corpus
-from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.core.search.translate import TranslationMemory, translate_corpus
 from docnmt.runtime.system import UserError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of
-from docnmt.core.search.translation_memory import TranslationMemory, with_memory
+from docnmt.core.search.translate import TranslationMemory, with_memory
 
 
 def corpus(documents: list[list[list[int]]], name: str) -> ParallelCorpus:

@@ -17,7 +17,7 @@ from docnmt.apps.options import MemoryConfig, ModelsConfig, Precision
 from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.formality import Formality, in_form, in_given_form
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask, is_translation_model
-from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.core.search.translate import TranslationMemory
 from docnmt.core.tokenizer import UnknownLanguage
 from docnmt.core.training.checkpoint import load_model
 from docnmt.core.training.run_folder import ModelRecord

@@ -27,8 +27,14 @@ from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.glossary import Glossary, TermFinder, opened_glossary
 from docnmt.core.search.rows import Hypothesis
 from docnmt.core.search.scheduler import Job
-from docnmt.core.search.translate import SentenceResult, Translation, job_of, translate_corpus, translation
-from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.core.search.translate import (
+    SentenceResult,
+    Translation,
+    TranslationMemory,
+    job_of,
+    translate_corpus,
+    translation,
+)
 
 #: For each sentence of a corpus its translation, or None if it is to be searched.
 Given = Sequence[str | None] | None

@@ -15,8 +15,7 @@ from docnmt.apps.explain.attention import Attention, Explanation, UnitNotes, Wit
 from docnmt.core.corpus import ParallelCorpus, TextArray, TokenArray, offsets_of, renumber
 from docnmt.core.models.encoder_decoder import AnyTranslationModel, TranslationTask
 from docnmt.core.search.forced import forced_batches, token_log_probs
-from docnmt.core.search.translate import given_tokens
-from docnmt.core.search.translation_memory import TranslationMemory, with_memory
+from docnmt.core.search.translate import TranslationMemory, given_tokens, with_memory
 from docnmt.modules.layers import recording
 
 
