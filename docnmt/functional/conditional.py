@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional.decoding import attend_spans
-from docnmt.functional.dispatch import dispatch_attention
+from docnmt.functional.dispatch import dispatch_attention, suits_varlen, varlen_attention
 from docnmt.functional.kernels import takes_chosen
 from docnmt.functional.selection import (
     Keys,
@@ -32,7 +32,6 @@ from docnmt.functional.selection import (
     top_sentences,
 )
 from docnmt.functional.tree import SentenceTree, cumulative_keys
-from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.device import new_shapes, to_device
 

@@ -23,9 +23,9 @@ from docnmt.core.search.translate import translate_corpus
 from docnmt.core.training.checkpoint import load_model
 from docnmt.functional import conditional_attention, kernels
 from docnmt.functional.conditional import select
+from docnmt.functional.dispatch import suits_varlen, varlen_attention
 from docnmt.functional.packed import packed_attention, takes_varlen
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.device import CudaRecorder
 

@@ -16,9 +16,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from docnmt.functional.dispatch import varlen_attention
 from docnmt.functional.packed import Calls, Sequences, VarlenOutput, varlen_packed_attention
 from docnmt.functional.selection import Keys, Queries, Selection
-from docnmt.functional.varlen import varlen_attention
 from docnmt.layout import Spans
 
 

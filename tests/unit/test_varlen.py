@@ -15,12 +15,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from varlen_emulation import EMULATED, pretend
 
 from docnmt.functional import build_tree
+from docnmt.functional import dispatch as varlen_plan
 from docnmt.functional import packed as varlen
-from docnmt.functional import varlen as varlen_plan
 from docnmt.functional.conditional import select
+from docnmt.functional.dispatch import suits_varlen, varlen_attention
 from docnmt.functional.packed import Sequences, packed_attention, takes_varlen, varlen_packed_attention
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
 
 Attend = Callable[[Queries, Keys, Selection], Tensor]

@@ -37,9 +37,9 @@ from docnmt.core.training.trainer import open_epoch
 from docnmt.core.training.update import change_weights, gradient
 from docnmt.functional import conditional_attention, kernels
 from docnmt.functional.conditional import attend, select
+from docnmt.functional.dispatch import suits_varlen, varlen_attention
 from docnmt.functional.packed import packed_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.varlen import suits_varlen, varlen_attention
 from docnmt.layout import BoundedLayout
 from docnmt.runtime.device import CudaRecorder
 
