@@ -258,9 +258,11 @@ def fusion() -> Iterator[Claim]:
     yield Claim("which of two marks is first: relative positions − `add`, points", number, "3", "fusion")
     rows = [row for row in read("default-fusion.jsonl/seeds.json")["rows"] if row[1] == "69a2da80"]
     for operator in ("add", "concat"):
-        right = [float(share) for row in rows if row[0] == operator for share in row[3:]]
-        number = f"{min(right)} to {max(right)}"
-        yield Claim(f"generated documents, default model with `{operator}`: right, %", number, "3", "default")
+        right = [float(share) for row in rows if row[0] == operator for share in row[3:7]]
+        foreign = [float(row[7]) for row in rows if row[0] == operator]
+        number = f"{min(right)} to {max(right)}; {min(foreign)} to {max(foreign)}"
+        name = f"generated documents, default model with `{operator}`: right; with another document, %"
+        yield Claim(name, number, "3", "default")
     number = cell(TRANSLATION, 1, "multi_level.concat", 5)
     yield Claim("PHP manual, translation: `concat` − `add`, nats (less is better)", number, "3", "translation")
     number = f"{cell(TRANSLATION, 1, 'multi_level.concat', 8)}, p {cell(TRANSLATION, 1, 'multi_level.concat', 9)}"
@@ -481,7 +483,7 @@ def hours() -> Iterator[tuple[str, ...]]:
     lines = map(json.loads, kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines())
     dialogue = {json.dumps([row["training"], row["valid"][-1]]): row["wall"] for row in lines if "training" in row}
     cells = [row["json"] for row in rows(kept("fusion.jsonl.xz")).values() if isinstance(row.get("json"), dict)]
-    logs = [row["text"] for row in rows(kept("ordinary.jsonl")).values() if row["file"].endswith("train.jsonl")]
+    logs = {row["text"] for row in rows(kept("ordinary.jsonl")).values() if row["file"].endswith("train.jsonl")}
     seconds = {
         "discourse, ablation, docmix": [60 * each for each in minutes],
         "dialogue": [*dialogue.values()],
