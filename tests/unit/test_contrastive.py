@@ -60,14 +60,14 @@ def test_a_wrong_translation_that_is_the_right_one(tmp_path):
         (["group\tcorrect\tsrc\ttgt"], r"test\.tsv:1"),
         ([HEADER, ROWS[0], "7\t0\tx"], r"test\.tsv:3"),
         ([HEADER, ROWS[0], ROWS[1].replace("\t0\t", "\tno\t", 1)], r"test\.tsv:3.*'correct'"),
-        ([HEADER, ROWS[0], ROWS[0]], "group 7 .* 2 .* 2"),
-        ([HEADER, ROWS[0]], "group 7 .* 1 .* 1"),
-        ([HEADER, ROWS[0], ROWS[1].replace("It broke", "It fell")], "group 7"),
+        ([HEADER, ROWS[0], ROWS[0]], r"\b7\b.* 2 .* 2"),
+        ([HEADER, ROWS[0]], r"\b7\b.* 1 .* 1"),
+        ([HEADER, ROWS[0], ROWS[1].replace("It broke", "It fell")], r"\b7\b"),
         ([HEADER], "test.tsv"),
         ([HEADER.replace("tgt_context", "src"), ROWS[0]], r"test\.tsv:1.*'src'"),
         ([f"{HEADER}\tsolved", f"{ROWS[0]}\tx"], r"test\.tsv:1.*'solved'"),
         ([HEADER, ROWS[0].replace("broke", "bro\0ke")], ":2:"),
-        ([HEADER, *(row.replace("Hi.", " ") for row in ROWS)], "group 9"),
+        ([HEADER, *(row.replace("Hi.", " ") for row in ROWS)], r"\b9\b"),
     ],
 )
 def test_faults_in_tsv_are_named(tmp_path, lines, message):
@@ -174,7 +174,7 @@ def test_report_counts_by_label_and_knows_chance():
 
 
 def test_judging_wants_one_score_an_example():
-    with pytest.raises(ValueError, match="2 scores for 18 examples"):
+    with pytest.raises(ValueError, match=r"\b2\b.*\b18\b"):
         contrastive_report(groups(), lambda examples: [0.0, 1.0])
     with pytest.raises(ValueError, match="group"):
         contrastive_report([], lambda examples: [])

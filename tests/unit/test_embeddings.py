@@ -108,7 +108,7 @@ DAMAGE: dict[str, tuple[str, bytes, str]] = {
     "not a number": ("nan.txt", b"the 1 2\nof 1 x\n", "line 2"),
     "an endless number": ("long.txt", b"the 1 2\nof 1 " + b"x" * 1_000_000 + b"\n", "line 2"),
     "not finite": ("inf.txt", b"the 1 2\nof 1 inf\n", "'of'"),
-    "fewer than promised": ("few.vec", b"9 3\n" + text(False), "promises 9"),
+    "fewer than promised": ("few.vec", b"9 3\n" + text(False), "9 words"),
     "tabs": ("tabs.txt", text(False).replace(b" ", b"\t"), "line 1"),
     "a zip archive": ("glove.zip", WHOLE, ".zip"),
     "a zip archive of .bin": ("news.bin.zip", WHOLE, ".zip"),

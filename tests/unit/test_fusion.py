@@ -126,7 +126,7 @@ def test_wrong_arguments_are_named() -> None:
         build_fusion("add", D, radius=2)
     with pytest.raises(ValueError, match="radius"):
         build_fusion("gate_conv", D, radius=-1)
-    with pytest.raises(ValueError, match=r"one shape, got \(9, 6\) and \(8, 6\)"):
+    with pytest.raises(ValueError, match=r"\(9, 6\).*\(8, 6\)"):
         build_fusion("add", D)(e, p[:8])
     with pytest.raises(ValueError, match="9"):
         build_fusion("add", D)(e[:8], p[:8], OFFSETS)

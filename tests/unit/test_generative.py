@@ -79,7 +79,7 @@ def test_ctxpros_and_contrapros_json(tmp_path: Path) -> None:
 )
 def test_json_of_other_types_is_refused(tmp_path: Path, text: str) -> None:
     (path,) = write(tmp_path, **{"x.json": text})
-    with pytest.raises(UserError, match=r"x\.json: (neither|not|holds no)"):
+    with pytest.raises(UserError, match=r"x\.json: "):
         read_questions(path)
 
 

@@ -67,7 +67,7 @@ def test_files(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("cat\tKatze\n\nthe  dog\tder Hund\ncat\tKatze\n", encoding="utf-8")
     assert Glossary.read(path).terms == {"cat": "Katze", "the dog": "der Hund"}
-    for line, message in (("cat\tKater", r":5: 'cat' is 'Kater' here and 'Katze' in line 4"), ("cat", ":5: expected")):
+    for line, message in (("cat\tKater", ":5: 'cat' .*'Kater'.*'Katze'.*4"), ("cat", ":5: ")):
         path.write_text(f"cat\tKatze\n\nthe dog\tder Hund\ncat\tKatze\n{line}\n", encoding="utf-8")
         with pytest.raises(UserError, match=message):
             Glossary.read(path)

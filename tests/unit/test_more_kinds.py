@@ -254,7 +254,7 @@ def test_apostrophes_before_arguments_are_doubled() -> None:
     found = document("json", '{"a": "of {n, plural, other {# dogs}}"}')
     written = found.write([Translated("l'{n}"), Translated("l'{n}")])
     assert json.loads(written) == {"a": "l''{n, plural, other {l''#}}"}
-    with pytest.raises(ValueError, match=r"expected \{n\}, each once"):
+    with pytest.raises(ValueError, match=r"\{n\}"):
         found.write([Translated("ja"), found.unchanged(1)])
 
 
