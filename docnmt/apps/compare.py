@@ -39,29 +39,22 @@ OURS = {"save_dir", "seed", "finetune_from_model", "data", "overwrite"}
 class Plan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The content of FILE.yaml (docs/guide/compare.md); paths are relative to the working directory.
 
-    Attributes:
-        folder: for models, translations and the table. data: folder of docnmt-preprocess, for all systems.
-        train: options of docnmt-train for every system and start. systems: further ones of each, and `start`, the name
-            of what it is fine-tuned from, and `data`. The others are compared with the first.
-        starts: models that are trained only to start systems from; one with a `seed` is trained once, for all seeds.
-        tests: test sets, prefixes of text (PREFIX.en, PREFIX.de). contrastive: contrastive test sets, files.
-        foreign: also translate the test sets with their sentences in other documents (true - foreign).
-        unequal: properties in which the systems may differ.
+    A system has further options of docnmt-train, and `start`, the name of what it is fine-tuned from, and `data`.
     """
 
-    folder: str
-    data: str
-    systems: dict[str, dict[str, Any]]
-    train: dict[str, Any] = {}
-    starts: dict[str, dict[str, Any]] = {}
+    folder: str  # for models, translations and the table
+    data: str  # folder of docnmt-preprocess, for all systems
+    systems: dict[str, dict[str, Any]]  # the others are compared with the first
+    train: dict[str, Any] = {}  # options of docnmt-train for every system and start
+    starts: dict[str, dict[str, Any]] = {}  # only to start systems from; one with a `seed` is trained once, for all
     seeds: list[int] = msgspec.field(default_factory=lambda: [1, 2, 3])
-    tests: dict[str, str] = {}
-    contrastive: dict[str, str] = {}
-    generate: dict[str, Any] = {}
-    metrics: list[str] = []
+    tests: dict[str, str] = {}  # prefixes of text (PREFIX.en, PREFIX.de)
+    contrastive: dict[str, str] = {}  # files
+    generate: dict[str, Any] = {}  # options of docnmt-generate
+    metrics: list[str] = []  # further ones
     checkpoint: Literal["best", "last"] = "best"
-    foreign: bool = True
-    unequal: list[Property] = []
+    foreign: bool = True  # also translate the test sets with their sentences in other documents (true - foreign)
+    unequal: list[Property] = []  # properties in which the systems may differ
 
 
 @dataclass(frozen=True)

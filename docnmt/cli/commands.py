@@ -455,7 +455,7 @@ docnmt-embed --path runs/inferlite-hash --codes --output codes.npy < corpus.txt
 )
 def embed(given: Given, config: dict[str, Any]) -> None:
     check_new(Path(config["embed"].output), overwrite=config["embed"].overwrite)
-    from docnmt.other_tasks.sentence_vectors.embed import embed as embed_text
+    from docnmt.other_tasks.sentence_vectors.use import embed as embed_text
     from docnmt.runtime.device import tune
     from docnmt.runtime.jobs import joined
 

@@ -14,7 +14,7 @@ import torch
 
 from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.other_tasks.options import EmbedConfig, NliConfig
-from docnmt.other_tasks.sentence_vectors import embed as embed_command
+from docnmt.other_tasks.sentence_vectors import use as embed_command
 from docnmt.other_tasks.sentence_vectors.data import words
 from docnmt.other_tasks.sentence_vectors.use import Nli, SentenceEncoder
 from docnmt.runtime.system import UserError

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from docnmt.other_tasks.sentence_vectors.embed import NpyWriter, text_lines
+from docnmt.other_tasks.sentence_vectors.data import text_lines
+from docnmt.other_tasks.sentence_vectors.use import NpyWriter
 from docnmt.runtime.system import UserError, replacing
 
 

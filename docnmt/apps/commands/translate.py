@@ -57,20 +57,16 @@ _BLOCK, _MOMENT = 1 << 16, 0.05
 
 
 class Arriving:
-    """A binary stream, read as input arrives; `idle` is called before a read that would wait.
-
-    Attributes:
-        size: bytes of all, if the stream is a file. read: bytes so far. ended: True at the end.
-    """
+    """A binary stream, read as input arrives; `idle` is called before a read that would wait."""
 
     def __init__(self, source: BinaryIO, *, name: str, idle: Callable[[], object]) -> None:
         self._source, self._name, self._idle = source, name, idle
-        self.read, self.ended = 0, False
+        self.read, self.ended = 0, False  # bytes so far; True at the end
         self._descriptor: int | None = None
         with suppress(OSError, AttributeError):  # a stream in memory
             self._descriptor = source.fileno()
         status = None if self._descriptor is None else os.fstat(self._descriptor)
-        self.size = status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
+        self.size = status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None  # of a file
 
     def _waits(self) -> bool:
         """Return True if nothing has arrived for a moment."""
@@ -128,19 +124,13 @@ STDIN = "stdin"
 
 @dataclass(frozen=True, eq=False)
 class StdinText:
-    """Running text as a corpus.
-
-    Attributes:
-        form: reassembles the translations of its sentences.
-        given, printed: for each sentence its translation, if it is given, and the output for it.
-        prefixes: the words with which each translation begins; None in place of the list if there are none.
-    """
+    """Running text as a corpus."""
 
     corpus: ParallelCorpus
-    form: RunningText
-    given: Sequence[str | None]
-    printed: Sequence[str | None]
-    prefixes: Sequence[str | None] | None = None
+    form: RunningText  # reassembles the translations of its sentences
+    given: Sequence[str | None]  # the translation of each sentence
+    printed: Sequence[str | None]  # the output for it
+    prefixes: Sequence[str | None] | None = None  # the words with which each translation begins
 
     def written(self, results: Iterator[SentenceResult]) -> Iterator[str]:
         """Yield the output for each sentence; `results` are those of the searched sentences."""
@@ -330,15 +320,11 @@ def _document(path: Path, task: TranslationTask) -> DocumentFile:
 
 @dataclass(frozen=True, eq=False)
 class DocumentModel:
-    """Models that translate the sentences of one document at a time.
-
-    Attributes:
-        out: the stream of results. page: collects what was read for each sentence; None: not requested.
-    """
+    """Models that translate the sentences of one document at a time."""
 
     translating: Translating
     out: TextIO | None = None
-    page: list[ExplainedSentence] | None = None
+    page: list[ExplainedSentence] | None = None  # collects what was read, if this is wanted
     limited: Limited = field(default_factory=Limited)
 
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
@@ -415,13 +401,7 @@ def translate_stream(
 
 
 class _Stream:
-    """Translates the parts of a stream, one after the other.
-
-    Attributes:
-        unknown, limited: text that the models do not know, and translations that end at the length limit.
-        separated: how many sentences have signs of other toolkits between sentences, and the first.
-        pages: documents for `--explain`.
-    """
+    """Translates the parts of a stream, one after the other."""
 
     def __init__(
         self, translating: Translating, config: TranslateConfig, out: TextIO, progress: Progress | None
@@ -430,7 +410,7 @@ class _Stream:
         self._sentences = self._subwords = 0
         self.unknown = UnknownText(translating.loaded.task.source_tokenizer)
         self.limited = Limited()
-        self.separated: tuple[int, str] | None = None
+        self.separated: tuple[int, str] | None = None  # how many sentences have other toolkits' signs, and the first
         self.pages: list[list[ExplainedSentence]] = []
 
     def translate(self, text: StdinText, *, ends: bool, share: float | None = None) -> None:

@@ -44,20 +44,14 @@ Fixed = Sequence[Sequence[tuple[int, int]]] | None
 
 @dataclass(frozen=True, eq=False)
 class Translating:
-    """Models, and everything else that their translations depend on.
-
-    Attributes:
-        window: the most sentences of a document that are read before and after a sentence (`--context-window`).
-        memory: sentences of other documents that are read before each document (`--memory`).
-        glossary: terms to keep to; None: those of `options`.
-    """
+    """Models, and everything else that their translations depend on."""
 
     loaded: LoadedModels
     options: GenerationConfig
     search: SearchConfig
-    window: int | None = None
-    memory: TranslationMemory | None = None
-    glossary: Glossary | None = None
+    window: int | None = None  # sentences of a document that are read before and after a sentence, at most
+    memory: TranslationMemory | None = None  # sentences of other documents that are read before each document
+    glossary: Glossary | None = None  # None: the terms of `options`
 
     @classmethod
     def open(
@@ -217,10 +211,7 @@ class ProtectedText:
         return replace(corpus, levels=self._corpus.levels[numbers]), given, prefixes
 
     def mended(self, pieces: Iterator[Translation]) -> Iterator[tuple[int, Translation]]:
-        """Yield the sentences that lost something, in order, with the translations of their pieces as one.
-
-        Its score is their mean.
-        """
+        """Yield what was lost, in order: the translations of the pieces as one, whose score is their mean."""
         tokenizer = self._task.target_tokenizer
         for number in sorted(self.lost):
             part = self._parts[number]

@@ -43,16 +43,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class InMemory:
-    """Documents with the shape in which they were given.
-
-    Attributes:
-        documents: the documents with all of their sentences, one line each; `behind` puts contexts before them.
-        several: True if a list of documents was given. before: how many first sentences of each are its context.
-    """
+    """Documents with the shape in which they were given."""
 
     documents: tuple[Document, ...]
-    several: bool
-    before: tuple[int, ...] | None = None
+    several: bool  # a list of documents was given
+    before: tuple[int, ...] | None = None  # how many first sentences of each are its context
 
     @classmethod
     def of(cls, documents: object, name: str, split: Callable[[str], list[str]] | None = None) -> InMemory:
@@ -245,11 +240,7 @@ def with_targets(sources: object, targets: object) -> tuple[InMemory, list[str]]
 
 
 class Translator:
-    """One or several models that translate. Several threads may use one.
-
-    Attributes:
-        models: the loaded models with their task.
-    """
+    """One or several models that translate. Several threads may use one."""
 
     def __init__(self, models: LoadedModels) -> None:
         self.models = models
@@ -357,14 +348,7 @@ class Translator:
     def explain(
         self, sources: Document | Sequence[str] | Documents, targets: Document | Sequence[str] | Documents
     ) -> list[Explanation] | list[list[Explanation]]:
-        """Explain given translations like `translate` with `explain`, as if the model had written them.
-
-        Args:
-            sources, targets: of one shape, as in `score`.
-
-        Returns:
-            `Explanation`s in that shape.
-        """
+        """Explain given translations like `translate` with `explain`; `sources` and `targets` as in `score`."""
         asked, translations = with_targets(sources, targets)
         tokenizer = self.models.task.target_tokenizer
         tokens = tokenizer.encode([translations[n] for n in asked.kept])

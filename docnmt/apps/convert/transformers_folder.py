@@ -124,16 +124,11 @@ _LAST = -1e6
 
 @dataclass(frozen=True)
 class Entries:
-    """The vocabulary of one language, with V entries in the order of docnmt's numbers.
-
-    Attributes:
-        rows: the row of each piece in the model's matrices; -1 if it has none (`<brk>`, `<mask>`).
-        kinds: SentencePiece's kind of pieces that its model lacks; text is not cut into others, but they are written.
-    """
+    """The vocabulary of one language, with V entries in the order of docnmt's numbers."""
 
     names: list[str]
-    rows: list[int]
-    kinds: Mapping[str, int] = field(default_factory=dict)
+    rows: list[int]  # of each piece in the model's matrices; -1 if it has none (`<brk>`, `<mask>`)
+    kinds: Mapping[str, int] = field(default_factory=dict)  # of pieces that its SentencePiece model lacks
 
 
 def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Collection[str] = ()) -> Entries:
@@ -403,16 +398,12 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class MultilingualVocabulary:
-    """The vocabulary of an M2M100, NLLB or mBART-50 model, as docnmt has it.
-
-    Attributes:
-        tokenizer: it puts no tags before texts. codes, tags: name of a language → the model's code, and its tag.
-    """
+    """The vocabulary of an M2M100, NLLB or mBART-50 model, as docnmt has it."""
 
     entries: Entries
-    tokenizer: Tokenizer
-    codes: dict[str, str]
-    tags: dict[str, str]
+    tokenizer: Tokenizer  # puts no tags before texts
+    codes: dict[str, str]  # name of a language → the model's code
+    tags: dict[str, str]  # … → its tag
 
 
 def read_vocabulary(

@@ -121,19 +121,13 @@ class Tags(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What a request of any form asks: documents of passages, of which those that are wanted are translated.
+    """What a request of any form asks: documents of passages, of which those that are wanted are translated."""
 
-    Attributes:
-        documents: one, but for `given`. tags: None: the texts have no tags, and `<` is a character of the text.
-        wishes: the options of the request. name: the name of the texts in the client's request.
-        explain: True if explanations are wanted, too.
-    """
-
-    documents: Sequence[Sequence[Passage]]
+    documents: Sequence[Sequence[Passage]]  # one, but for `given`
     splits: Splits = "lines"
-    tags: Tags | None = None
+    tags: Tags | None = None  # None: `<` is a character of the text
     wishes: Wishes = NO_WISHES
-    name: str = "text"
+    name: str = "text"  # of the texts in the client's request
     explain: bool = False
 
     def check(self, most: int) -> None:
@@ -172,23 +166,16 @@ def check_text(text: str, name: str) -> None:
 
 @dataclass(eq=False)
 class Sentences:
-    """The sentences of an `Ask` as the search takes them, and the way back.
+    """The sentences of an `Ask` as the search takes them, and the way back."""
 
-    Attributes:
-        corpus: the sentences that have text. texts: for each wanted text the sentences of each of its lines, by number.
-        given: for each sentence its translation, or None. fixed: parts of each in which the glossary has no terms.
-        explain: if explanations are wanted, the number of each sentence in its document.
-        kept: encodings of the same document from earlier requests. ready: translations, by number of the sentence.
-    """
-
-    corpus: ParallelCorpus
-    texts: list[list[range]]
+    corpus: ParallelCorpus  # of the sentences that have text
+    texts: list[list[range]]  # for each wanted text the sentences of each of its lines, by number
     wishes: Wishes = NO_WISHES
-    given: Sequence[str | None] | None = None
-    fixed: Sequence[Sequence[tuple[int, int]]] | None = None
-    explain: Sequence[int] | None = None
-    kept: KeptEncoding | None = None
-    ready: dict[int, Translation] = field(default_factory=dict, init=False)
+    given: Sequence[str | None] | None = None  # the translation of each sentence
+    fixed: Sequence[Sequence[tuple[int, int]]] | None = None  # parts of each in which the glossary has no terms
+    explain: Sequence[int] | None = None  # if wanted: the number of each sentence in its document
+    kept: KeptEncoding | None = None  # of the same document, from earlier requests
+    ready: dict[int, Translation] = field(default_factory=dict, init=False)  # by number of the sentence
 
     @classmethod
     def of(cls, ask: Ask, rules: str, loaded: LoadedModels) -> Sentences:

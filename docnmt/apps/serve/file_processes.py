@@ -71,18 +71,13 @@ class FragmentsSource(msgspec.Struct, tag=True):
 
 
 class FileTask(msgspec.Struct, tag=True):
-    """A document to read, and the answers to what its translation has asked so far.
-
-    Attributes:
-        rules, protect: the values of `--splitter` ("": lines are not split) and of `--protect`.
-        subwords, characters: the largest numbers; each text and sentence has a word and its end.
-    """
+    """A document to read, and the answers to what its translation has asked so far."""
 
     source: FileSource | FragmentsSource
     languages: tuple[str, str]
-    rules: str
-    subwords: int
-    characters: int
+    rules: str  # `--splitter`; "": lines are not split
+    subwords: int  # at most; each text and sentence has a word and its end
+    characters: int  # at most
     protect: bool
     answers: list[Answer] = []
 

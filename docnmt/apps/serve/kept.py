@@ -142,15 +142,11 @@ MOST_DOCUMENTS, MOST_BYTES, DOCUMENT_LIFE = 64, 256_000_000, 3600.0
 
 @dataclass(kw_only=True)
 class FileJob(KeptItem):
-    """A document that is being translated, or waits to be fetched.
-
-    Attributes:
-        source_size: bytes of the source while it is translated, then 0. characters: length of its text.
-    """
+    """A document that is being translated, or waits to be fetched."""
 
     name: str
     key: str = field(default_factory=lambda: secrets.token_hex(32))
-    source_size: int = 0
+    source_size: int = 0  # while it is translated
     status: Literal["translating", "done", "error"] = "translating"
     content: bytes = b""
     media_type: str = ""
@@ -235,16 +231,12 @@ class GlossaryRequest(msgspec.Struct):
 
 @dataclass(kw_only=True)
 class KeptGlossary(KeptItem):
-    """A glossary that a client has created.
+    """A glossary that a client has created."""
 
-    Attributes:
-        owner: as `owner_of` says. terms: finds its terms in sentences. content: what it is, without its entries.
-    """
-
-    owner: str
+    owner: str  # as `owner_of` says
     glossary: Glossary
     terms: TermFinder
-    content: dict[str, Any]
+    content: dict[str, Any]  # what it is, without its entries
 
     @property
     def entries(self) -> str:

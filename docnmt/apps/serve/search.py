@@ -70,17 +70,13 @@ NO_WISHES = Wishes()
 class Order:
     """A request for the search, with its state there.
 
-    Attributes:
-        tell: called in the worker's thread with each event. Where explanations are wanted, each translation is sent
-            again with its own, when all are there.
-        deadline: by `time.monotonic`. sent: the translations that were sent, by number of the sentence.
-        job: the sentences in the search. entered: True once the job has entered the search.
+    Where explanations are wanted, each translation is sent again with its own, when all are there.
     """
 
     sentences: Sentences
-    tell: Callable[[RequestEvent], None]
-    deadline: float
-    sent: dict[int, Translation] = field(default_factory=dict, init=False)
+    tell: Callable[[RequestEvent], None]  # called in the worker's thread
+    deadline: float  # by `time.monotonic`
+    sent: dict[int, Translation] = field(default_factory=dict, init=False)  # by number of the sentence
     job: Job | None = field(default=None, init=False)
     entered: bool = field(default=False, init=False)
     cancelled: bool = field(default=False, init=False)

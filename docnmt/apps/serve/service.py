@@ -158,16 +158,12 @@ async def _nobody() -> Message:
 
 @dataclass(eq=False)
 class Call:
-    """A request that has a place in the queue, and what it may do with it.
-
-    Attributes:
-        deadline: by `time.monotonic`. receive: ASGI's, to notice that the client disconnects.
-    """
+    """A request that has a place in the queue, and what it may do with it."""
 
     service: Service
     client: str | None
-    deadline: float
-    receive: Receive = _nobody
+    deadline: float  # by `time.monotonic`
+    receive: Receive = _nobody  # ASGI's, to notice that the client disconnects
     log: dict[str, Any] = field(default_factory=dict)
 
     def accept(self, sentences: Sentences) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import DocumentLayout
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import ClassificationPreprocessConfig
+from docnmt.other_tasks.sentence_vectors.data import text_lines
 from docnmt.runtime.system import UserError, check_folder, replacing_folder
 
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
@@ -89,7 +89,7 @@ def read_texts(path: Path | None) -> list[str]:
     """Read texts without labels: the `text` values of a .jsonl file, which may have line breaks, or lines."""
     if path is not None and path.suffix == ".jsonl":
         return [row["text"] for _, row in text_rows(open_table(path), ["text"])]
-    return list(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
+    return list(text_lines(path))
 
 
 def _tsv(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -143,15 +143,11 @@ TASK, VOCABULARY = "text_classification", "vocabulary"
 
 @dataclass(frozen=True, eq=False)
 class LabelledArrays:
-    """The texts of one split as arrays: tokens in sentences in texts.
+    """The texts of one split as arrays: tokens in sentences in texts."""
 
-    Attributes:
-        sentences: tokens of the S sentences. text_offsets: (N+1,) int64 into sentences. labels: (N,) int64.
-    """
-
-    sentences: TokenArray
-    text_offsets: np.ndarray
-    labels: np.ndarray
+    sentences: TokenArray  # of the S sentences
+    text_offsets: np.ndarray  # (N+1,) int64 into sentences
+    labels: np.ndarray  # (N,) int64
 
     @classmethod
     def from_texts(

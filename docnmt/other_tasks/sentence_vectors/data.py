@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import RaggedWriter, SplitFolder, TokenArray, offsets_of, write_array
-from docnmt.core.lines import kind_of_table
+from docnmt.core.lines import TextLines, kind_of_table
 from docnmt.core.tables import open_table, text_rows
 from docnmt.core.training.criterions import LabelledBatch
 from docnmt.layout import Spans
@@ -32,16 +33,11 @@ NO_GOLD_LABEL = "-"
 
 @dataclass
 class SentencePairs:
-    """The pairs of one or more files.
+    """The pairs of one or more files."""
 
-    Attributes:
-        labels: one per pair, as a place in `NLI_LABELS`. sentences: premise, hypothesis, premise, hypothesis, …
-        undecided: number of pairs without a gold label, which are left out.
-    """
-
-    labels: list[int] = field(default_factory=list)
-    sentences: list[str] = field(default_factory=list)
-    undecided: int = 0
+    labels: list[int] = field(default_factory=list)  # one per pair, as a place in `NLI_LABELS`
+    sentences: list[str] = field(default_factory=list)  # premise, hypothesis, premise, hypothesis, …
+    undecided: int = 0  # pairs without a gold label, which are left out
 
 
 def read_pairs(*paths: Path) -> SentencePairs:
@@ -95,15 +91,11 @@ PairBatch: TypeAlias = LabelledBatch[PackedSentences]
 
 @dataclass(frozen=True, eq=False)
 class PairDataset:
-    """The pairs of one split. A sentence without words becomes one unknown word.
-
-    Attributes:
-        sentences: the words of the 2U sentences: premise, hypothesis, premise, … labels: (U,) uint8.
-    """
+    """The pairs of one split. A sentence without words becomes one unknown word."""
 
     split: str
-    sentences: TokenArray
-    labels: np.ndarray
+    sentences: TokenArray  # words of 2U sentences: premise, hypothesis, premise, …
+    labels: np.ndarray  # (U,) uint8
 
     @classmethod
     def open(cls, folder: Path, split: str, files: dict[str, dict[str, Any]]) -> PairDataset:
@@ -132,6 +124,11 @@ class PairDataset:
     def describe(self, units: np.ndarray) -> str:
         """Describe these pairs by their numbers, from 1."""
         return f"{self.split} pairs {', '.join(str(unit + 1) for unit in units[:10])}{', …' if len(units) > 10 else ''}"
+
+
+def text_lines(path: Path | None) -> Iterator[str]:
+    """Return the lines of a file, or of standard input; errors as in `docnmt.core.lines`."""
+    return iter(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
 
 
 def by_length(lengths: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:

@@ -35,21 +35,15 @@ class LabelledSentences:
 
 @dataclass(frozen=True)
 class TransferTask:
-    """A transfer task: its files, its columns, and the protocol of its evaluation.
-
-    Attributes:
-        files: by split (or subset), relative to the data folder; several are joined. optional: splits that may lack.
-        classes: names of the classes as in the files, in the toolkit's order; None for scores.
-        scores: the lowest and the highest valid score.
-    """
+    """A transfer task: its files, its columns, and the protocol of its evaluation."""
 
     name: str
     kind: Kind
-    files: dict[str, tuple[str, ...]]
-    classes: tuple[str, ...] | None = None
+    files: dict[str, tuple[str, ...]]  # by split (or subset), relative to the data folder; several are joined
+    classes: tuple[str, ...] | None = None  # as in the files, in the toolkit's order; None: scores
     pairs: bool = False
-    optional: tuple[str, ...] = ()
-    scores: tuple[float, float] = (0, 5)
+    optional: tuple[str, ...] = ()  # splits whose files may be missing
+    scores: tuple[float, float] = (0, 5)  # the lowest and the highest
 
 
 def _given(folder: str, train: str = "train.tsv", dev: str = "dev.tsv") -> dict[str, tuple[str, ...]]:
@@ -164,16 +158,11 @@ class Examples:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The stopping rule of training.
+    """The stopping rule of training."""
 
-    Attributes:
-        epoch_size: passes over the data between two validations. max_epoch: none begins after more passes than this.
-        tenacity: allowed validations without a new best, over the whole training.
-    """
-
-    epoch_size: int = 4
-    tenacity: int = 5
-    max_epoch: int = 200
+    epoch_size: int = 4  # passes over the data between two validations
+    tenacity: int = 5  # allowed validations without a new best, over the whole training
+    max_epoch: int = 200  # no new validation begins after more passes than this
     batch_size: int = 64
 
 
@@ -189,19 +178,15 @@ def predict(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 class Softmaxes:
-    """G softmax regressions with the same initial weights, batches and classes, one for each l2 weight.
-
-    Attributes:
-        live: the numbers of the models still trained; only their weights are kept here.
-        weight: (d + 1, live, C), the bias last, so that it is updated with the weights.
-    """
+    """G softmax regressions with the same initial weights, batches and classes, one for each l2 weight."""
 
     def __init__(self, features: int, classes: int, penalties: Sequence[float], seed: int) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             linear = torch.nn.Linear(features, classes)
         weight, bias = linear.weight.detach().numpy(), linear.bias.detach().numpy()
-        self.live = list(range(len(penalties)))
+        self.live = list(range(len(penalties)))  # the models still trained; only their weights are kept here
+        # (d + 1, live, C), the bias last, so that it is updated with the weights
         self.weight = np.vstack([weight.T, bias])[:, None].repeat(len(penalties), axis=1)
         self.l2 = np.asarray(penalties, np.float32)[:, None]
         self.first, self.second, self.steps = np.zeros_like(self.weight), np.zeros_like(self.weight), 0

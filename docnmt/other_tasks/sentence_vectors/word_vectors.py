@@ -186,16 +186,11 @@ UNKNOWN = "<unk>"
 
 @dataclass(frozen=True)
 class Embeddings:
-    """A vocabulary with its vectors.
+    """A vocabulary with its vectors."""
 
-    Attributes:
-        names: the files of the vectors, one per type. words: (V) the vocabulary; `words[0]` is `UNKNOWN`.
-        vectors: one (V, d_k) array per type, float16 with every row of length 1 or 0, or float32 and unscaled.
-    """
-
-    names: Sequence[str]
-    words: Sequence[str]
-    vectors: Sequence[np.ndarray]
+    names: Sequence[str]  # the files of the vectors, one per type
+    words: Sequence[str]  # (V); the first is `UNKNOWN`
+    vectors: Sequence[np.ndarray]  # (V, d_k) per type: float16 with rows of length 1 or 0, or float32 and unscaled
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

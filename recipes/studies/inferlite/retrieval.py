@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.other_tasks.sentence_vectors.data import words
-from docnmt.other_tasks.sentence_vectors.embed import text_lines
+from docnmt.other_tasks.sentence_vectors.data import text_lines, words
 from docnmt.other_tasks.sentence_vectors.use import SentenceEncoder
 from docnmt.runtime.device import tune
 
