@@ -39,10 +39,10 @@ class BeamSearch(Generator):
 
     Config: ClassVar[type] = BeamSearchConfig
     takes_terms: ClassVar[bool] = True
+    config: BeamSearchConfig
 
     def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu") -> None:
         super().__init__(config.beam, config, device)
-        self.config = config
 
     def admit(self, slots: Sequence[Slot]) -> None:
         """Add slots behind the others; the first row of each is alive and the others are dead."""
@@ -225,10 +225,10 @@ class Sampling(Generator):
     """
 
     Config: ClassVar[type] = SamplingConfig
+    config: SamplingConfig
 
     def __init__(self, config: SamplingConfig, device: torch.device | str = "cpu") -> None:
         super().__init__(config.samples, config, device)
-        self.config = config
         self._streams: list[np.random.Generator] = []
 
     def admit(self, slots: Sequence[Slot]) -> None:

@@ -143,7 +143,7 @@ class Generator(ABC):
     takes_terms: ClassVar[bool] = False
 
     def __init__(self, width: int, config: SearchConfig, device: torch.device | str = "cpu") -> None:
-        self.width, self._config, self._device = width, config, device
+        self.width, self.config, self._device = width, config, device
         self.slots: list[Slot] = []
         self.rows: list[Row] = []
         self._finished: list[list[Hypothesis]] = []  # of each slot
@@ -207,25 +207,25 @@ class Generator(ABC):
         prefix's last word. Repeated tokens are scored as `--repetition-penalty` and `--no-repeat-ngram-size` demand.
         """
         log_probs = torch.log_softmax(logits.float(), dim=-1)
-        if self._config.unkpen:
-            log_probs[:, UNK] -= self._config.unkpen
+        if self.config.unkpen:
+            log_probs[:, UNK] -= self.config.unkpen
         breaks = max((len(slot.limits) for slot in self.slots), default=1) > 1
         log_probs.index_fill_(1, self._never[:-1] if breaks else self._never, -torch.inf)
         bound: list[int] = []  # the rows of slots whose one sentence may not go on, or may not end, at the next token
         for n, slot in enumerate(self.slots):
             first, length = n * self.width, self.rows[n * self.width].length  # a slot's rows are equally long
-            free = max(self._config.min_len, slot.tag >= 0) <= length < slot.limits[0] - 1
+            free = max(self.config.min_len, slot.tag >= 0) <= length < slot.limits[0] - 1
             if breaks or slot.given or slot.prefixes or not free:
                 bound += range(first, first + self.width)
         if bound:
             self._bind(log_probs, bound)
-        if self._config.repetition_penalty != 1 or self._config.no_repeat_ngram_size:
+        if self.config.repetition_penalty != 1 or self.config.no_repeat_ngram_size:
             self._score_repeated(log_probs)
         return log_probs
 
     def _score_repeated(self, log_probs: Tensor) -> None:
         """Penalise and refuse (R, V) what a sentence has already, unless a glossary demands it or all is refused."""
-        size, penalty, most = log_probs.shape[1], self._config.repetition_penalty, self._config.no_repeat_ngram_size
+        size, penalty, most = log_probs.shape[1], self.config.repetition_penalty, self.config.no_repeat_ngram_size
         penalised: list[int] = []  # places in rows × vocabulary
         refused: list[int] = []
         for number, row in enumerate(self.rows):
@@ -264,7 +264,7 @@ class Generator(ABC):
                 certain.append(row * size + begin[written])
             else:  # it is free, but for the other end, its own before `min_len`, and what would go on with a prefix
                 refused.append(row * size + other_end)
-                if written < self._config.min_len:
+                if written < self.config.min_len:
                     refused.append(row * size + end)
                 joining = slot.prefixes[sentence].joining if sentence in slot.prefixes else None
                 if written == len(begin) and joining is not None:
@@ -287,7 +287,7 @@ class Generator(ABC):
         """Record row `parent` as finished, with the log-probability of `</s>` and the sum."""
         tokens, log_probs = self.rows[parent].written()
         chosen = len(tokens) + 1 - self.slots[parent // self.width].given_tokens
-        hypothesis = Hypothesis((*tokens, EOS), total / chosen**self._config.lenpen, (*log_probs, log_prob))
+        hypothesis = Hypothesis((*tokens, EOS), total / chosen**self.config.lenpen, (*log_probs, log_prob))
         self._finished[parent // self.width].append(hypothesis)
 
     def _best(self, n: int) -> list[Hypothesis]:
