@@ -99,7 +99,7 @@ def _contrastive(given: Given) -> _Scored:
     config = SCORE.config(given, CONTRASTIVE, others)
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
     documents = _documents(asked, models, path)
-    from docnmt.apps.commands.scoring import scorer
+    from docnmt.apps.commands.generate import scorer
     from docnmt.core.scoring.discourse import contrastive_report, read_contrastive, with_contexts
 
     groups = read_contrastive(path, documents=documents)
@@ -132,7 +132,7 @@ def _generative(given: Given) -> _Scored:
     check_one_translation(config)
     asked, models, path = config["questions"], config["models"], Path(config["generative"].generative)
     documents = _documents(asked, models, path)
-    from docnmt.apps.commands.scoring import answers
+    from docnmt.apps.commands.generate import answers
     from docnmt.core.scoring.discourse import GenerativeReport, in_contexts, read_questions
 
     questions = read_questions(path, documents=documents)

@@ -11,8 +11,8 @@ import pytest
 import small_system
 from small_models import Numbers, build
 
+from docnmt.apps.commands.generate import answers
 from docnmt.apps.commands.models import load_models
-from docnmt.apps.commands.scoring import answers
 from docnmt.apps.options import ModelsConfig
 from docnmt.cli import score
 from docnmt.core.batch import last_sentence_units

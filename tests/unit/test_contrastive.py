@@ -221,7 +221,7 @@ def test_shuffled_is_never_the_true_order():
 
 
 def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsys):
-    from docnmt.apps.commands import scoring as generation
+    from docnmt.apps.commands import generate as generation
     from docnmt.cli import score as command
 
     seen = []

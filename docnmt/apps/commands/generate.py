@@ -1,4 +1,4 @@
-"""docnmt-generate: a split of a data folder, translated and scored.
+"""docnmt-generate: a split of a data folder, translated and scored; and the models behind docnmt-score.
 Prints S-, T-, H-, D-, P-lines in input order, then the metrics; --results-path gets hypotheses.txt and scores.json.
 """
 
@@ -8,18 +8,19 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
 import numpy as np
 
-from docnmt.apps.commands.models import LoadedModels, check_vocabulary
+from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models
 from docnmt.apps.commands.output import (
     Aligned,
     Limited,
     Speed,
+    beginning,
     check_explain,
     lines,
     pharaoh,
@@ -34,14 +35,16 @@ from docnmt.apps.options import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.core.corpus import ParallelCorpus, TextArray
 from docnmt.core.lines import TextLines
 from docnmt.core.scoring.config import ReportConfig
+from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.core.scoring.report import TranslationReport, check_wanted, problems_of_seeds, report_on
 from docnmt.core.scoring.text_files import HYPOTHESES, SCORES, LineLayout, records_beside, training_doubt
 from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate import Translation, first_of_documents
 from docnmt.options import to_dict
 from docnmt.runtime import jobs as ranks
-from docnmt.runtime.progress import how_many
+from docnmt.runtime.progress import Progress, how_many
 from docnmt.runtime.system import UsageError, UserError, check_folder, check_new, replacing_folder, write_json
 
 
@@ -268,3 +271,60 @@ def _write(
             with (temporary / name).open("w", encoding="utf-8") as file:
                 write_lines(rest.lines(), iter(sentences), file)
         write_json(temporary / SCORES, content)
+
+
+# What docnmt-score asks of a model: contrastive scores, and generated answers.
+
+
+def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]:
+    """Return a function that sums log-probabilities under the models of `--path`."""
+    loaded = load_models(config)
+
+    def score(examples: list[ForcedExample]) -> list[float]:
+        with Progress(len(examples), "scoring", unit="translations") as bar:
+            window = config.context_window
+            return forced_scores(loaded.models, loaded.task, examples, context_window=window, progress=bar.update)
+
+    return score
+
+
+def answers(
+    questions: Sequence[Question], models: ModelsConfig, options: GenerationConfig, search: SearchConfig, *,
+    given: bool = False,
+) -> list[str]:  # fmt: skip
+    """Translate each question as a document of its own, context first; return the translations of last sentences.
+
+    With `given`, models that read translations read those of the question's context where it has any.
+    """
+    examples = [question.example for question in questions]
+    if missing := [number for number, example in enumerate(examples, 1) if not example.source.strip()]:
+        raise UserError(f"--generative: question {missing[0]:,} has no source (column src), which --path translates")
+    if options.formality == "given" and not given:
+        raise UsageError("--formality given: expected --given-context, too, which gives translations of the contexts")
+    pairs = [_question_document(example) for example in examples]
+    known = [translation if given else None for _, translation in chain.from_iterable(pairs)]
+    if given and not any(known):
+        raise UserError("--given-context: no context has a translation; expected some in the column tgt_context")
+    translating = Translating.open(models, MemoryConfig(), options, search)
+    loaded = translating.loaded
+    if given:
+        loaded.note_unread("--given-context", options.formality)
+    documents = [[source for source, _ in document] for document in pairs]
+    corpus = ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer)
+    corpus = translating.told(corpus, known)
+    lasts = {end - 1 for end in accumulate(map(len, documents))}
+    with progress_of(corpus, None) as progress:
+        limited = Limited()
+        results = limited.counted(
+            translating.results(corpus, known, progress=progress), lambda number: beginning(corpus.source_text[number])
+        )
+        texts = [result.text for result in results if result.number in lasts]
+    limited.note()
+    return texts
+
+
+def _question_document(example: ForcedExample) -> list[tuple[str, str | None]]:
+    """Return the sentences of a context and its question, each with its translation in the file, or None."""
+    context = zip(*example.contexts(), strict=True)
+    known = [(source, target.strip() or None) for source, target in context if source.strip()]
+    return [*known, (example.source, None)]
