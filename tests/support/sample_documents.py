@@ -9,6 +9,7 @@ from functools import partial
 from sample_catalogues import CATALOGUES
 from sample_packages import PACKAGES, package
 
+from docnmt import testing
 from docnmt.apps.documents import kinds
 from docnmt.apps.documents.kinds import read
 from docnmt.apps.documents.segments import DocumentFile
@@ -169,7 +170,9 @@ def content(kind: str) -> bytes:
     """A small document of a kind."""
     if kind in PACKAGES:
         return package(PACKAGES[kind])
-    return MADE[kind]() if kind in MADE else TEXTS[kind].encode()
+    if kind in MADE:
+        return MADE[kind]()
+    return TEXTS[kind].encode() if kind in TEXTS else testing._sample_file(kind)
 
 
 def document(kind: str, source: str | bytes | None = None) -> DocumentFile:
