@@ -141,6 +141,14 @@ class PackedKeys:
     relevance: Tensor | None = None  # (S, h, d) in float32 at least, by which spans are chosen
     documents: Spans | None = None  # of the sentences, whose numbers slots have
 
+    def document_of(self, sentence: int) -> Piece:
+        """What is read where this sentence is translated: the sentences of its document, or the span of it."""
+        bounds = (self.spans if self.documents is None else self.documents).host
+        document = int(np.searchsorted(bounds, sentence, side="right")) - 1
+        if self.documents is None:
+            return self, document, document + 1
+        return self, int(bounds[document]), int(bounds[document + 1])
+
     def of(self, numbers: Tensor) -> Shelf:
         """What slots read that read one span each, these (N,)."""
         return Shelf([((self, number, number + 1),) for number in numbers.tolist()])

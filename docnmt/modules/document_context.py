@@ -12,15 +12,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.functional import build_tree, source2token
 from docnmt.functional.conditional import document_groups, selective_attention, selective_attention_step
-from docnmt.functional.decoding import PackedKeys, Piece, Shelf
+from docnmt.functional.decoding import PackedKeys, Shelf
 from docnmt.functional.packed import packed_attention, weighted_means
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy, in_float32
 from docnmt.functional.tree import TreeIndex, cumulative_keys
@@ -215,25 +215,24 @@ class ContextAttention(nn.Module, OwnStart, ABC):
         earlier: a word reads the sentences before its own only; with none before it, it reads exactly 0.
         equal_start: queries and keys start with the same projections, W^Q = W^K, so that similar words are relevant to
             each other from the start.
-        queries: the number of queries of a word for each head; heads × d_head need not be d_model.
     """
 
     output: nn.Linear
+    chooses: ClassVar[bool] = False  # a word's head has a second query, for sentences, which have keys W^Ks
     policy: SelectionPolicy | None = None  # by which sentences are selected; None if all are read
 
     def __init__(
-        self, *, d_model: int, heads: int, d_head: int, earlier: bool = False, equal_start: bool = True,
-        queries: int = 1,
-    ) -> None:  # fmt: skip
+        self, *, d_model: int, heads: int, d_head: int, earlier: bool = False, equal_start: bool = True
+    ) -> None:
         super().__init__()
         self.heads, self.d_head, self.earlier, self.equal_start = heads, d_head, earlier, equal_start
-        self.query = nn.Linear(d_model, queries * heads * d_head)
+        self.query = nn.Linear(d_model, (1 + self.chooses) * heads * d_head)  # heads × d_head need not be d_model
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)
-
-    def _add_output(self, d_model: int) -> None:
-        self.output = nn.Linear(self.heads * self.d_head, d_model)
-        if self.earlier:
-            self.output = nn.Linear(self.heads * self.d_head, d_model, bias=False)  # nothing read, nothing added
+        if self.chooses:
+            self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # for sentences and nodes alike
+        self.output = nn.Linear(heads * d_head, d_model)
+        if earlier:
+            self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
 
     def reset_parameters(self) -> None:
         """With `equal_start`, copy the projection of the queries to the keys that they are compared with."""
@@ -248,10 +247,6 @@ class ContextAttention(nn.Module, OwnStart, ABC):
     @abstractmethod
     def packed(self, store: DocumentStore) -> PackedKeys:
         """Return what decoding keeps of a store without a tree."""
-
-    @abstractmethod
-    def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
-        """The spans that are read where this sentence is translated: those of its document."""
 
     @abstractmethod
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
@@ -274,12 +269,6 @@ class ContextAttention(nn.Module, OwnStart, ABC):
 class SummaryAttention(ContextAttention):
     """Multi-head attention whose keys and values are the summaries of the document's sentences (section 2)."""
 
-    def __init__(
-        self, *, d_model: int, heads: int, d_head: int, earlier: bool = False, equal_start: bool = True
-    ) -> None:
-        super().__init__(d_model=d_model, heads=heads, d_head=d_head, earlier=earlier, equal_start=equal_start)
-        self._add_output(d_model)
-
     def forward(self, x: Tensor, store: DocumentStore, layout: DocumentLayout) -> Tensor:
         k, v = self._pair(self.key_value(store.summaries))  # (S, h, d_h) each
         q = self._heads(self.query(x))
@@ -295,10 +284,6 @@ class SummaryAttention(ContextAttention):
         k, v = self._pair(self.key_value(store.summaries))
         return PackedKeys(k.contiguous(), v.contiguous(), store.layout.document_sentences)  # a span is a document
 
-    def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
-        document = int(np.searchsorted(keys.spans.host, sentence, side="right")) - 1
-        return keys, document, document + 1
-
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
         return self._join(shelf.attend(self._heads(self.query(x)), at.plans))
 
@@ -313,6 +298,7 @@ class ConditionalAttention(ContextAttention, _Scheduled):
     is read, so that all relevances get a gradient.
     """
 
+    chooses = True  # W^Qx, W^Qs; W^Kx, W^Vx; W^Ks
     policy: SelectionPolicy
 
     def __init__(
@@ -321,12 +307,10 @@ class ConditionalAttention(ContextAttention, _Scheduled):
         read_all_updates: int = 0, equal_start: bool = True,
     ) -> None:  # fmt: skip
         sizes = {"d_model": d_model, "heads": heads, "d_head": d_head}
-        super().__init__(**sizes, earlier=earlier, equal_start=equal_start, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
+        super().__init__(**sizes, earlier=earlier, equal_start=equal_start)
         visible = "earlier" if earlier else "document"
         self.policy = SelectionPolicy(top_t, visible, always_own, select_on, by_blocks)
         self.read_all_updates, self.count_copies = read_all_updates, count_copies
-        self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
-        self._add_output(d_model)
 
     def reset_parameters(self) -> None:
         """With `equal_start` W^Kx = W^Qx and W^Ks = W^Qs at the start.
@@ -363,12 +347,6 @@ class ConditionalAttention(ContextAttention, _Scheduled):
         keys = self.project(store)
         words = keys.words.contiguous(), keys.values.contiguous(), store.layout.sentences
         return PackedKeys(*words, in_float32(keys.relevance).contiguous(), store.layout.document_sentences)
-
-    def text_of(self, keys: PackedKeys, sentence: int) -> Piece:
-        assert keys.documents is not None
-        bounds = keys.documents.host
-        document = int(np.searchsorted(bounds, sentence, side="right")) - 1
-        return keys, int(bounds[document]), int(bounds[document + 1])
 
     def step(self, x: Tensor, shelf: Shelf, at: Step) -> Tensor:
         q, sentence_q = self._pair(self.query(x))
@@ -456,7 +434,7 @@ class SourceContext(_ContextSublayer[PackedKeys | Keys, Shelf | OfMemories[Keys]
     def begin(self, remembered: PackedKeys | Keys, slots: Slots) -> Shelf | OfMemories[Keys]:
         if isinstance(remembered, Keys):
             return OfMemories.all_of(remembered, slots.sentences)
-        return Shelf([(self.attention.text_of(remembered, sentence),) for sentence in slots.sentences.tolist()])
+        return Shelf([(remembered.document_of(sentence),) for sentence in slots.sentences.tolist()])
 
     def step(self, x: Tensor, cache: Shelf | OfMemories[Keys], at: Step) -> Tensor:
         if isinstance(cache, Shelf):
