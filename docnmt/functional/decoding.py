@@ -238,14 +238,14 @@ class Shelf:
         number = torch.zeros_like(relevance, dtype=torch.int64)
         for choice in self._choices:
             assert self._relevance is not None, "keys to choose by"
-            scores = choice.scores(sentence_q.index_select(0, choice.rows), self._relevance)  # (n·h, S)
-            best, index = scores.topk(min(top_t, choice.most), dim=1)
+            scores = choice.scores(sentence_q.index_select(0, choice.rows), self._relevance)  # (n, h, S)
+            best, index = scores.topk(min(top_t, choice.most), dim=2)
             if policy.always_own and own is not None:
                 of_row = (own - self._firsts).repeat_interleave(beam).index_select(0, choice.rows)
-                _read_own(scores, best, index, of_row.repeat_interleave(heads)[:, None])
-            chosen = choice.numbers.gather(1, index.view(len(choice.numbers), -1))
-            relevance[choice.rows, :, : best.shape[1]] = best.view(-1, heads, best.shape[1])
-            number[choice.rows, :, : best.shape[1]] = chosen.view(-1, heads, best.shape[1])
+                _read_own(scores, best, index, of_row[:, None, None].expand(-1, heads, 1))
+            chosen = choice.numbers.gather(1, index.reshape(len(choice.numbers), -1))
+            relevance[choice.rows, :, : best.shape[2]] = best
+            number[choice.rows, :, : best.shape[2]] = chosen.view(best.shape)
         begins, lengths = self._spans[:, number]  # (R, h, t) each
         return attend_spans(q, self.keys, self.values, begins, lengths, relevance)
 
@@ -367,21 +367,21 @@ class _Choice:
     hidden: Tensor | None = None  # and (S,) True for those without a word
 
     def scores(self, q: Tensor, keys: Tensor) -> Tensor:
-        """q (n, h, d), the spans' keys (·, h, d) → (n·h, S), -inf for spans that cannot be read."""
+        """q (n, h, d), the spans' keys (·, h, d) → (n, h, S), -inf for spans that cannot be read."""
         if self.lists is not None:
-            return self.lists.padded(products(q, keys, self.lists))
+            return self.lists.padded(products(q, keys, self.lists)).view(*q.shape[:2], -1)
         assert self.hidden is not None
         enough = q.repeat(-(-INVARIANT_ROWS // len(q)), 1, 1)  # fewer rows take other kernels
         scores = (enough.transpose(0, 1) @ keys[self.index].permute(1, 2, 0))[:, : len(q)]  # (h, n, S)
-        return scores.transpose(0, 1).flatten(0, 1).masked_fill_(self.hidden, -torch.inf)
+        return scores.masked_fill_(self.hidden, -torch.inf).transpose(0, 1)
 
 
 def _read_own(scores: Tensor, relevance: Tensor, index: Tensor, own_index: Tensor) -> None:
-    """Replace the least relevant kept sentence, the last one, by the row's own sentence (R·h, 1) if it is not kept."""
-    value = scores.gather(1, own_index)
-    missing = ~(index == own_index).any(1, keepdim=True) & (value > -torch.inf)
-    index[:, -1:] = torch.where(missing, own_index, index[:, -1:])
-    relevance[:, -1:] = torch.where(missing, value, relevance[:, -1:])
+    """Replace the least relevant kept sentence, the last one, by the row's own sentence (n, h, 1) if it is not kept."""
+    value = scores.gather(2, own_index)
+    missing = ~(index == own_index).any(2, keepdim=True) & (value > -torch.inf)
+    index[..., -1:] = torch.where(missing, own_index, index[..., -1:])
+    relevance[..., -1:] = torch.where(missing, value, relevance[..., -1:])
 
 
 # Where the tokens that live rows have read are stored, so that rows branch off and die without copies.
