@@ -11,7 +11,7 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
@@ -67,30 +67,25 @@ class RunningText:
             yield frame("\n".join(joined(itertools.islice(translations, count)) for count in counts))
 
 
-class _Open:
+@dataclass
+class _Open(RunningText):
     """A document to which rows are still added."""
 
-    def __init__(self) -> None:
-        self._sentences: list[str] = []
-        self._units: list[tuple[str, ...]] = []
-        self._rows = RunningText()
-
-    @property
-    def empty(self) -> bool:
-        return not self._rows.rows
+    sentences: list[str] = field(default_factory=list)
+    units: list[tuple[str, ...]] = field(default_factory=list)
 
     def row(
         self, lines: Sequence[Sequence[str]], frame: Callable[[str], str] = str, units: tuple[str, ...] = ()
     ) -> None:
-        self._sentences += itertools.chain.from_iterable(lines)
-        self._units += [units] * sum(map(len, lines))
-        self._rows.rows.append([len(sentences) for sentences in lines])
-        self._rows.frames.append(frame)
+        self.sentences += itertools.chain.from_iterable(lines)
+        self.units += [units] * sum(map(len, lines))
+        self.rows.append([len(sentences) for sentences in lines])
+        self.frames.append(frame)
 
     def close(self, *, units: bool = False) -> RunningText:
         """Return the rows with this document, which may be empty; `units` says if its sentences' units are known."""
-        document = Document(tuple(self._sentences), tuple(self._units) if units else ())
-        return replace(self._rows, documents=[document])
+        document = Document(tuple(self.sentences), tuple(self.units) if units else ())
+        return RunningText([document], self.rows, self.frames)
 
 
 def of_sentences(lines: TextLines, split: Split = lambda line: [line]) -> Iterator[RunningText]:
@@ -106,13 +101,13 @@ def of_sentences(lines: TextLines, split: Split = lambda line: [line]) -> Iterat
             text.row([split(line)], units=(str(paragraph),))
         elif kind == "<p>":
             paragraph += 1
-        elif not text.empty:
+        elif text.rows:
             text.row([[]])
             yield text.close(units="<p>" in kinds)
             text = _Open()
         elif kind == "":
             yield RunningText.of([0])
-    if not text.empty:
+    if text.rows:
         yield text.close(units="<p>" in kinds)
 
 
@@ -142,7 +137,7 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
         whole = isinstance(cell, list) and not document
         texts = [text_of(value, row.place) for value in (cell if isinstance(cell, list) else [cell])]
         parts = [part for value in texts for part in BREAKS.split(value)]
-        if not text.empty and (whole or document != before):
+        if text.rows and (whole or document != before):
             yield text.close()
             text = _Open()
         frame = _framed_json(row.line, row.place) if kind == "jsonl" else partial(_tsv_row, row.line)
@@ -151,7 +146,7 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
         if before is None:
             yield text.close()
             text = _Open()
-    if not text.empty:
+    if text.rows:
         yield text.close()
 
 

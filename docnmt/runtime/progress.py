@@ -25,11 +25,10 @@ def format_count(value: float) -> str:
     if not math.isfinite(value):
         return str(value)
     for limit, divisor, suffix in ((1e3, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G")):
-        digits = 3 if suffix and value < 99.95 * divisor else 0
-        shown = float(f"{value / divisor:.{digits}g}") if digits else round(value / divisor)
-        if shown * divisor < limit:  # what rounds to 1000k is 1M
+        shown = f"{value / divisor:{'.3g' if suffix and value < 99.95 * divisor else '.0f'}}"
+        if float(shown) * divisor < limit:  # what rounds to 1000k is 1M
             break
-    return f"{shown:g}{suffix}" if digits else f"{shown}{suffix}"
+    return shown + suffix
 
 
 def format_seconds(seconds: float) -> str:
