@@ -38,7 +38,9 @@ def job_process_in(environment: Mapping[str, str]) -> JobProcess:
         rank, world, local = (_number(environment, name) for name in names)
     else:
         return JobProcess()
-    address = get("MASTER_ADDR") or _first_host(get("SLURM_STEP_NODELIST", "localhost"))
+    nodes = get("SLURM_STEP_NODELIST", "localhost")
+    first = re.match(r"([^,\[]+)(?:\[(\d+))?", nodes)  # of SLURM's list: `node[03-07,9],other` → node03
+    address = get("MASTER_ADDR") or ("".join(filter(None, first.groups())) if first else nodes)
     port = _number(environment, "MASTER_PORT") or _PORTS + _number(environment, "SLURM_JOB_ID") % 20_000
     return JobProcess(rank, world, local, address, port)
 
@@ -48,12 +50,6 @@ def _number(environment: Mapping[str, str], name: str) -> int:
         return int(environment.get(name) or 0)
     except ValueError:
         raise UsageError(f"{name}={environment[name]} in the environment: expected a number") from None
-
-
-def _first_host(nodes: str) -> str:
-    """Return the first node of SLURM's list: `node[03-07,9],other` → node03."""
-    match = re.match(r"([^,\[]+)(?:\[(\d+))?", nodes)
-    return nodes if match is None else match[1] + (match[2] or "")
 
 
 @cache

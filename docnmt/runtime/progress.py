@@ -75,8 +75,9 @@ class Progress:
         if n and self._first is None:
             self._first = now, self.done
         if now - self._shown >= (_TERMINAL_INTERVAL if self._terminal else _LOG_INTERVAL):
-            self._shown = now
-            self._show(self._line(now))
+            self._shown, line = now, self._line(now)
+            self._clear()
+            self._write(line if self._terminal else f"{line}\n")
 
     def print(self, text: str) -> None:
         """Print a separate line without breaking the bar."""
@@ -124,10 +125,6 @@ class Progress:
             amount = f"{self._amount()}, {tail}" if self.done else format_seconds(now - self._start)
             line = f"{self.label}: {amount}"
         return line[: shutil.get_terminal_size().columns - 1] if self._terminal else line
-
-    def _show(self, line: str) -> None:
-        self._clear()
-        self._write(line if self._terminal else f"{line}\n")
 
     def _write(self, text: str) -> None:
         """Write a line and its end in one call: another process may write to the same file."""
