@@ -24,20 +24,20 @@ Split = Callable[[str], list[str]]
 _LANGUAGE = re.compile(r"[a-z]{2}([-_][A-Za-z]{2,4})?|[a-z]{3}_[A-Z][a-z]{3}")
 
 
-def is_document(path: Path) -> bool:
+def _is_document(path: Path) -> bool:
     """Return True if a file is a document, by its ending; else it is a corpus."""
     return PurePath(path.name).suffix.lower() in ENDINGS
 
 
-def language_of(path: Path) -> str | None:
+def _language_of(path: Path) -> str | None:
     """Return the language in a file's name: `de` for letter.de.docx and dev.de, deu_Latn for dev.deu_Latn."""
     parts = path.name.split(".")[1:]
-    if is_document(path):
+    if _is_document(path):
         parts = parts[:-1]
     return parts[-1] if parts and _LANGUAGE.fullmatch(parts[-1]) else None
 
 
-def detected(side: list[AlignedSide], path: Path, name: str) -> str:
+def _detected(side: list[AlignedSide], path: Path, name: str) -> str:
     """Identify the language of a text."""
     try:
         from py3langid import classify
@@ -53,7 +53,7 @@ def detected(side: list[AlignedSide], path: Path, name: str) -> str:
 def sides_of(path: Path, split: Split) -> list[AlignedSide]:
     """Read the documents of a file that have at least one sentence."""
     check_readable(path)
-    if is_document(path):
+    if _is_document(path):
         sides = [_document(path, split)]
     else:
         documents = [document for document in read_text([TextLines(path)], Facts()) if document.rows]
@@ -83,26 +83,26 @@ _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 Pairs = Sequence[Sequence[tuple[str, str]]]
 
 
-def files_of(output: Path, languages: tuple[str, str]) -> list[Path]:
+def _files_of(output: Path, languages: tuple[str, str]) -> list[Path]:
     """Return the paths of the files to write."""
     if output.suffix.lower() == ".tmx":
         return [output]
     return [output.parent / f"{output.name}.{language}" for language in languages]
 
 
-def write_pairs(output: Path, pairs: Pairs, languages: tuple[str, str], *, overwrite: bool) -> None:
+def _write_pairs(output: Path, pairs: Pairs, languages: tuple[str, str], *, overwrite: bool) -> None:
     """Write OUT.tmx, or OUT.SRC and OUT.TGT: one pair per line, an empty line between documents."""
-    files = files_of(output, languages)
+    files = _files_of(output, languages)
     for file in files:
         check_new(file, overwrite=overwrite)
     if len(files) == 1:
-        write_text(files[0], tmx(pairs, languages))
+        write_text(files[0], _tmx(pairs, languages))
         return
     for side, file in enumerate(files):
         write_text(file, "\n".join("".join(f"{pair[side]}\n" for pair in own) for own in pairs if own))
 
 
-def tmx(pairs: Pairs, languages: tuple[str, str]) -> str:
+def _tmx(pairs: Pairs, languages: tuple[str, str]) -> str:
     """Return a translation memory in TMX 1.4."""
     for text in (text for own in pairs for pair in own for text in pair):
         if forbidden := _NO_XML.search(text):
@@ -135,9 +135,9 @@ _SHOWN = 100
 def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
     """Align two files and write the pairs; `say` is called for every sentence without a counterpart."""
     paths = (Path(config.source), Path(config.target))
-    if is_document(paths[0]) != is_document(paths[1]):
+    if _is_document(paths[0]) != _is_document(paths[1]):
         raise UsageError(f"{paths[0]} and {paths[1]}: expected two documents, by their endings, or two corpora")
-    named = (config.source_lang or language_of(paths[0]), config.target_lang or language_of(paths[1]))
+    named = (config.source_lang or _language_of(paths[0]), config.target_lang or _language_of(paths[1]))
     aligner, named = aligner_of(config, named)
     sides = [sides_of(path, splitter(config.splitter, name or "")) for path, name in zip(paths, named, strict=True)]
     if len(sides[0]) != len(sides[1]):
@@ -147,7 +147,7 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
         )
     flags = ("--source-lang", "--target-lang")
     source, target = (
-        name or detected(side, path, flag) for name, side, path, flag in zip(named, sides, paths, flags, strict=True)
+        name or _detected(side, path, flag) for name, side, path, flag in zip(named, sides, paths, flags, strict=True)
     )
     if source == target:
         given = config.source_lang, config.target_lang
@@ -156,7 +156,7 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
             raise UsageError(f"{paths[0]} and {paths[1]} are both called '{source}'; expected two languages")
         raise UsageError(f"{paths[0]} and {paths[1]} both seem to be '{source}'; give {' and '.join(unsaid)}")
     output = Path(config.output)
-    for file in files_of(output, (source, target)):
+    for file in _files_of(output, (source, target)):
         check_new(file, overwrite=config.overwrite)
     aligned = [(one, other, aligner(one, other)) for one, other in zip(*sides, strict=True)]
     pairs = [
@@ -167,9 +167,9 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
         ]
         for one, other, beads in aligned
     ]
-    write_pairs(output, pairs, (source, target), overwrite=config.overwrite)
+    _write_pairs(output, pairs, (source, target), overwrite=config.overwrite)
     _report(paths, aligned, say)
-    written = " and ".join(map(str, files_of(output, (source, target))))
+    written = " and ".join(map(str, _files_of(output, (source, target))))
     say(f"{written}: {sum(map(len, pairs)):,} pairs, {source} and {target}")
 
 

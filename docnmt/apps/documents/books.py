@@ -78,7 +78,7 @@ class Epub(Related):
         with reading(name := f"{self.name}: {part}"):
             page = _Page(content, name=name, languages=self.languages)
         self._pages[part] = page
-        self.left += [f"{part}: {place if isinstance(place, str) else f'line {place}'}" for place in page.left]
+        self.left += [f"{part}: {left if isinstance(left, str) else f'line {left}'}" for left in page.left]
         first, last = (self._section, self._paragraph), (0, 0)
         for number, segment in enumerate(page.segments):
             last = int(segment.units[0]), int(segment.units[1])

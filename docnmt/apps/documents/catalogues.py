@@ -137,14 +137,14 @@ class Catalogue(Spliced):
             forms = (f"{match[1]}{name}{match[2]}{text}{between}" for name in names)
             yield entry.key.begin, entry.key.begin, "".join(forms)
 
-    def _line(self, place: int) -> int:
+    def _line(self, index: int) -> int:
         if self._ends is None:
             self._ends = [match.end() for match in re.finditer(r"\r\n?|\n", self.source)]
-        return bisect_right(self._ends, place) + 1
+        return bisect_right(self._ends, index) + 1
 
-    def _wrong(self, place: int, message: str) -> UserError:
-        place = min(place, len(self.source.rstrip()))  # what is missing at the end is missing in the last line
-        return UserError(f"{self.name}:{self._line(place)}: {message}")
+    def _wrong(self, index: int, message: str) -> UserError:
+        index = min(index, len(self.source.rstrip()))  # what is missing at the end is missing in the last line
+        return UserError(f"{self.name}:{self._line(index)}: {message}")
 
     def _renamed(self, name: str) -> str | None:
         """What the source's language, if this is its code, is called in the translation."""
@@ -214,14 +214,14 @@ class AppleStrings(Catalogue):
         return super()._decoded()
 
     def _messages(self) -> Iterator[_Message]:
-        place = len(self.source) - len(self.source.lstrip("\ufeff"))
-        while match := _PAIR.match(self.source, place):
+        index = len(self.source) - len(self.source.lstrip("\ufeff"))
+        while match := _PAIR.match(self.source, index):
             if (value := match["value"]) is not None and value[0] == '"':
                 text = _unescaped(value[1:-1], _STRINGS_ESCAPE, _STRINGS_LETTERS, "replace")
                 yield _Message(text, match.start("value") + 1, match.end("value") - 1)
-            place = match.end()
-        rest = _REST.match(self.source, place)
-        end = rest.end() if rest else place
+            index = match.end()
+        rest = _REST.match(self.source, index)
+        end = rest.end() if rest else index
         if end < len(self.source):
             raise self._wrong(end, 'expected "key" = "value"; was it cut off?')
 
@@ -326,15 +326,15 @@ class JsonCatalogue(Catalogue):
 
 def _without_comments(source: str) -> str:
     """The same with spaces for comments, and for commas behind which nothing follows, so that nothing moves."""
-    out, comma, place = list(source), -1, 0
-    while sign := _SIGN.search(source, place):
-        begin, place = sign.span()
+    out, comma, index = list(source), -1, 0
+    while sign := _SIGN.search(source, index):
+        begin, index = sign.span()
         if sign[0] in ("//", "/*"):
-            end = source.find("\n" if sign[0] == "//" else "*/", place)
+            end = source.find("\n" if sign[0] == "//" else "*/", index)
             if end < 0 and sign[0] == "/*":
                 break
-            place = len(source) if end < 0 else end + 2 * (sign[0] == "/*")
-            out[begin:place] = (each if each.isspace() else " " for each in source[begin:place])
+            index = len(source) if end < 0 else end + 2 * (sign[0] == "/*")
+            out[begin:index] = (each if each.isspace() else " " for each in source[begin:index])
         elif sign[0] == ",":
             comma = begin if comma == -1 else -2  # two in a row are a mistake
         else:
@@ -342,10 +342,10 @@ def _without_comments(source: str) -> str:
                 out[comma] = " "
             comma = -1
             if sign[0] == '"':
-                rest = _JSON_STRING.match(source, place)
+                rest = _JSON_STRING.match(source, index)
                 if rest is None:
                     break
-                place = rest.end()
+                index = rest.end()
     return "".join(out)
 
 
@@ -386,17 +386,17 @@ class Properties(Catalogue):
         return super()._decoded()
 
     def _messages(self) -> Iterator[_Message]:
-        place = 0
-        while place < len(self.source):
-            match = _LINE.match(self.source, place)
+        index = 0
+        while index < len(self.source):
+            match = _LINE.match(self.source, index)
             if match is None:
-                raise self._wrong(place, "expected 'key = value'")
+                raise self._wrong(index, "expected 'key = value'")
             if match["value"]:
                 text = self._read(match["value"], match.start("value"))
                 doubled = _ARGUMENT.search(text) is not None and "'" not in text.replace("''", "")
                 shown = text.replace("''", "'") if doubled else text
                 yield _Message(shown, *match.span("value"), doubled=doubled)
-            place = match.end()
+            index = match.end()
 
     def _read(self, raw: str, begin: int) -> str:
         if wrong := re.search(r"(?<!\\)(?:\\\\)*\\u(?!u*[0-9A-Fa-f]{4})", raw):

@@ -135,14 +135,14 @@ class XmlFragment(Spliced):
     def _segment(self, pieces: Sequence[_Piece], first: int, last: int, paragraph: int) -> Iterator[SegmentPlace]:
         """What stands between two tags that part the text."""
         inline: Inline[Raw] = Inline()
-        for place in range(first, last):
-            piece = pieces[place]
+        for index in range(first, last):
+            piece = pieces[index]
             raw = self.source[piece.begin : piece.end]
             if piece.kind == "text":
-                self._text(inline, "".join(piece.texts), inner=(place > first, place < last - 1))
+                self._text(inline, "".join(piece.texts), inner=(index > first, index < last - 1))
             elif piece.kind == "open":
-                end = pieces[piece.partner]
-                inline.open((raw, self.source[end.begin : end.end]))
+                closing = pieces[piece.partner]
+                inline.open((raw, self.source[closing.begin : closing.end]))
             elif piece.kind == "close":
                 inline.close()
             else:
@@ -176,8 +176,8 @@ def _pieces(source: str, name: str, fixed: Collection[str]) -> list[_Piece]:
     try:
         expat.ParserCreate("UTF-8").Parse(f"<docnmt>{source[before:]}</docnmt>".encode(), True)
     except expat.ExpatError as error:
-        place = f"line {error.lineno + source.count(chr(10), 0, before)}"
-        raise UserError(f"{name}: is not well-formed XML: {expat.ErrorString(error.code)}, {place}") from error
+        line = error.lineno + source.count("\n", 0, before)
+        raise UserError(f"{name}: is not well-formed XML: {expat.ErrorString(error.code)}, line {line}") from error
     pieces, waiting = list[_Piece](), list[int]()
     depth = 0  # elements around that are fixed
     for match in _PIECE.finditer(source, before):

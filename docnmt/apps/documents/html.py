@@ -100,57 +100,57 @@ class Token:
 
 def tokens(source: str) -> Iterator[Token]:
     """The source, token by token, without gaps; a tag, a comment or a script that does not end is all that follows."""
-    place = 0
-    while place < len(source):
-        if (tag := _TAG.match(source, place)) is not None:
+    index = 0
+    while index < len(source):
+        if (tag := _TAG.match(source, index)) is not None:
             token = _element(source, tag)
-        elif source.startswith(("<!", "<?", "</"), place):
-            token = Token("other", place, _markup_end(source, place))
+        elif source.startswith(("<!", "<?", "</"), index):
+            token = Token("other", index, _markup_end(source, index))
         else:
-            token = Token("text", place, _match(_TEXT, source, place).end())
+            token = Token("text", index, _match(_TEXT, source, index).end())
         yield token
-        place = token.end
+        index = token.end
         if token.kind == "start" and token.tag in _RAW:
-            match = _RAW[token.tag].search(source, place)
+            match = _RAW[token.tag].search(source, index)
             end = len(source) if match is None else match.start()
-            if place < end:
-                yield Token("other", place, end)
-            place = end
+            if index < end:
+                yield Token("other", index, end)
+            index = end
 
 
 def _element(source: str, tag: re.Match[str]) -> Token:
     """A tag with its attributes; one that does not end is no tag, and nor is anything behind it."""
-    place, kept = tag.end(), False
+    index, kept = tag.end(), False
     for name, _, end, value in attributes(source, tag.start()):
-        place, words = end, value.lower().split()
+        index, words = end, value.lower().split()
         kept |= (name, words) == ("translate", ["no"]) or (name == "class" and "notranslate" in words)
-    apart = _match(_APART, source, place)[0]
-    place += len(apart)
-    if place == len(source):
-        return Token("other", tag.start(), place)
+    apart = _match(_APART, source, index)[0]
+    index += len(apart)
+    if index == len(source):
+        return Token("other", tag.start(), index)
     element = tag[2].lower()
     if tag[1]:
-        return Token("end", tag.start(), place + 1, element)
+        return Token("end", tag.start(), index + 1, element)
     alone = element in VOID or apart.endswith("/")
-    return Token("void" if alone else "start", tag.start(), place + 1, element, kept)
+    return Token("void" if alone else "start", tag.start(), index + 1, element, kept)
 
 
 def attributes(source: str, begin: int) -> Iterator[tuple[str, int, int, str]]:
     """The attributes of the tag that begins at a place: of each its name in small letters, where its value begins, with
     its quotes, where the attribute ends, and the value."""
-    place = _match(_TAG, source, begin).end()
-    while (place := _match(_APART, source, place).end()) < len(source) and source[place] != ">":
-        name = _match(_NAME, source, place)
-        begin, place, value = name.end(), name.end(), ""
-        if (match := _VALUE.match(source, place)) is None:
+    index = _match(_TAG, source, begin).end()
+    while (index := _match(_APART, source, index).end()) < len(source) and source[index] != ">":
+        name = _match(_NAME, source, index)
+        begin, index, value = name.end(), name.end(), ""
+        if (match := _VALUE.match(source, index)) is None:
             pass
         elif match[1] is None:
-            begin, place, value = match.start(2), match.end(), match[2]
+            begin, index, value = match.start(2), match.end(), match[2]
         elif (end := source.find(match[1], match.end())) >= 0:
-            begin, place, value = match.start(1), end + 1, source[match.end() : end]
+            begin, index, value = match.start(1), end + 1, source[match.end() : end]
         else:
-            begin = place = len(source)
-        yield name[0].lower(), begin, place, unescaped(value)
+            begin = index = len(source)
+        yield name[0].lower(), begin, index, unescaped(value)
 
 
 def _markup_end(source: str, begin: int) -> int:
@@ -367,18 +367,18 @@ def joined(read: Iterable[Token]) -> Iterator[Token]:
     """The same with each element that is kept as one token, `fixed`."""
     page = list(read)
     ends = _ends(page)
-    place = 0
-    while place < len(page):
-        token = page[place]
-        last = place
+    index = 0
+    while index < len(page):
+        token = page[index]
+        last = index
         if token.kind == "start" and (token.kept or token.tag in FIXED or token.tag in SKIPPED):
             may_be_open = token.kept or token.tag in ("rt", "rp")
-            last = ends.get(place) or (_left_open(page, place, ends) if may_be_open else place)
+            last = ends.get(index) or (_left_open(page, index, ends) if may_be_open else index)
         if token.kind == "end" and token.tag in FIXED:  # its start is missing
             token = Token("other", token.begin, token.end)
-        fixed = last > place or token.tag in FIXED
+        fixed = last > index or token.tag in FIXED
         yield replace(token, kind="fixed", end=page[last].end) if fixed else token
-        place = last + 1
+        index = last + 1
 
 
 def _ends(page: Sequence[Token]) -> dict[int, int]:
@@ -398,14 +398,14 @@ def _left_open(page: Sequence[Token], start: int, ends: Mapping[int, int]) -> in
     tag = page[start].tag
     if tag not in _OPEN:
         return start
-    place = start + 1
-    while place < len(page):
-        token = page[place]
+    index = start + 1
+    while index < len(page):
+        token = page[index]
         follows = token.tag in _OPEN[tag] or (tag == "p" and token.tag in BLOCKS)
         if token.kind == "end" or (token.kind in ("start", "void") and follows):
             break
-        place = ends.get(place, place) + 1
-    return place - 1
+        index = ends.get(index, index) + 1
+    return index - 1
 
 
 def _line(source: str, line: Sequence[Token], sections: Sections) -> Iterator[SegmentPlace]:
@@ -469,22 +469,22 @@ def _refers(source: str, few: Sequence[Token], last: int, touched: str) -> bool:
 
 def _with_icons(source: str, line: Sequence[Token]) -> list[Token]:
     """The same with elements that hold nothing to read, as icons and links around pictures, as one token each."""
-    ends, kept, place = _matched(line), list[Token](), 0
+    ends, kept, index = _matched(line), list[Token](), 0
     read = [n for n, token in enumerate(line) if _read(source, token)]
-    while place < len(line):
-        token, last = line[place], ends.get(place, place)
-        if last > place and bisect_left(read, place) == bisect_left(read, last):
-            inside = line[place + 1 : last]
+    while index < len(line):
+        token, last = line[index], ends.get(index, index)
+        if last > index and bisect_left(read, index) == bisect_left(read, last):
+            inside = line[index + 1 : last]
             icon = any(is_picture(each.tag) or each.tag in UNSEEN for each in inside)
             icon = icon or is_picture(token.tag) or "class" in source[token.begin : token.end].lower()
             if not icon and any(each.kind == "text" for each in inside):  # a space between words
                 kept.append(token)
             else:
                 kept.append(Token("void", token.begin, line[last].end, "img" if icon else ""))
-                place = last
+                index = last
         else:
             kept.append(token)
-        place += 1
+        index += 1
     return kept
 
 

@@ -94,13 +94,13 @@ class Branch:
         matches = [match for match in _PLACEHOLDER.finditer(text) if match[0] in self.inside]
         if sorted(match[0] for match in matches) != sorted(self.inside):
             raise ValueError(f"expected {', '.join(self.inside)}, each once, in '{text}'")
-        parts, place = list[str](), 0
+        parts, index = list[str](), 0
         for match in matches:
-            parts.append(self._quoted(text[place : match.start()] + "{")[:-1])
+            parts.append(self._quoted(text[index : match.start()] + "{")[:-1])
             inside = self.inside[match[0]]
             parts.append(inside if isinstance(inside, str) else inside.written(texts, change))
-            place = match.end()
-        return "".join([*parts, self._quoted(text[place:])])
+            index = match.end()
+        return "".join([*parts, self._quoted(text[index:])])
 
     def _quoted(self, text: str) -> str:
         """Text whose apostrophes quote nothing, and whose other signs mean nothing."""
@@ -163,44 +163,44 @@ class _Reader:
             raise NoMessage(f"'}}' at character {end + 1} ends nothing")
         return branch
 
-    def _branch(self, place: int, number: str, depth: int, *, choice: bool = False) -> tuple[Branch, int]:
+    def _branch(self, index: int, number: str, depth: int, *, choice: bool = False) -> tuple[Branch, int]:
         """What begins at a place, and where it ends; `#` stands for the argument `number`."""
         if depth > _DEEPEST:
             raise NoMessage("arguments inside of each other without end")
         branch, parts = Branch(quotes=True, doubled="''" in self._source, choice=choice), list[str]()
-        while place < len(self._source) and self._source[place] not in ("}|" if choice else "}"):
-            if match := _QUOTED.match(self._source, place):
+        while index < len(self._source) and self._source[index] not in ("}|" if choice else "}"):
+            if match := _QUOTED.match(self._source, index):
                 parts.append("'" if match[0] == "''" else self._name(branch, "text", match[0]))
-                place = match.end()
-            elif match := _COMPLEX.match(self._source, place):
-                argument, place = self._argument(match, number, depth)
+                index = match.end()
+            elif match := _COMPLEX.match(self._source, index):
+                argument, index = self._argument(match, number, depth)
                 parts.append(self._name(branch, match[1], argument))
-            elif self._source[place] == "#" and number:
+            elif self._source[index] == "#" and number:
                 parts.append(self._name(branch, number, "#"))
-                place += 1
-            elif match := _SIMPLE.match(self._source, place):
+                index += 1
+            elif match := _SIMPLE.match(self._source, index):
                 parts.append(match[0])
-                place = match.end()
-            elif self._source[place] == "{":
-                raise NoMessage(f"'{{' at character {place + 1} begins no argument")
+                index = match.end()
+            elif self._source[index] == "{":
+                raise NoMessage(f"'{{' at character {index + 1} begins no argument")
             else:
-                stop = _STOP.search(self._source, place + 1)
+                stop = _STOP.search(self._source, index + 1)
                 end = stop.start() if stop else len(self._source)
-                parts.append(self._source[place:end])
-                place = end
+                parts.append(self._source[index:end])
+                index = end
         branch.text = "".join(parts)
-        return branch, place
+        return branch, index
 
-    def _wiki(self, place: int, depth: int) -> tuple[Branch, int]:
+    def _wiki(self, index: int, depth: int) -> tuple[Branch, int]:
         """A text of MediaWiki that begins at a place, inside of so many words with forms, and where it ends."""
         if depth > _DEEPEST:
             raise NoMessage("forms inside of each other without end")
         text, parts = Branch(), list[str]()
-        while place < len(self._source):
-            if depth and self._source.startswith(("|", "}}"), place):
+        while index < len(self._source):
+            if depth and self._source.startswith(("|", "}}"), index):
                 break
-            if match := _WIKI.match(self._source, place):
-                forms, begin, end = list[tuple[str, Branch]](), place, match.end()
+            if match := _WIKI.match(self._source, index):
+                forms, begin, end = list[tuple[str, Branch]](), index, match.end()
                 while form := _WIKI_FORM.match(self._source, end):
                     self.around.append((begin, form.end()))
                     branch, end = self._wiki(form.end(), depth + 1)
@@ -209,29 +209,29 @@ class _Reader:
                 if not self._source.startswith("}}", end):
                     raise NoMessage(f"'{match[0]}' does not end")
                 parts.append(self._name(text, match[1], _Argument(match[0], forms, "}}", close="")))
-                place = end + 2
-                self.around.append((end, place))
+                index = end + 2
+                self.around.append((end, index))
             else:
-                link = _WIKI_LINK.match(self._source, place)
-                stop = _WIKI_STOP.search(self._source, place + 1)
+                link = _WIKI_LINK.match(self._source, index)
+                stop = _WIKI_STOP.search(self._source, index + 1)
                 end = link.end() if link else stop.start() if stop else len(self._source)
-                parts.append(self._source[place:end])
-                place = end
+                parts.append(self._source[index:end])
+                index = end
         text.text = "".join(parts)
-        return text, place
+        return text, index
 
     def _argument(self, match: re.Match[str], number: str, depth: int) -> tuple[_Argument, int]:
         choice = match[2] == "choice"
         number, close = ("", "") if choice else (number if match[2] == "select" else match[1], "}")
-        begin, place, branches = match.start(), match.end(), list[tuple[str, Branch]]()
-        while selector := _LIMIT.match(self._source, place) if choice else _SELECTOR.match(self._source, place):
+        begin, index, branches = match.start(), match.end(), list[tuple[str, Branch]]()
+        while selector := _LIMIT.match(self._source, index) if choice else _SELECTOR.match(self._source, index):
             self.around.append((begin, selector.end()))
             branch, begin = self._branch(selector.end(), number, depth + 1, choice=choice)
             branches.append((selector[0], branch))
             if not self._source.startswith(close, begin):
                 raise NoMessage("a branch does not end")
-            place = begin + len(close)
-        last = _END.match(self._source, place)
+            index = begin + len(close)
+        last = _END.match(self._source, index)
         if last is None or not branches:
             raise NoMessage(f"the argument '{match[1]}' does not end")
         self.around.append((begin, last.end()))

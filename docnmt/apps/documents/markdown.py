@@ -74,7 +74,7 @@ class _Reader:
 
     def __init__(self, token: Token, env: _Env, source: str, lines: Sequence[Line]) -> None:
         self.inline: Inline[Raw] = Inline(lambda text: (text, ""))
-        self.content, self.place = token.content, 0
+        self.content = token.content
         self.ends: dict[tuple[str, int], int] = env.get(ENDS, {})
         self.source, self.lines, self.line = source, lines, 0
         self.defines = any(_DEFINES.match(source, line.begin, line.end) for line in lines)
@@ -88,41 +88,41 @@ class _Reader:
             number = self._child(number)
 
     def _raws(self) -> list[str]:
-        raws, links, place = [], [], 0
+        raws, links, index = [], [], 0
         for number, child in enumerate(self.children):
             content = self.content
             if child.type == "text":
-                begin = content.find(child.content, place)
+                begin = content.find(child.content, index)
                 if begin < 0:
                     raise _Lost(f"'{child.content}' is not there")
-                raw = content[place : begin + len(child.content)]
+                raw = content[index : begin + len(child.content)]
             elif child.type in ("softbreak", "hardbreak"):
-                match = _BREAK.match(content, place)
+                match = _BREAK.match(content, index)
                 raw = match[0] if match else ""
             elif child.type == "code_inline":
-                match = _CODE.match(content, place)
+                match = _CODE.match(content, index)
                 raw = match[0] if match else ""
             elif child.type in _AT_ONCE:
-                raw = content[place : self.ends.get((content, place), place)]
+                raw = content[index : self.ends.get((content, index), index)]
             elif child.type == "link_open":
-                links.append(self.ends.get((content, place), place))
+                links.append(self.ends.get((content, index), index))
                 raw = "<" if child.markup == "autolink" else "["
             elif child.type == "link_close":
                 end = links.pop()
-                raw = ">" if child.markup == "autolink" else content[place:end]
+                raw = ">" if child.markup == "autolink" else content[index:end]
             else:
                 raw = child.content if child.type == "html_inline" else child.markup
             if child.type in _ATTRIBUTED:
-                raw += self._attributes(number, place + len(raw))
+                raw += self._attributes(number, index + len(raw))
             raws.append(raw)
-            place += len(raw)
-        if place != len(self.content):
-            raise _Lost(f"{len(self.content)} characters, of which {place} were found again")
+            index += len(raw)
+        if index != len(self.content):
+            raise _Lost(f"{len(self.content)} characters, of which {index} were found again")
         return raws
 
-    def _attributes(self, number: int, place: int) -> str:
+    def _attributes(self, number: int, index: int) -> str:
         """Attributes in braces right behind a token, which belong to it and are then no text."""
-        match = _ATTRIBUTES.match(self.content, place)
+        match = _ATTRIBUTES.match(self.content, index)
         if match is None:
             return ""
         taken = list(takewhile(lambda child: child.type == "text", self.children[number + 1 :]))
@@ -141,8 +141,8 @@ class _Reader:
         if child.type in ("text", "text_special"):
             self.inline.text(child.content)
         elif child.type == "hardbreak" or (child.type == "softbreak" and self._apart()):
-            line, behind = self.lines[self.line : self.line + 2]  # between them are marks of quotations and lists
-            self.inline.hard((self.source[line.end - ("\\" in self.raws[number]) : behind.begin], ""))
+            line, following = self.lines[self.line : self.line + 2]  # between are marks of quotations and lists
+            self.inline.hard((self.source[line.end - ("\\" in self.raws[number]) : following.begin], ""))
         elif child.type == "softbreak":
             self.inline.text("\n")
         elif child.type == "code_inline":
@@ -400,7 +400,7 @@ class Markdown(Spliced):
         return lines
 
     def _segment(
-        self, token: Token, lines: Sequence[Line], place: int, sections: Sections, block: str
+        self, token: Token, lines: Sequence[Line], index: int, sections: Sections, block: str
     ) -> Iterator[SegmentPlace]:
         """A paragraph; if its tokens cannot be told, its line is named."""
         try:
@@ -410,7 +410,7 @@ class Markdown(Spliced):
             begin, end = lines[0].begin, lines[-1].end
             yield _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
         except _Lost:
-            self.left.append(self._line(place))
+            self.left.append(self._line(index))
         if lines:
             sections.paragraph()
 
@@ -433,8 +433,8 @@ class Markdown(Spliced):
         elif any(web.segments(token.content, web.joined(tokens(token.content)), Sections())):  # marks between the lines
             self.left.append(self._line(begin))
 
-    def _line(self, place: int) -> int:
-        return len(_END.findall(self.source, 0, place)) + 1
+    def _line(self, index: int) -> int:
+        return len(_END.findall(self.source, 0, index)) + 1
 
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         if not isinstance(place, _Written):
@@ -564,11 +564,11 @@ class Mdx(Markdown):
         source = super()._decoded()
         self._key = next(key for n in range(len(source) + 1) if (key := f"mdx{n or ''}-") not in source)
         self._hidden: list[str] = []
-        out, place = list[str](), 0
+        out, index = list[str](), 0
         for begin, end, mark in self._strange(source):
-            out += [source[place:begin], mark]
-            place = end
-        return "".join([*out, source[place:]])
+            out += [source[index:begin], mark]
+            index = end
+        return "".join([*out, source[index:]])
 
     def _always_escaped(self, place: SegmentPlace) -> Callable[[str], str]:
         always = super()._always_escaped(place)
@@ -583,26 +583,26 @@ class Mdx(Markdown):
     def _encoded(self, text: str) -> bytes:
         return super()._encoded(self._shown(text))
 
-    def _line(self, place: int) -> int:
-        return self._shown(self.source[:place]).count("\n") + 1
+    def _line(self, index: int) -> int:
+        return self._shown(self.source[:index]).count("\n") + 1
 
     def _strange(self, source: str) -> Iterator[tuple[int, int, str]]:
         """What Markdown does not know: where it stands, and the mark that stands there instead."""
-        place, tries, signs = 0, _TRIES, _SIGNS
-        while match := _TOKEN.search(source, place):
-            begin, place = match.start(), match.end()
+        index, tries, signs = 0, _TRIES, _SIGNS
+        while match := _TOKEN.search(source, index):
+            begin, index = match.start(), match.end()
             if match["module"]:
                 begin = match.start("module")
-                yield begin, place, f"<!--{self._hide(source[begin:place])}-->"
+                yield begin, index, f"<!--{self._hide(source[begin:index])}-->"
             elif match["tag"] or match["brace"]:
                 sought = tries > 0 and signs > 0
-                end, looked = _end(source, place, ">" if match["tag"] else "}") if sought else (0, 0)
+                end, looked = _end(source, index, ">" if match["tag"] else "}") if sought else (0, 0)
                 raw = source[begin:end]
                 if match["tag"] and _STRANGE.search(raw):
                     yield begin, end, self._tag(raw, match["name"])
                 elif match["brace"] and end and not _PLACEHOLDER.fullmatch(raw):
                     yield begin, end, self._mark(raw, shows=not _COMMENT.fullmatch(raw))
-                tries, signs, place = (tries, signs, end) if end else (tries - 1, signs - looked, place)
+                tries, signs, index = (tries, signs, end) if end else (tries - 1, signs - looked, index)
 
     def _tag(self, raw: str, name: str | None) -> str:
         """The mark of a tag: an element of the same name if HTML may have it, so that its end is found."""
@@ -623,17 +623,17 @@ class Mdx(Markdown):
         return marks.sub(lambda match: self._hidden[int(match[1] or match[2] or match[3])], text)
 
 
-def _end(source: str, place: int, closing: str) -> tuple[int, int]:
-    """Behind the sign that closes what was opened before `place`, or 0; and how many signs were looked at."""
+def _end(source: str, index: int, closing: str) -> tuple[int, int]:
+    """Behind the sign that closes what was opened before `index`, or 0; and how many signs were looked at."""
     depth, looked, ends = 0, 0, True  # whether comments end
-    while match := _STOP.search(source, place):
-        sign, place, looked = match[0], match.end(), looked + 1
+    while match := _STOP.search(source, index):
+        sign, index, looked = match[0], match.end(), looked + 1
         if sign in _ENDS and (sign not in ("'", "`", "/*", "//") or closing == "}" or depth):
-            inside = _ENDS[sign].match(source, place) if ends or sign != "/*" else None
+            inside = _ENDS[sign].match(source, index) if ends or sign != "/*" else None
             ends &= inside is not None or sign != "/*"
-            place = inside.end() if inside else place
+            index = inside.end() if inside else index
         elif depth == 0 and sign == closing:
-            return place, looked
+            return index, looked
         elif sign in "{}":
             depth += 1 if sign == "{" else -1
             if depth < 0:

@@ -130,7 +130,7 @@ def picture_texts(element: Element, part: str, units: tuple[str, str]) -> Iterat
 # Packages whose parts refer to each other, as those of Office Open XML do.
 
 
-class Relation(NamedTuple):
+class _Relation(NamedTuple):
     """A reference from a part to another one: its `id`, its `kind` (`slide`, `chart` …) and the part's name."""
 
     id: str
@@ -146,7 +146,7 @@ class Related(Package):
         texts = (content for name, content in self._contents.items() if name.endswith((".xml", ".rels")))
         count_elements(texts, self.name)
 
-    def _relations(self, part: str) -> Iterator[Relation]:
+    def _relations(self, part: str) -> Iterator[_Relation]:
         """What a part refers to inside of the package."""
         folder, name = posixpath.split(part)
         file = posixpath.join(folder, "_rels", f"{name}.rels")
@@ -155,7 +155,7 @@ class Related(Package):
         for element in self._root(file).iterfind("{*}Relationship"):
             if element.get("TargetMode") != "External":
                 kind = (element.get("Type") or "").rpartition("/")[2]
-                yield Relation(element.get("Id") or "", kind, within(folder, element.get("Target") or ""))
+                yield _Relation(element.get("Id") or "", kind, within(folder, element.get("Target") or ""))
 
     def _listed(self, part: str, name: str) -> Iterator[tuple[Element, str]]:
         """The entries of a list in a part (slides, sheets), each with the part that it stands for."""

@@ -19,12 +19,12 @@ _WORD = re.compile(rf"[{CJK}]|[^\W{CJK}]+|[^\w\s]")
 
 def words(text: str, whole: Collection[tuple[int, int]] = ()) -> list[tuple[int, int]]:
     """Where words and signs stand in a text, from left to right; each of `whole`, which are in order, is one word."""
-    spans, place = [], 0
+    spans, index = [], 0
     for begin, end in [*(span for span in whole if span[0] < span[1]), (len(text), len(text))]:
-        spans += [match.span() for match in _WORD.finditer(text, place, begin)]
+        spans += [match.span() for match in _WORD.finditer(text, index, begin)]
         if begin < end:
             spans.append((begin, end))
-        place = end
+        index = end
     return spans
 
 
@@ -62,9 +62,9 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     rows: list[int] = []
     before: list[int] = []
     for row, (_, j) in enumerate(pairs):
-        place = bisect_left(ends, j)
-        before.append(rows[place - 1] if place else -1)
-        ends[place : place + 1], rows[place : place + 1] = [j], [row]
+        index = bisect_left(ends, j)
+        before.append(rows[index - 1] if index else -1)
+        ends[index : index + 1], rows[index : index + 1] = [j], [row]
     chain = []
     row = rows[-1] if rows else -1
     while row >= 0:
@@ -117,11 +117,11 @@ class _Sides:
     ) -> None:
         self.source, self.target = source, target
         self.lines = [[match.end() for match in re.finditer(BREAK, text)] for text in (source, target)]  # but the first
-        self.here, self.there = words(source, whole[0]), words(target, whole[1])
-        pairs = {(_word(self.here, i), _word(self.there, j)) for i, j in alignment}
+        self.words, self.targets = words(source, whole[0]), words(target, whole[1])
+        pairs = {(_word(self.words, i), _word(self.targets, j)) for i, j in alignment}
         known = {i for i, j in pairs if j >= 0}
-        if len(known - {-1}) < len(self.here):
-            near = equal_and_near([source[b:e] for b, e in self.here], [target[b:e] for b, e in self.there])
+        if len(known - {-1}) < len(self.words):
+            near = equal_and_near([source[b:e] for b, e in self.words], [target[b:e] for b, e in self.targets])
             pairs |= {(i, j) for i, j in near if i not in known}
         self._go_on(pairs)
         self.partners: dict[int, list[int]] = {}
@@ -134,13 +134,13 @@ class _Sides:
 
     def _go_on(self, pairs: set[tuple[int, int]]) -> None:
         """Of a subword of Chinese or Japanese only the first character is named: the next ones stand for the same."""
-        for side, words_there in enumerate((self.here, self.there)):
+        for side, words_of_side in enumerate((self.words, self.targets)):
             partners: dict[int, set[int]] = {}
             for pair in pairs:
                 partners.setdefault(pair[side], set()).add(pair[1 - side])
             text = (self.source, self.target)[side]
-            for number in range(1, len(words_there)):
-                (first, last), (begin, _) = words_there[number - 1], words_there[number]
+            for number in range(1, len(words_of_side)):
+                (first, last), (begin, _) = words_of_side[number - 1], words_of_side[number]
                 both = text[first].isalnum() and text[begin].isalnum()
                 if both and last == begin and unspaced(text[begin]) and number not in partners:
                     partners[number] = partners.get(number - 1, set())
@@ -148,12 +148,12 @@ class _Sides:
 
     def part(self, mark: Mark) -> Span:
         """What a mark covers of the translation."""
-        first = bisect_right(self.here, mark.begin, key=lambda word: word[1])
-        last = bisect_right(self.here, mark.end - 1, key=lambda word: word[0])
+        first = bisect_right(self.words, mark.begin, key=lambda word: word[1])
+        last = bisect_right(self.words, mark.end - 1, key=lambda word: word[0])
         if mark.begin >= mark.end or first >= last:
             return (self._place(mark.begin, first),) * 2
-        if mark.begin <= self.here[0][0] and mark.end >= self.here[-1][1]:  # all words: breaks outside of it stay there
-            top, bottom = (bisect_right(self.lines[0], place) for place in (mark.begin, mark.end))
+        if mark.begin <= self.words[0][0] and mark.end >= self.words[-1][1]:  # all: breaks outside of it stay there
+            top, bottom = (bisect_right(self.lines[0], index) for index in (mark.begin, mark.end))
             there = self.lines[1]  # the translation has as many
             return there[top - 1] if top else 0, there[bottom] - 1 if bottom < len(there) else len(self.target)
         ours = {j for i in range(first, last) for j in self.partners.get(i, ())}
@@ -162,23 +162,25 @@ class _Sides:
         near = range(min(ours), max(ours) + 1)
         others = {j for j in near if any(not first <= i < last for i in self.sources.get(j, ()))}
         begin, end = _most(near, ours, others)
-        inside = mark.begin - self.here[first][0], self.here[last - 1][1] - mark.end  # of a word, as in H<sub>2</sub>O
+        # inside of a word, as in H<sub>2</sub>O
+        inside = mark.begin - self.words[first][0], self.words[last - 1][1] - mark.end
         before = inside[0] if self._like(first, begin) else 0
         behind = inside[1] if self._like(last - 1, end - 1) else 0
-        return self.there[begin][0] + max(before, 0), self.there[end - 1][1] - max(behind, 0)
+        return self.targets[begin][0] + max(before, 0), self.targets[end - 1][1] - max(behind, 0)
 
     def _like(self, source_word: int, target_word: int) -> bool:
         """Whether two words are the same but for case, so that their characters stand for each other."""
-        one, other = self.source[slice(*self.here[source_word])], self.target[slice(*self.there[target_word])]
+        one = self.source[slice(*self.words[source_word])]
+        other = self.target[slice(*self.targets[target_word])]
         return len(one) == len(other) and one.casefold() == other.casefold()
 
     def _place(self, at: int, after: int) -> int:
         """Where something stands that stood at a place of the source, in or before the word `after`."""
-        if after < len(self.here) and self.here[after][0] < at and (like := self._partner(after)[2]) is not None:
-            return self.there[like][0] + at - self.here[after][0]
+        if after < len(self.words) and self.words[after][0] < at and (like := self._partner(after)[2]) is not None:
+            return self.targets[like][0] + at - self.words[after][0]
         if after == 0:
             return 0
-        if after == len(self.here):
+        if after == len(self.words):
             return len(self.target)
         if self.source[at - 1] == BREAK:
             return self.lines[1][bisect_right(self.lines[0], at) - 1]  # the translation has as many
@@ -186,35 +188,35 @@ class _Sides:
             return self._partner(after)[0]
         if after - 1 in self.partners:
             return self._partner(after - 1)[1]
-        return round(at * len(self.target) / len(self.source)) if not self.there else 0
+        return round(at * len(self.target) / len(self.source)) if not self.targets else 0
 
     def _partner(self, word: int) -> tuple[int, int, int | None]:
         """Where the partners of a word begin and end, and the first of them that is like it."""
         if word not in self._near:
             others = self.partners.get(word, ())
             like = next((other for other in others if self._like(word, other)), None)
-            begin = min((self.there[j][0] for j in others), default=0)
-            self._near[word] = begin, max((self.there[j][1] for j in others), default=0), like
+            begin = min((self.targets[j][0] for j in others), default=0)
+            self._near[word] = begin, max((self.targets[j][1] for j in others), default=0), like
         return self._near[word]
 
 
-def _word(spans: Sequence[Span], place: int) -> int:
+def _word(spans: Sequence[Span], index: int) -> int:
     """The word that a character stands in, -1 if in none."""
-    number = bisect_right(spans, place, key=lambda word: word[0]) - 1
-    return number if number >= 0 and place < spans[number][1] else -1
+    number = bisect_right(spans, index, key=lambda word: word[0]) - 1
+    return number if number >= 0 and index < spans[number][1] else -1
 
 
 def _most(near: Sequence[int], ours: Collection[int], others: Collection[int]) -> Span:
     """The longest range of words with the most of ours more than of others that begins and ends with one of ours."""
     best, chosen, total, begin = -1, (near[0], near[0] + 1), 0, None
-    for place in near:
+    for index in near:
         if begin is None or total < 0:
-            if place not in ours:
+            if index not in ours:
                 continue
-            total, begin = 0, place
-        total += (place in ours) - (place in others)
-        if place in ours and total >= best:
-            best, chosen = total, (begin, place + 1)
+            total, begin = 0, index
+        total += (index in ours) - (index in others)
+        if index in ours and total >= best:
+            best, chosen = total, (begin, index + 1)
     return chosen
 
 

@@ -34,10 +34,10 @@ def matched(steps: Iterable[tuple[int, Hashable]]) -> dict[int, int]:
         if step > 0 and len(waiting) < DEEPEST:
             waiting.append((number, name))
         elif step < 0:
-            place = next((k for k in range(len(waiting) - 1, -1, -1) if waiting[k][1] == name), None)
-            if place is not None:
-                ends[waiting[place][0]] = number
-                del waiting[place:]
+            index = next((k for k in range(len(waiting) - 1, -1, -1) if waiting[k][1] == name), None)
+            if index is not None:
+                ends[waiting[index][0]] = number
+                del waiting[index:]
     return ends
 
 
@@ -125,13 +125,13 @@ class DocumentFile(ABC):
             raise ValueError(f"{self.name}: {len(self.segments)} segments went in and {len(texts)} came out")
         changed = {number: text for number, text in enumerate(texts) if text != self.unchanged(number)}
         for number, text in changed.items():
-            segment, place = self.segments[number], f"{self.name}, segment {number + 1}"
+            segment, where = self.segments[number], f"{self.name}, segment {number + 1}"
             if len(text.spans) != len(segment.marks):
-                raise ValueError(f"{place}: {len(segment.marks)} marks went in and {len(text.spans)} came out")
+                raise ValueError(f"{where}: {len(segment.marks)} marks went in and {len(text.spans)} came out")
             for mark, (begin, end) in zip(segment.marks, text.spans, strict=True):
                 expected = segment.text[mark.begin : mark.end]
                 if mark.fixed and text.text[begin:end] != expected:
-                    raise ValueError(f"{place}: expected '{expected}' as it was, got '{text.text[begin:end]}'")
+                    raise ValueError(f"{where}: expected '{expected}' as it was, got '{text.text[begin:end]}'")
         return self._write(changed) if changed else self.content
 
     @abstractmethod
@@ -430,12 +430,12 @@ class Inline(Generic[P]):
             pieces = _SPACE.split(part)
             self._words += len(pieces) // 2
             expect(words=self._words)
-            for place, piece in enumerate(pieces):
-                if piece and place % 2 and self._sign and not self.begun:
+            for index, piece in enumerate(pieces):
+                if piece and index % 2 and self._sign and not self.begun:
                     self._add("empty", self._sign(piece), parent=None if "\n" in piece else -1)  # it stays at the end
                 elif piece:
-                    self.begun = self.begun or not place % 2
-                    self._steps.append(_Step("space" if place % 2 else "word", piece))
+                    self.begun = self.begun or not index % 2
+                    self._steps.append(_Step("space" if index % 2 else "word", piece))
 
     def wide(self) -> None:
         """Two spaces that stay two, as some type behind a sentence."""
@@ -516,7 +516,7 @@ def pieces(marks: Sequence[Mark], translation: Translated) -> Iterator[OpenMark 
     Formats stand in the formats that they stood in; what is fixed and covers text stands where this text is.
     """
     inside = _inside(marks, translation.spans)
-    place, last = 0, ""  # what was written last
+    index, last = 0, ""  # what was written last
     owed = False  # a space, before the next text
     alone = False  # whether the last piece is a mark that stands apart
     stack: list[tuple[int, Iterator[int]]] = [(-1, iter(inside.get(-1, ())))]
@@ -527,10 +527,10 @@ def pieces(marks: Sequence[Mark], translation: Translated) -> Iterator[OpenMark 
             end = translation.spans[number][0]
         else:
             end = translation.spans[around][1] if around >= 0 else len(translation.text)
-        if place < end:
-            text = translation.text[place:end]
+        if index < end:
+            text = translation.text[index:end]
             yield f" {text}" if owed and not text[0].isspace() else text
-            place, last, owed, alone = end, text[-1], False, False
+            index, last, owed, alone = end, text[-1], False, False
         if number is None:
             stack.pop()
             if around >= 0:
@@ -544,12 +544,12 @@ def pieces(marks: Sequence[Mark], translation: Translated) -> Iterator[OpenMark 
             stack.append((number, iter(inside.get(number, ()))))
             continue
         yield FixedMark(number)
-        before, behind = translation.text[max(place - 1, 0) : place], translation.text[place : place + 1]
+        before, behind = translation.text[max(index - 1, 0) : index], translation.text[index : index + 1]
         if marks[number].apart and behind and not behind.isspace() and (before.isspace() or not before):
             owed = True
         alone = marks[number].apart
-        place = max(place, translation.spans[number][1])
-        last = translation.text[max(place - 1, 0) : place] or last
+        index = max(index, translation.spans[number][1])
+        last = translation.text[max(index - 1, 0) : index] or last
 
 
 def _stands_apart(number: int, marks: Sequence[Mark], inside: Mapping[int, Sequence[int]]) -> bool:
@@ -582,10 +582,10 @@ def _around(formats: dict[int, list[int]], spans: Sequence[tuple[int, int]], beg
     parent = -1
     while True:
         children = formats.get(parent, [])
-        place = bisect_right(children, begin, key=lambda number: spans[number][0]) - 1
-        if place < 0 or spans[children[place]][1] < end:
+        index = bisect_right(children, begin, key=lambda number: spans[number][0]) - 1
+        if index < 0 or spans[children[index]][1] < end:
             return parent
-        parent = children[place]
+        parent = children[index]
 
 
 # Which section and which paragraph, list or row a segment stands in.

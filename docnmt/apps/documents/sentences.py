@@ -174,11 +174,11 @@ def _has_words(text: str, spans: Collection[tuple[int, int]]) -> bool:
 
 def between(text: str, spans: Collection[tuple[int, int]]) -> Iterator[str]:
     """The parts of a text before, between and behind `spans`: one more than these."""
-    place = 0
+    index = 0
     for begin, end in spans:
-        yield text[place:begin]
-        place = end
-    yield text[place:]
+        yield text[index:begin]
+        index = end
+    yield text[index:]
 
 
 def places_of(wanted: Collection[str], text: str) -> list[tuple[int, int]]:
@@ -239,18 +239,18 @@ def parts_of(segment: Segment, split: Split, split_target: Split, *, protect: bo
     begins = [begin for begin, _ in whole.fixed]
     line_begin = 0
     for line in segment.text.split(BREAK):
-        letters = [place for place, sign in enumerate(line, line_begin) if not sign.isspace()]
+        letters = [index for index, sign in enumerate(line, line_begin) if not sign.isspace()]
         first = 0
         for sentence in split(line):  # which may have other white space
             if not sentence.strip():
                 continue
             last = first + len("".join(sentence.split())) - 1
-            place, begin, first = letters[first], letters[last] + 1, last + 1
-            around = bisect_left(begins, place) - 1
+            index, begin, first = letters[first], letters[last] + 1, last + 1
+            around = bisect_left(begins, index) - 1
             if parts and around >= 0 and parts[-1].end < whole.fixed[around][1]:  # it does not end inside of it
                 parts[-1].end = begin
             else:
-                parts.append(SegmentPart(segment, place, begin))
+                parts.append(SegmentPart(segment, index, begin))
         line_begin += len(line) + 1
     for part in parts:
         inside = whole.fixed[bisect_left(begins, part.begin) : bisect_left(begins, part.end)]
@@ -279,13 +279,13 @@ def _given(segment: Segment, split: Split, split_target: Split) -> list[SegmentP
 def _fixed_in(segment: Segment, *, protect: bool = True) -> list[Span]:
     """What does not change in a segment: what its format says, and what is found between."""
     marked = sorted({(m.begin, m.end) for m in segment.marks if m.fixed and m.begin < m.end})
-    spans, place = [], 0
+    spans, index = [], 0
     for text, mark in zip(between(segment.text, marked), [*marked, None], strict=True):
         found = fixed_spans(text, segment.flags) if protect else []
-        spans += [(place + begin, place + end) for begin, end in found]
+        spans += [(index + begin, index + end) for begin, end in found]
         if mark is not None:
             spans.append(mark)
-            place = mark[1]
+            index = mark[1]
     return [(begin, end) for begin, end in spans if segment.text[begin:end] != BREAK]
 
 
@@ -447,29 +447,29 @@ def pieces_of(part: SegmentPart) -> list[str]:
 def piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
     """The translation of a sentence from those of its pieces, with what is fixed between them."""
     out, source = "", part.source
-    place = 0
+    index = 0
     for text, span in zip(between(source, part.fixed), [*part.fixed, None], strict=True):
         bare = text.strip()
         if _has_words(text, ()):
             translation = _no_break(bare, next(answers).replace(BREAK, " ").strip())
             translation = _without_placeholders(translation, part.segment.flags)
             before, behind = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-            if not before and place and _parted(bare[0], translation[:1]):
+            if not before and index and _parted(bare[0], translation[:1]):
                 before = " "
             if not behind and span is not None and _parted(bare[-1], translation[-1:]):
                 behind = " "
-            at, begin = place + len(before), len(out) + len(before)
+            at, begin = index + len(before), len(out) + len(before)
             part.pairs += [(at + i, begin + j) for i, j in _pairs(bare, translation, (), ())]
             out += before + translation + behind
         else:
-            part.pairs += [(place + k, len(out) + k) for k in range(len(text)) if not text[k].isspace()]
+            part.pairs += [(index + k, len(out) + k) for k in range(len(text)) if not text[k].isspace()]
             out += text
-        place += len(text)
+        index += len(text)
         if span is not None:
             part.pairs.append((span[0], len(out)))
             part.placed.append((len(out), len(out) + span[1] - span[0]))
             out += source[span[0] : span[1]]
-            place = span[1]
+            index = span[1]
     part.text = out
 
 
@@ -482,20 +482,20 @@ def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -
     segment = document.segments[number]
     if all(part.given is not None for part in parts):
         return document.unchanged(number)
-    out, place, last = "", 0, ""  # the last translation that is not empty
+    out, index, last = "", 0, ""  # the last translation that is not empty
     pairs: list[Span] = []
     places: dict[Span, Span] = {}  # what is fixed → where it is now
     breaks: dict[Span, Span] = {}  # likewise what stands between sentences
     ends: dict[int, int] = {}  # likewise where sentences end
     for part in [*parts, SegmentPart(segment, len(segment.text), len(segment.text), given="")]:
         text = (part.text or "") if part.given is None else part.given
-        space = segment.text[place : part.begin]
+        space = segment.text[index : part.begin]
         if BREAK in space:
             for k in range(len(space)):
-                breaks[place + k, place + k + 1] = len(out) + k, len(out) + k + 1
+                breaks[index + k, index + k + 1] = len(out) + k, len(out) + k + 1
             last = ""
         elif last and text:
-            spaced = space or seam(segment.text[max(0, place - 9) : place], segment.text[place : place + 9])
+            spaced = space or seam(segment.text[max(0, index - 9) : index], segment.text[index : index + 9])
             space = seam(last, text) and (space if spaced else " ")
         out += space
         last = text or last
@@ -505,8 +505,8 @@ def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -
         for (b, e), (begin, end) in zip(part.fixed, placed, strict=True):
             places[part.begin + b, part.begin + e] = len(out) + begin, len(out) + end
         out += text
-        place = part.end
-        ends[place] = len(out)
+        index = part.end
+        ends[index] = len(out)
     now = breaks | places
     marked = {n: now[m.begin, m.end] for n, m in enumerate(segment.marks) if m.fixed and m.begin < m.end}
     for n, mark in enumerate(segment.marks):  # what touches the end of a sentence touches that of its translation

@@ -223,16 +223,16 @@ class Xlsx(Related):
     def _cells(self, part: str, only: set[str] | None = None) -> Iterator[tuple[str, int, Element]]:
         """The cells of a sheet that have a text: which, the text's number if cells share it (or -1), and the text."""
         for cell in self._root(part).iterfind("{*}sheetData/{*}row/{*}c"):
-            place, kind = cell.get("r", ""), cell.get("t")
-            if only is not None and place not in only:
+            address, kind = cell.get("r", ""), cell.get("t")
+            if only is not None and address not in only:
                 continue
             if kind == "inlineStr" and (inline := cell.find("{*}is")) is not None:
-                yield place, -1, inline
+                yield address, -1, inline
             elif kind == "s":
                 number = cell.findtext("{*}v") or ""
                 if not number.isdecimal() or len(number) > 9 or int(number) >= len(self._items):
-                    raise UserError(f"{self.name}: {part}: cell {place} has text {number!r}, which is missing")
-                yield place, int(number), self._items[int(number)]
+                    raise UserError(f"{self.name}: {part}: cell {address} has text {number!r}, which is missing")
+                yield address, int(number), self._items[int(number)]
 
     def _heads(self, sheet: str) -> set[str]:
         """The cells by whose texts tables know their columns; with other texts, Excel takes a file for damaged."""

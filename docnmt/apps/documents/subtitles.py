@@ -75,9 +75,9 @@ class Subtitles(Spliced):
         """Where the texts stand, by the expression of `srt`; its `parse` would look for each in all that follows."""
         if long := _LONG.search(self.source):
             raise self._refused(long.start(), f"a number of more than {_DIGITS} digits, which takes too long to read")
-        place = len(self.source) - len(self.source.lstrip("\ufeff"))
-        while text := _TEXT.search(self.source, place):
-            match = srt.SRT_REGEX.match(self.source, place)
+        index = len(self.source) - len(self.source.lstrip("\ufeff"))
+        while text := _TEXT.search(self.source, index):
+            match = srt.SRT_REGEX.match(self.source, index)
             if match is None:
                 message = "expected a subtitle: number, times (00:00:01,000 --> 00:00:02,000) and text"
                 raise self._refused(text.start(), message)
@@ -86,7 +86,7 @@ class Subtitles(Spliced):
                 why = "times below zero" if below else "times without a number before them, in a line of its own"
                 raise self._refused(times.start(), why)
             yield match.span(5)
-            place = match.end()
+            index = match.end()
 
     def _raw(self, begin: int, end: int) -> str:
         """A text as it is written, with its lines, at the places of the file."""
@@ -96,8 +96,8 @@ class Subtitles(Spliced):
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         return list(_leads(text))
 
-    def _refused(self, place: int, message: str) -> UserError:
-        return UserError(f"{self.name}:{self.source.count(chr(10), 0, place) + 1}: {message}")
+    def _refused(self, index: int, message: str) -> UserError:
+        return UserError(f"{self.name}:{self.source.count(chr(10), 0, index) + 1}: {message}")
 
     def rendered(self, place: SegmentPlace, text: Translated) -> str:
         source = self._raw(place.begin, place.end)

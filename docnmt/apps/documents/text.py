@@ -60,11 +60,11 @@ def decode(content: bytes, name: str, *, encoding: str = "utf-8") -> str:
 
 def replaced(source: str, changes: Iterable[tuple[int, int, str]]) -> str:
     """A text in which parts, given from left to right as (begin, end, new text), are replaced."""
-    out, place = [], 0
+    out, index = [], 0
     for begin, end, text in changes:
-        out += [source[place:begin], text]
-        place = end
-    return "".join([*out, source[place:]])
+        out += [source[index:begin], text]
+        index = end
+    return "".join([*out, source[index:]])
 
 
 # Formats that are text: segments are places of the source, and all between them stays byte for byte.
@@ -170,21 +170,21 @@ _CHOSEN, _PIPE = re.compile(_CHOICE), re.compile(rf"(?<!\|)\|(?!\|)(?:\s?{_CHOIC
 
 
 def add(
-    inline: Inline[Raw], source: str, hard: Callable[[re.Match[str]], bool], place: int = 0, end: int | None = None,
+    inline: Inline[Raw], source: str, hard: Callable[[re.Match[str]], bool], index: int = 0, end: int | None = None,
     decode: Callable[[str], str] = str,
 ) -> None:  # fmt: skip
     """Adds `source[place:end]`, whose white space is a break where `hard` says so, and whose words are decoded."""
     end = len(source) if end is None else end
-    for match in _SPACE.finditer(source, place, end):
-        inline.text(decode(source[place : match.start()]))
+    for match in _SPACE.finditer(source, index, end):
+        inline.text(decode(source[index : match.start()]))
         if hard(match):
             inline.hard((match[0], ""))
         elif match[0] == "  ":
             inline.wide()
         else:
             inline.text("\n" if "\n" in match[0] and inline.begun else " ")
-        place = match.end()
-    inline.text(decode(source[place:end]))
+        index = match.end()
+    inline.text(decode(source[index:end]))
 
 
 def read(
@@ -210,15 +210,15 @@ def read(
             marks.append((link.end(1), link.end(), "close", ""))
     marks += [(*span, "fixed", "") for span in fixed] + [(*span, "hard", "") for span in breaks]
     added = {"open": inline.open, "fixed": inline.fixed, "hard": inline.hard}
-    place = 0
+    index = 0
     for begin, end, kind, behind in sorted(marks):
-        add(inline, source, hard, place, begin, decode)
-        place = end
+        add(inline, source, hard, index, begin, decode)
+        index = end
         if kind == "close":
             inline.close()
         else:
             added[kind]((source[begin:end], behind))
-    add(inline, source, hard, place, decode=decode)
+    add(inline, source, hard, index, decode=decode)
     return inline
 
 

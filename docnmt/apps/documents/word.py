@@ -58,12 +58,12 @@ def _flat(parent: Element, looks: _Looks) -> list[Step]:
     ops: list[Step] = []
     children = [each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)]
     ends = _field_ends(children)
-    place = 0
-    while place < len(children):
-        child = children[place]
-        if (end := ends.get(place)) is not None:
-            ops += _field(children[place : end + 1], looks)
-            place = end + 1
+    index = 0
+    while index < len(children):
+        child = children[index]
+        if (end := ends.get(index)) is not None:
+            ops += _field(children[index : end + 1], looks)
+            index = end + 1
             continue
         name = local(child)
         if name == "r":
@@ -78,7 +78,7 @@ def _flat(parent: Element, looks: _Looks) -> list[Step]:
             shown = shown_in(child, "t") if name == "fldSimple" else ""
             seen = "value" if name in ("fldSimple", "oMath") else ""
             ops.append(Step("fixed", shown, elements=[child], seen=seen))
-        place += 1
+        index += 1
     return ops
 
 
@@ -208,8 +208,8 @@ def _set(element: Element, properties: str, name: str, behind: frozenset[str], w
         look.remove(there)
         there = None
     if wanted and there is None:
-        place = next((number for number, child in enumerate(look) if local(child) in behind), len(look))
-        look.insert(place, etree.Element(f"{prefix}{name}"))
+        index = next((number for number, child in enumerate(look) if local(child) in behind), len(look))
+        look.insert(index, etree.Element(f"{prefix}{name}"))
 
 
 # Parts of a text of Word that are for readers and are not read: they are named.

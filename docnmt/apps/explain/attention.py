@@ -110,7 +110,7 @@ class Explanation:
     @property
     def reads(self) -> tuple[tuple[HeadReads, ...], ...]:
         """For each piece of the translation, the sentences that each head of each decoder layer reads."""
-        return tuple(reads_of(self.decoder, piece) for piece in range(len(self.target)))
+        return tuple(_reads_of(self.decoder, piece) for piece in range(len(self.target)))
 
     @property
     def others(self) -> dict[int, float]:
@@ -141,7 +141,7 @@ class Explanation:
         return tuple(place >> level for level in range(levels, -1, -1))
 
 
-def reads_of(attentions: Sequence[Attention], piece: int) -> tuple[HeadReads, ...]:
+def _reads_of(attentions: Sequence[Attention], piece: int) -> tuple[HeadReads, ...]:
     """Return the sentences that each head of some attentions reads at one piece."""
     reads = []
     for each in attentions:
@@ -161,7 +161,7 @@ _NAME = re.compile(r"(?:(encoder|decoder)\.layers\.(\d+)\.(\w+)(?:\.\w+)*|(point
 
 
 @dataclass(frozen=True, eq=False)
-class UnitSide:
+class _UnitSide:
     """One side of a unit: the numbers (n,) of its sentences in the corpus, and where in the row each begins (n+1,)."""
 
     numbers: np.ndarray
@@ -183,8 +183,8 @@ class UnitNotes:
     """One unit, the only one of its batch, and the division of its rows into sentences of the corpus."""
 
     corpus: ParallelCorpus
-    source: UnitSide
-    target: UnitSide
+    source: _UnitSide
+    target: _UnitSide
     names: dict[nn.Module, str]
     joined: bool
 
@@ -196,12 +196,12 @@ class UnitNotes:
         ends = np.ones(len(read), dtype=np.int64)
         if not model.reading.source_breaks:
             ends[:-1] = 0  # only the last sentence has an end token
-        source = UnitSide(read, offsets_of(corpus.source.lengths()[read] + ends))
+        source = _UnitSide(read, offsets_of(corpus.source.lengths()[read] + ends))
         if model.reading.joined:
             written = np.arange(units.first[0], units.last[0])
-            target = UnitSide(written, offsets_of(corpus.target.lengths()[written] + 1))
+            target = _UnitSide(written, offsets_of(corpus.target.lengths()[written] + 1))
         else:
-            target = UnitSide(read, batch.target.layout.sentences.host)
+            target = _UnitSide(read, batch.target.layout.sentences.host)
         modules = model.named_modules() if isinstance(model, nn.Module) else []
         return cls(corpus, source, target, {module: name for name, module in modules}, model.reading.joined)
 

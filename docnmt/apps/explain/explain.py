@@ -20,7 +20,7 @@ from docnmt.modules.layers import recording
 
 
 @dataclass(frozen=True)
-class Excerpt:
+class _Excerpt:
     """A document of selected sentences of a corpus.
 
     Attributes:
@@ -30,14 +30,14 @@ class Excerpt:
     sentences: tuple[int, ...]
     scored: frozenset[int]
 
-    def without(self, sentence: int, scored: Collection[int]) -> Excerpt:
+    def without(self, sentence: int, scored: Collection[int]) -> _Excerpt:
         """Return the excerpt without one sentence; only sentences in `scored` are scored."""
-        return Excerpt(tuple(n for n in self.sentences if n != sentence), self.scored & frozenset(scored))
+        return _Excerpt(tuple(n for n in self.sentences if n != sentence), self.scored & frozenset(scored))
 
 
-def excerpts(
+def _excerpts(
     corpus: ParallelCorpus, given: Collection[int], wanted: Collection[int], *, given_text: bool, window: int | None
-) -> list[Excerpt]:
+) -> list[_Excerpt]:
     """Return the documents that contain `wanted` sentences, as search reads them.
 
     Args:
@@ -47,18 +47,18 @@ def excerpts(
     """
     documents = [range(*pair) for pair in pairwise(corpus.document_offsets.tolist())]
     if not given_text:
-        whole = [Excerpt(tuple(document), frozenset(document) & frozenset(wanted)) for document in documents]
+        whole = [_Excerpt(tuple(document), frozenset(document) & frozenset(wanted)) for document in documents]
         return [each for each in whole if each.scored]
     reach = corpus.num_sentences if window is None else window
     return [
-        Excerpt((*(m for m in document if m in given and 0 < abs(m - n) <= reach), n), frozenset([n]))
+        _Excerpt((*(m for m in document if m in given and 0 < abs(m - n) <= reach), n), frozenset([n]))
         for document in documents
         for n in document
         if n in wanted
     ]
 
 
-def taken(corpus: ParallelCorpus, chosen: Sequence[Excerpt]) -> tuple[ParallelCorpus, np.ndarray]:
+def taken(corpus: ParallelCorpus, chosen: Sequence[_Excerpt]) -> tuple[ParallelCorpus, np.ndarray]:
     """Return a corpus of these documents, and for each of its sentences its number in `corpus`, without raw text."""
     assert corpus.target is not None
     numbers = np.array([n for each in chosen for n in each.sentences], dtype=np.int64)
@@ -135,7 +135,7 @@ def explain(
         context_window: see search.
     """
     documents = [
-        excerpts(corpus, given, wanted, given_text=model.reading.given_text, window=context_window) for model in models
+        _excerpts(corpus, given, wanted, given_text=model.reading.given_text, window=context_window) for model in models
     ]
     # an excerpt of given translations holds what is within the window, and is read whole
     windows = [None if model.reading.given_text else context_window for model in models]
@@ -143,7 +143,10 @@ def explain(
     explanations: dict[int, Explanation] = {}
     for number, (model, own, window) in enumerate(passes):
         for sentence, explanation in _read(model, number, task, corpus, own, window):
-            explanations[sentence] = _together(explanations.get(sentence), explanation)
+            if (first := explanations.get(sentence)) is not None:  # that of the models before
+                attentions = first.decoder + explanation.decoder, first.encoder + explanation.encoder
+                explanation = replace(first, decoder=attentions[0], encoder=attentions[1])
+            explanations[sentence] = explanation
     asked = {sentence: list(each.others)[:WITHOUT] for sentence, each in explanations.items()}
     scores = [_scores(model, task, corpus, own, asked, window) for model, own, window in passes]
     log_probs = {  # of the models' mean probabilities
@@ -155,16 +158,9 @@ def explain(
     return explanations
 
 
-def _together(before: Explanation | None, each: Explanation) -> Explanation:
-    """Add one model's explanation of a sentence to `before`, those of the models before it."""
-    if before is None:
-        return each
-    return replace(before, decoder=before.decoder + each.decoder, encoder=before.encoder + each.encoder)
-
-
 def _read(
     model: AnyTranslationModel, number: int, task: TranslationTask, corpus: ParallelCorpus,
-    documents: Sequence[Excerpt], context_window: int | None,
+    documents: Sequence[_Excerpt], context_window: int | None,
 ) -> Iterator[tuple[int, Explanation]]:  # fmt: skip
     """Yield the explanations of one model, document by document, with the corpus's sentence numbers."""
     for document in documents:
@@ -181,11 +177,11 @@ def _read(
 
 
 def _scores(
-    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, documents: Sequence[Excerpt],
+    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, documents: Sequence[_Excerpt],
     asked: Mapping[int, Sequence[int]], context_window: int | None,
 ) -> dict[tuple[int, int | None], np.ndarray]:  # fmt: skip
     """Return log p of the pieces of each sentence in its document, and without each sentence in `asked`."""
-    variants: list[tuple[Excerpt, int | None]] = [(document, None) for document in documents]
+    variants: list[tuple[_Excerpt, int | None]] = [(document, None) for document in documents]
     for document in documents:
         missing = defaultdict(set)
         for sentence in document.scored:

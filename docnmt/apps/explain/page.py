@@ -50,7 +50,7 @@ def write_explanation(
     """
     check_suffix(path)
     if path.suffix == ".jsonl":
-        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in json_rows(documents)))
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _json_rows(documents)))
         return
     data: dict[str, Any] = {
         "languages": languages,
@@ -70,17 +70,17 @@ def write_explanation(
     write_text(path, self_contained(package, "docnmt explanation", style, script, content, data))
 
 
-def json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict[str, Any]]:
+def _json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict[str, Any]]:
     """Yield a row for each sentence: texts, pieces, and what each head read at each piece."""
     for place, document in enumerate(documents):
         for number, each in enumerate(document):
             best, explanation = each.translation, each.translation.explanation
             row: dict[str, Any] = {"document": place, "sentence": number, "source": each.source}
             row |= {"translation": best.text, "score": round(best.score, 6), "pieces": list(best.pieces)}
-            yield row | ({} if explanation is None else explanation_dict(explanation))
+            yield row | ({} if explanation is None else _explanation_dict(explanation))
 
 
-def explanation_dict(explanation: Explanation) -> dict[str, Any]:
+def _explanation_dict(explanation: Explanation) -> dict[str, Any]:
     """Return an explanation as plain JSON types; weights have five decimals."""
     probabilities = explanation.log_probs
     return {

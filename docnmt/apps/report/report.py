@@ -21,7 +21,7 @@ from docnmt.runtime.system import UserError, check_writable, write_text
 
 
 @dataclass(frozen=True)
-class ReportTexts:
+class _ReportTexts:
     """The S sentences of each text; an empty sentence of a system is a missing translation.
 
     Attributes:
@@ -37,7 +37,7 @@ class ReportTexts:
     unscored: int
 
 
-def read_texts(config: PageConfig) -> ReportTexts:
+def read_texts(config: PageConfig) -> _ReportTexts:
     """Read the files."""
     names = names_of(config.sys, "--sys", config.names)
     columns, _ = parse_columns(config.columns)
@@ -49,10 +49,10 @@ def read_texts(config: PageConfig) -> ReportTexts:
     )
     unscored = len(layout.sentences) - len(numbers)
     source = scored.sentences if config.src else None
-    return ReportTexts(scored.document_offsets, source, references, dict(zip(names, systems, strict=True)), unscored)
+    return _ReportTexts(scored.document_offsets, source, references, dict(zip(names, systems, strict=True)), unscored)
 
 
-def columns(texts: ReportTexts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
+def _columns(texts: _ReportTexts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
     """Yield the name, the language and the S sentences of every column: the source, the references, the systems."""
     if texts.source is not None:
         yield "Source", config.source_lang, texts.source
@@ -62,10 +62,10 @@ def columns(texts: ReportTexts, config: PageConfig) -> Iterator[tuple[str, str |
         yield name, config.target_lang, sentences
 
 
-def page_data(texts: ReportTexts, systems: Mapping[str, Evaluation], config: PageConfig) -> dict[str, Any]:
+def _page_data(texts: _ReportTexts, systems: Mapping[str, Evaluation], config: PageConfig) -> dict[str, Any]:
     """Return the data as plain JSON types."""
     of_documents = [system.of_documents() for system in systems.values()]
-    shown = columns(texts, config)
+    shown = _columns(texts, config)
     return {
         "columns": [{"name": name, "lang": language, "text": list(sentences)} for name, language, sentences in shown],
         "systems": list(texts.systems),
@@ -93,7 +93,7 @@ HEAD = beginning(_NAME)
 _SCRIPTS = ("diff.js", "documents.js", "text.js")
 
 
-def check_replaceable(path: Path) -> None:
+def _check_replaceable(path: Path) -> None:
     """Check before long work that no file of this name exists, or only an earlier report."""
     if not path.is_file():
         return  # no file, or an invalid name: writing reports it
@@ -121,7 +121,7 @@ def render(content: dict[str, object], data: dict[str, object]) -> str:
 def write_report(config: PageConfig) -> None:
     """Write the page."""
     out = Path(config.out)
-    check_replaceable(out)
+    _check_replaceable(out)
     texts, test_sets = read_texts(config), read_test_sets(config.discourse)
     check_writable(out)
     metrics, translations = (*DEFAULT, "TER") if config.ter else DEFAULT, list(texts.systems.values())
@@ -131,14 +131,14 @@ def write_report(config: PageConfig) -> None:
     bootstrap = Bootstrap(config.samples, config.seed)
     content = {
         "title": config.title, "summary": _summary(texts), "systems": list(texts.systems),
-        "documents": len(texts.document_offsets) - 1, "columns": [name for name, _, _ in columns(texts, config)],
+        "documents": len(texts.document_offsets) - 1, "columns": [name for name, _, _ in _columns(texts, config)],
         "first_reference": int(texts.source is not None), "consistency": _consistency(texts), "test_sets": test_sets,
         **_scores(systems, bootstrap), **_parts(systems, bootstrap), **_method(config, texts),
     }  # fmt: skip
-    write_text(out, render(content, page_data(texts, systems, config)))
+    write_text(out, render(content, _page_data(texts, systems, config)))
 
 
-def _summary(texts: ReportTexts) -> str:
+def _summary(texts: _ReportTexts) -> str:
     def count(number: int, one: str) -> str:
         return f"{number:,} {one}{'' if number == 1 else 's'}"
 
@@ -182,7 +182,7 @@ def _parts(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str,
     return {"divisions": list(zip(divided, drawn, strict=True)), "few": few}
 
 
-def _consistency(texts: ReportTexts) -> list[str]:
+def _consistency(texts: _ReportTexts) -> list[str]:
     """Return the lexical consistency of each system and, last, of the reference; empty without a source."""
     if texts.source is None:
         return []
@@ -192,7 +192,7 @@ def _consistency(texts: ReportTexts) -> list[str]:
     return [f"{each.ratio:.1f}" if each.pairs else "–" for each in measured]
 
 
-def _method(config: PageConfig, texts: ReportTexts) -> dict[str, Any]:
+def _method(config: PageConfig, texts: _ReportTexts) -> dict[str, Any]:
     method = {}
     if len(texts.document_offsets) > 2:
         method["Intervals, tests"] = (

@@ -77,7 +77,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 8, 36
 
 
 @dataclass(frozen=True)
-class Point:
+class _Point:
     """A score at x; y grows downward, so `low` has the larger y."""
 
     x: float
@@ -95,7 +95,7 @@ class Chart:
     axis: str
     places: Sequence[tuple[float, str]]
     ticks: Sequence[tuple[float, str]]
-    systems: Sequence[tuple[str, Sequence[Point]]]
+    systems: Sequence[tuple[str, Sequence[_Point]]]
 
 
 def chart(
@@ -112,12 +112,12 @@ def chart(
     def height(score: float) -> float:
         return round(_TOP + (HEIGHT - _TOP - _BOTTOM) * (high - score) / (high - low), 1)
 
-    def point(place: int, number: int) -> Point:
+    def point(place: int, number: int) -> _Point:
         interval = scores[place][number]
         x = _LEFT + step * (place + 0.5) + aside * (number - (len(systems) - 1) / 2)
         low_y, high_y = (None if end is None else height(end) for end in (interval.low, interval.high))
         label = f"{systems[number]}, {labels[place]}: {interval}"
-        return Point(round(x, 1), height(interval.score), low_y, high_y, label)
+        return _Point(round(x, 1), height(interval.score), low_y, high_y, label)
 
     begins = ["".join(label.partition("–")[:2]) for label in labels]  # `17–`: the next label shows where it ends
     places = [(round(_LEFT + step * (n + 0.5), 1), label) for n, label in enumerate(begins)]
@@ -180,7 +180,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Disagreement:
+class _Disagreement:
     """The comparison of two files: the groups that only the first solved, only the second, and p by the sign test."""
 
     first: str
@@ -195,7 +195,7 @@ class TestSet:
     """The files with answers to the same groups."""
 
     files: Sequence[Answers]
-    disagreements: Sequence[Disagreement]
+    disagreements: Sequence[_Disagreement]
 
     @property
     def groups(self) -> int:
@@ -240,7 +240,7 @@ def _accuracy(cell: Mapping[str, float], asked: str) -> Interval:
     return Interval(100 * share, 100 * max(0.0, middle - half), 100 * min(1.0, middle + half))
 
 
-def _compare(one: Answers, other: Answers) -> Disagreement:
+def _compare(one: Answers, other: Answers) -> _Disagreement:
     """Make McNemar's exact test: each of the two is equally likely to be the only one that solves a group."""
     first = sum(a and not b for a, b in zip(one.solved, other.solved, strict=True))
     second = sum(b and not a for a, b in zip(one.solved, other.solved, strict=True))
@@ -248,7 +248,7 @@ def _compare(one: Answers, other: Answers) -> Disagreement:
     for k in range(min(first, second) + 1):
         tail += ways
         ways = ways * (n - k) // (k + 1)
-    return Disagreement(one.name, other.name, first, second, min(1.0, 2 * tail / 2**n))
+    return _Disagreement(one.name, other.name, first, second, min(1.0, 2 * tail / 2**n))
 
 
 #: For each division of a text: its heading, and the unit of its parts' labels.
@@ -260,7 +260,7 @@ TITLES = {
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredPart:
+class _ScoredPart:
     """A part of the text; `scores` has one interval per system for each metric."""
 
     label: str
@@ -270,23 +270,23 @@ class ScoredPart:
 
 
 @dataclass(frozen=True, eq=False)
-class Divided:
+class _Divided:
     """A text divided into parts; every sentence is in one of them."""
 
     name: str
     unit: str
-    parts: Sequence[ScoredPart]
+    parts: Sequence[_ScoredPart]
 
 
-def divisions(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> Iterator[Divided]:
+def divisions(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> Iterator[_Divided]:
     """Yield the text in every division of `docnmt-score --by`; as there, parts are by the first system's counts."""
     first = next(iter(systems.values()))
     for by, titles in TITLES.items():
         whole = by == "document-length"  # then d-BLEU has scores, too
-        yield Divided(*titles, [_scored(part, list(systems.values()), bootstrap, whole) for part in parts(by, first)])
+        yield _Divided(*titles, [_scored(part, list(systems.values()), bootstrap, whole) for part in parts(by, first)])
 
 
-def _scored(part: TextPart, systems: Sequence[Evaluation], bootstrap: Bootstrap, whole: bool) -> ScoredPart:
+def _scored(part: TextPart, systems: Sequence[Evaluation], bootstrap: Bootstrap, whole: bool) -> _ScoredPart:
     """Score a part by counts of its documents, `whole` or only their sentences in the part."""
     document = np.searchsorted(systems[0].document_offsets, part.sentences, side="right") - 1
     scores: dict[str, list[Interval]] = {}
@@ -299,4 +299,4 @@ def _scored(part: TextPart, systems: Sequence[Evaluation], bootstrap: Bootstrap,
                 counts = np.zeros((len(part.documents), rows.shape[1]))
                 np.add.at(counts, np.searchsorted(part.documents, document), rows)
             scores.setdefault(metric, []).append(bootstrap.interval(system, metric, counts))
-    return ScoredPart(part.label.replace("-", "–"), len(part.sentences), len(part.documents), scores)
+    return _ScoredPart(part.label.replace("-", "–"), len(part.sentences), len(part.documents), scores)
