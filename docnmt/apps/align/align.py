@@ -203,9 +203,11 @@ _MOST_OF_MODEL = 10.0
 
 
 def model_evidence(
-    source: AlignedSide, target: AlignedSide, beads: Sequence[Bead],
+    source: AlignedSide,
+    target: AlignedSide,
+    beads: Sequence[Bead],
     score: Callable[[Sequence[str], Sequence[str]], Sequence[float]],
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Return evidence (n, m), float32, for `align`: for the source that explains a target sentence best of all near
     it in `beads`, a first alignment, its lead over the second best. Other pairs get no evidence:
     unrelated sentences differ by chance, and a path through many of them would accumulate it."""

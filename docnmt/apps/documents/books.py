@@ -24,14 +24,7 @@ _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"
 
 
 class _Page(Html):
-    """A page, whose Latin 1 is that of XML and not that of browsers."""
-
-    def _decoded(self) -> str:
-        text = super()._decoded()
-        if self.encoding != "cp1252":
-            return text
-        self.encoding = "latin-1"
-        return self.content.decode(self.encoding)
+    latin = "latin-1"  # as in XML
 
 
 class Epub(Related):

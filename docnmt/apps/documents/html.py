@@ -271,6 +271,8 @@ class Html(Spliced):
     `translate="no"`; elements whose `lang` is another language than the source, which are named
     """
 
+    #: What Latin 1 is to browsers.
+    latin = "cp1252"
     #: Signs that begin tags and entities, each of which takes a few hundred bytes of memory; a long book has a million.
     most = 1 << 21
 
@@ -279,7 +281,7 @@ class Html(Spliced):
         if said and not self.content.startswith(b"\xef\xbb\xbf"):
             self.encoding = said[1].decode("ascii")
             if self.encoding.lower() in ("iso-8859-1", "latin1", "ascii", "us-ascii"):
-                self.encoding = "cp1252"  # as browsers do
+                self.encoding = self.latin
         return super()._decoded()
 
     def read_places(self) -> Iterator[SegmentPlace]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import takewhile
-from typing import NamedTuple
 
 from lxml import etree
 
@@ -30,27 +29,38 @@ _COPIES = 1 << 24
 _PROPERTIES = frozenset({"pPr", "rPr", "sdtPr", "sdtEndPr"})
 
 
-class _Looks(NamedTuple):
-    """The styles that hide text, and those that raise it."""
+#: What the look of a text may say, and when: that it is not shown, that it is a superscript.
+_SAYS: dict[str, Callable[[str], bool]] = {
+    "vanish": lambda said: said not in ("0", "false", "off"),
+    "vertAlign": lambda said: said == "superscript",
+}
 
-    hidden: Collection[str] = ()
-    raised: Collection[str] = ()
 
-    def hides(self, look: Element | None) -> bool:
-        """Whether text of this look is not shown."""
-        return self._said(look, "vanish", self.hidden, lambda said: said not in ("0", "false", "off"))
+class _Looks:
+    """What looks say of text, with what styles say; what a style does not say that says which it is based on."""
 
-    def raises(self, look: Element | None) -> bool:
-        """Whether text of this look is a superscript."""
-        return self._said(look, "vertAlign", self.raised, lambda said: said == "superscript")
+    def __init__(self, root: Element) -> None:
+        own = {value(style, "styleId"): style for style in root.iter("{*}style")}
+        self.styles: dict[str, set[str]] = {name: set() for name in _SAYS}
+        for style in own:
+            chain, after = list[str](), style
+            while after in own and after not in chain:
+                chain.append(after)
+                based = own[after].find("{*}basedOn")
+                after = "" if based is None else value(based, "val")
+            looks = [look for each in chain if (look := own[each].find("{*}rPr")) is not None]
+            for name, styles in self.styles.items():
+                first = next((look for look in looks if look.find(f"{{*}}{name}") is not None), None)
+                styles |= {style} if self.says(first, name) else set()
 
-    def _said(self, look: Element | None, name: str, styles: Collection[str], means: Callable[[str], bool]) -> bool:
+    def says(self, look: Element | None, name: str) -> bool:
+        """Whether text of this look is not shown (`vanish`), or a superscript (`vertAlign`)."""
         if look is None:
             return False
         if (said := look.find(f"{{*}}{name}")) is not None:
-            return means(value(said, "val"))
+            return _SAYS[name](value(said, "val"))
         style = look.find("{*}rStyle")
-        return style is not None and value(style, "val") in styles
+        return style is not None and value(style, "val") in self.styles[name]
 
 
 def _flat(parent: Element, looks: _Looks) -> list[Step]:
@@ -106,7 +116,7 @@ def _ruby(ruby: Element, run: Element, look: Element | None, looks: _Looks) -> l
 def _run(run: Element, looks: _Looks) -> list[Step]:
     """The text of a run, and what else is in it, each in a run of its own; a run that is not shown is one thing."""
     look = run.find("{*}rPr")
-    if looks.hides(look):
+    if looks.says(look, "vanish"):
         return [Step("fixed", elements=[run])]
     key, ops = look_key(look), []
     for child in run:
@@ -114,7 +124,7 @@ def _run(run: Element, looks: _Looks) -> list[Step]:
         if name == "rPr" or name in _PASSING:
             continue
         if name == "t":
-            ops.append(Step("text", child.text or "", key, look, raised=looks.raises(look)))
+            ops.append(Step("text", child.text or "", key, look, raised=looks.says(look, "vertAlign")))
         elif name == "noBreakHyphen":
             ops.append(Step("text", "\u2011", key, look))
         elif name == "ruby":
@@ -229,8 +239,6 @@ _LEFT = (
 
 _STYLES = re.compile(r"word[/\\]styles\.xml")
 _WIDE = re.compile(r"(  +| ?\t[ \t]*)")
-#: What a style says of how text looks that counts here.
-_SAID = ("vanish", "vertAlign")
 #: Steps through what refers to a note, at most.
 _REFERENCE = 8
 _PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
@@ -261,7 +269,7 @@ class Docx(Office):
         styles = self._root(self._styles) if self._styles else etree.Element("styles")
         self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
         self._lists = set(_styles(styles, r"(?i)list\b"))
-        self._character_looks = _looks(styles)
+        self._looks = _Looks(styles)
 
     def _saved(self, parts: set[str]) -> bytes:
         for part in parts:
@@ -280,7 +288,7 @@ class Docx(Office):
                 self.left.append(f"{part}: a document inside of this one (altChunk)")
             if event == "start":
                 yield from picture_texts(element, part, sections.units)
-            if name == "r" and event == "start" and self._character_looks.hides(element.find("{*}rPr")):
+            if name == "r" and event == "start" and self._looks.says(element.find("{*}rPr"), "vanish"):
                 hidden |= any(map(str.isalpha, shown_in(element, "t")))
             if name == "tr":
                 if listed:  # a table ends the list before it
@@ -291,7 +299,7 @@ class Docx(Office):
                 continue
             look = element.find("{*}pPr")
             style = "" if look is None else next((value(e, "val") for e in look.iterfind("{*}pStyle")), "")
-            if style in self._character_looks.hidden:
+            if style in self._looks.styles["vanish"]:
                 hidden |= any(map(str.isalpha, shown_in(element, "t")))
                 continue
             in_list = style in self._lists or (look is not None and look.find("{*}numPr") is not None)
@@ -302,8 +310,7 @@ class Docx(Office):
                 sections.heading()
             if any(child is not look for child in element):
                 changed = partial(_turned, languages=self.languages)
-                looks = self._character_looks
-                runs = _Paragraph(element, looks, units=sections.units, changed=changed, room=self._room)
+                runs = _Paragraph(element, self._looks, units=sections.units, changed=changed, room=self._room)
                 yield Unit(runs.segment, runs.fill, part)
             sections.paragraph()
         if hidden:
@@ -364,20 +371,3 @@ def _styles(root: Element, pattern: str) -> Iterator[str]:
         name = style.find("{*}name")
         if name is not None and re.match(pattern, value(name, "val")):
             yield value(style, "styleId")
-
-
-def _looks(root: Element) -> _Looks:
-    """The styles that hide text, and those that raise it; what a style does not say that says which it is based on."""
-    own = {value(style, "styleId"): style for style in root.iter("{*}style")}
-    hidden, raised = set[str](), set[str]()
-    for name in own:
-        chain, after = list[str](), name
-        while after in own and after not in chain:
-            chain.append(after)
-            based = own[after].find("{*}basedOn")
-            after = "" if based is None else value(based, "val")
-        looks = [look for style in chain if (look := own[style].find("{*}rPr")) is not None]
-        first = {what: next((look for look in looks if look.find(f"{{*}}{what}") is not None), None) for what in _SAID}
-        hidden |= {name} if _Looks().hides(first["vanish"]) else set()
-        raised |= {name} if _Looks().raises(first["vertAlign"]) else set()
-    return _Looks(hidden, raised)

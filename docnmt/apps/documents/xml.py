@@ -256,7 +256,8 @@ class _Reader:
         self._text(parent.text)
         children = list(parent)
         roles = [self._role(child) for child in children]
-        ends = matched(map(_step, roles))
+        steps = ((1 if what.kind == "format" and what.key else -(what.kind == "end"), what.key) for what in roles)
+        ends = matched(steps)
         open_ends: set[int] = set()
         for number, (child, what) in enumerate(zip(children, roles, strict=True)):
             if what.raises and self._refers(child, what.raises == "link"):
@@ -289,12 +290,6 @@ class _Reader:
             return False
         link = link or any(each.raises == "link" for each in inside)
         return is_reference(self.inline.touched, shown_in(child), link=link)
-
-
-def _step(role: Role) -> tuple[int, str]:
-    if role.kind == "format" and role.key:
-        return 1, role.key
-    return (-1, role.key) if role.kind == "end" else (0, "")
 
 
 def fill(parent: Element, marks: Sequence[Mark], payloads: Sequence[Payload], translation: Translated) -> None:
@@ -359,9 +354,15 @@ class Unit(NamedTuple):
 
 
 def unit_in(
-    element: Element, role: Callable[[Element], Role], hard: Hard = lambda space: False, *, units: tuple[str, str],
-    part: str = "", translation: str | None = None, place: Callable[[], Element] | None = None,
-) -> Unit:  # fmt: skip
+    element: Element,
+    role: Callable[[Element], Role],
+    hard: Hard = lambda space: False,
+    *,
+    units: tuple[str, str],
+    part: str = "",
+    translation: str | None = None,
+    place: Callable[[], Element] | None = None,
+) -> Unit:
     """The text in an element; its translation takes its place, or goes where `place` says, which then gets copies."""
     inline = read(element if place is None else deepcopy(element), role, hard)
     segment = inline.segment(translation=translation or None, units=units)
