@@ -268,7 +268,7 @@ def test_elements_are_counted_in_all_parts_together(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["html", "epub"])
 def test_tags_without_end_are_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html, "_MOST", 100)
+    monkeypatch.setattr(html.Html, "most", 100)
     page = f"<p>One.</p>{'<b>' * 101}"
     content = page.encode() if kind == "html" else package({**PACKAGES["epub"], "OPS/b.xhtml": page})
     with pytest.raises(UserError, match=r"^x\.(html|epub: OPS/b\.xhtml): .* 100 tags"):
