@@ -25,7 +25,7 @@ from docnmt.runtime.languages import seam
 
 # Prompts of translation tools: the languages that a message names, and the text to translate.
 
-#: The number of characters in which a prompt must name its languages.
+#: The characters in which a prompt must name its languages.
 HEAD = 1000
 _BEGIN = re.compile(r"\s*(?:please\s+)?translate\b", re.IGNORECASE)
 #: Patterns that end a prompt, before the text to translate.
@@ -83,16 +83,6 @@ def _named(head: str, begin: int, shortest: int = 4) -> str | None:
 
 # The API.
 
-#: Statuses that differ from this service's own: OpenAI's clients expect this one for a full queue.
-STATUSES = {"queue_full": 429}
-#: Messages that differ from those in this service's own form, by the code of the error.
-WORDS = {
-    "unauthorized": "Incorrect API key provided: give the service's token as the API key",
-    "not_found": "Unknown request URL: this service has /v1/models and /v1/chat/completions",
-}
-#: Codes of errors that have another name in OpenAI's API.
-CODES = {"unauthorized": "invalid_api_key", "not_found": "unknown_url"}
-
 
 class Message(msgspec.Struct):
     """A turn of the chat."""
@@ -120,10 +110,13 @@ class ChatRequest(msgspec.Struct):
 
 
 def openai_error(refused: Refused) -> tuple[int, dict[str, Any]]:
-    """Return an error's status and body in OpenAI's form."""
-    status = STATUSES.get(refused.code, refused.status)
+    """Return an error's status and body in OpenAI's form, whose clients expect another status for a full queue."""
+    status = 429 if refused.code == "queue_full" else refused.status
     kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
-    message, code = WORDS.get(refused.code, refused.message), CODES.get(refused.code, refused.code)
+    code, message = {
+        "unauthorized": ("invalid_api_key", "Incorrect API key provided: give the service's token as the API key"),
+        "not_found": ("unknown_url", "Unknown request URL: this service has /v1/models and /v1/chat/completions"),
+    }.get(refused.code, (refused.code, refused.message))
     return status, {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 

@@ -110,9 +110,14 @@ def _own_ask(asked: TranslateRequest, loaded: LoadedModels) -> Ask:
         raise Refused(400, "invalid_text", str(error)) from None
     for number, document in enumerate(asked.documents or [], 1):
         for place, sentence in enumerate(document, 1):
-            if problem := _problem(sentence):
+            problem = half_character(sentence)
+            if problem is None and ("\n" in sentence or "\r" in sentence):
+                problem = 'a line break; one entry is one sentence, running text belongs into "text"'
+            if problem is None and "\0" in sentence:
+                problem = "a NUL character; remove it"
+            if problem is not None:
                 name = f"documents: sentence {place} of document {number}"
-                raise Refused(400, "invalid_text", f"{name} {problem}")
+                raise Refused(400, "invalid_text", f"{name} has {problem}")
     if asked.text and (half := half_character(asked.text)):
         raise Refused(400, "invalid_text", f"text: has {half}")
     texts = [[asked.text or ""]] if asked.documents is None else asked.documents
@@ -120,14 +125,6 @@ def _own_ask(asked: TranslateRequest, loaded: LoadedModels) -> Ask:
     splits: Splits = "file" if asked.documents is None else "given"
     wishes = Wishes(task=task, formality=form_of(asked.formality, loaded))
     return Ask(documents=documents, splits=splits, wishes=wishes, explain=bool(asked.explain))
-
-
-def _problem(sentence: str) -> str | None:
-    if (half := half_character(sentence)) is not None:
-        return f"has {half}"
-    if "\n" in sentence or "\r" in sentence:
-        return 'has a line break; one entry is one sentence, running text belongs into "text"'
-    return "has a NUL character; remove it" if "\0" in sentence else None
 
 
 async def _own_translation(call: Call, request: Request, body: bytes) -> Response | Streamed:
@@ -198,12 +195,6 @@ def reads(explanation: Explanation) -> dict[str, Any]:
 
 #: Statuses that differ from this service's own: clients expect others for a wrong key and a full queue.
 DEEPL_STATUSES = {"unauthorized": 403, "queue_full": 429}
-#: Messages that differ from those in this service's own form, by the code of the error.
-DEEPL_WORDS = {
-    "unauthorized": "Authorization failed: give the service's token, Authorization: DeepL-Auth-Key TOKEN",
-    "not_found": "this service has nothing here; of DeepL's API it has /v2/translate, /v2/document, /v2/languages, "
-    "/v2/usage and /v2/glossaries",
-}
 _SPLITS: dict[str, Splits] = {"1": "lines", "nonewlines": "sentences", "0": "none"}
 _LISTS = ("text", "ignore_tags", "splitting_tags", "non_splitting_tags", "glossary_ids", "custom_instructions")
 #: Fields that change a translation at DeepL and that this service does not support.
@@ -253,7 +244,12 @@ class DocumentKey(msgspec.Struct):
 
 def deepl_error(refused: Refused) -> tuple[int, dict[str, Any]]:
     """Return an error's status and body in DeepL's form."""
-    return DEEPL_STATUSES.get(refused.code, refused.status), {"message": DEEPL_WORDS.get(refused.code, refused.message)}
+    words = {
+        "unauthorized": "Authorization failed: give the service's token, Authorization: DeepL-Auth-Key TOKEN",
+        "not_found": "this service has nothing here; of DeepL's API it has /v2/translate, /v2/document, /v2/languages, "
+        "/v2/usage and /v2/glossaries",
+    }
+    return DEEPL_STATUSES.get(refused.code, refused.status), {"message": words.get(refused.code, refused.message)}
 
 
 class DeepL:
@@ -438,12 +434,6 @@ def _invalid(name: str, expected: str, got: str, code: str = "invalid_request") 
 #
 # POST /translate is also a route of this service's own form; the fields of the body decide between the two.
 
-#: Messages that differ from those in this service's own form, by the code of the error.
-LIBRE_WORDS = {
-    "unauthorized": "Invalid API key",
-    "not_found": "this service has nothing here; of LibreTranslate's API it has /translate, /translate_file, /detect, "
-    "/languages and /frontend/settings",
-}
 #: Codes of errors that begin with "Invalid request" in LibreTranslate's words.
 INVALID = ("invalid_request", "invalid_text", "invalid_file", "too_long", "too_large", "too_slow", "wrong_type")
 #: Fields that distinguish LibreTranslate's form of POST /translate from this service's own.
@@ -478,8 +468,13 @@ def libre_error(refused: Refused) -> tuple[int, dict[str, Any]]:
     if refused.code == "unauthorized" and refused.why == "no_key":
         return 400, {"error": "Please contact the server operator to get an API key"}
     status = DEEPL_STATUSES.get(refused.code, 400 if refused.status in (408, 413, 415) else refused.status)
-    message = LIBRE_WORDS.get(refused.code, refused.message)
-    if refused.why == "no_file":
+    message = refused.message
+    if refused.code == "unauthorized":
+        message = "Invalid API key"
+    elif refused.code == "not_found":
+        known = "/translate, /translate_file, /detect, /languages and /frontend/settings"
+        message = f"this service has nothing here; of LibreTranslate's API it has {known}"
+    elif refused.why == "no_file":
         message = "Invalid request: missing file parameter"
     elif refused.code == "unknown_kind":
         message = f"Invalid request: file format not supported: {message}"

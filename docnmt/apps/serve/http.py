@@ -335,8 +335,6 @@ class EventStream(Stream):
 OPEN = ("/", "/health", "/ready", "/openapi.json", "/languages", "/frontend/settings")
 #: Paths with this beginning need no token, because they contain a key that cannot be guessed.
 SECRET = "/download_file/"
-#: The schemes before the token in the Authorization header; the second one is DeepL's.
-SCHEMES = ("bearer", "deepl-auth-key")
 #: Upper bounds for a body that is read only to find the key in it: bytes, and seconds until it has arrived.
 KEY_BODY, KEY_SECONDS = 1 << 18, 10.0
 #: The Host header: a name or an address, and perhaps a port.
@@ -440,7 +438,7 @@ class Guard:
         request, secret = Request(scope, receive), ""
         if "authorization" in request.headers or scope["method"] != "POST" or path not in self._keys:
             scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-            secret = secret.strip() if scheme.lower() in SCHEMES else ""
+            secret = secret.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else ""
         else:
             place = self._service.place(request.state.client)
             with place, contextlib.suppress(Refused):  # a body that is too long or too slow has no token

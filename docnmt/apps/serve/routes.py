@@ -303,10 +303,7 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
         content = generate_latest(service.metrics.registry)
         return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def show(request: Request) -> Response:
-        return page if request.url.path == "/" else api
-
-    get = {"/": show, "/health": health, "/ready": ready, "/metrics": metrics, "/openapi.json": show}
+    get = {"/": page, "/health": health, "/ready": ready, "/metrics": metrics, "/openapi.json": api}
     routes = [Route(path, answer, methods=["GET"]) for path, answer in get.items()]
     for path, placed in (("/translate", translate), ("/translate/file", translate_file)):
         routes.append(Route(path, Placed(service, placed), methods=["POST"]))
