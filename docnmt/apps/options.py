@@ -189,12 +189,12 @@ class GenerateConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        found = []
+        problems = []
         if self.quiet and self.scoring == "none" and self.results_path is None and self.explain is None:
-            found.append("--quiet --scoring none leaves nothing to print; give --results-path")
+            problems.append("--quiet --scoring none leaves nothing to print; give --results-path")
         if self.quiet and self.print_alignment and self.results_path is None:
-            found.append("--print-alignment has no effect with --quiet; give --results-path")
-        return found
+            problems.append("--print-alignment has no effect with --quiet; give --results-path")
+        return problems
 
 
 _STDIN = Needs("files", ((),), says="text from stdin (< FILE); of files the ending says what they are")
@@ -268,8 +268,8 @@ class TranslateConfig:
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
         several = self.output is None and len(self.files) > 1
-        found = [f"{len(self.files)} files: give a folder for their translations with -o DIR"] if several else []
-        return parse_columns(self.columns)[1] + found
+        problems = [f"{len(self.files)} files: give a folder for their translations with -o DIR"] if several else []
+        return parse_columns(self.columns)[1] + problems
 
 
 @dataclass(frozen=True)
@@ -340,10 +340,10 @@ class PageConfig:
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
-        found = parse_columns(self.columns)[1]
+        problems = parse_columns(self.columns)[1]
         if self.names and len(self.names) != len(self.sys):
-            found.append(f"--names: expected {len(self.sys)}, one for each file of --sys, got {len(self.names)}")
-        return found
+            problems.append(f"--names: expected {len(self.sys)}, one for each file of --sys, got {len(self.names)}")
+        return problems
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def generate(
     given = _given(corpus, config)
     if options.formality == "given" and given is None:
         raise UsageError("--formality given: no translations are given; give --prefix-references SHARE, too")
-    corpus = translating.told(corpus, given)
+    corpus = translating.tagged(corpus, given)
     rest = Rest.of(corpus, given)
     references = [rest.texts(each) for each in corpus.references]
     scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0
@@ -311,7 +311,7 @@ def answers(
         loaded.note_unread("--given-context", options.formality)
     documents = [[source for source, _ in document] for document in pairs]
     corpus = ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer)
-    corpus = translating.told(corpus, known)
+    corpus = translating.tagged(corpus, known)
     lasts = {end - 1 for end in accumulate(map(len, documents))}
     with progress_of(corpus, None) as progress:
         limited = Limited()

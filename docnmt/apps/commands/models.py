@@ -82,7 +82,7 @@ class LoadedModels:
                 "train with docnmt-train --formality-share, or leave --formality out"
             )
 
-    def told(
+    def tagged(
         self, corpus: ParallelCorpus, form: Formality | None, given: Sequence[str | None] | None = None
     ) -> ParallelCorpus:
         """Return the corpus tagged for a translation in this form of address, or that of the translations `given`."""

@@ -330,7 +330,7 @@ class DocumentModel:
     def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one, in order; given translations are read."""
         given = [sentence.given for sentence in sentences]
-        corpus = self.translating.told(corpus_of(sentences, self.translating.loaded.task), given)
+        corpus = self.translating.tagged(corpus_of(sentences, self.translating.loaded.task), given)
         wanted = self.page == []  # later calls only translate parts again
         results: list[SentenceResult] = []
         with progress_of(corpus, self.out) as progress:
@@ -423,7 +423,7 @@ class _Stream:
             if sign := separator(sentence):
                 count, first = self.separated or (0, f"'{sign}' in '{sentence[:40]}'")
                 self.separated = count + 1, first
-        corpus = translating.told(text.corpus, text.given)
+        corpus = translating.tagged(text.corpus, text.given)
         if translating.options.formality == "given" and (note := note_formless(text.corpus, corpus)):
             print(note, file=sys.stderr)
         self._subwords += int(source_lengths(corpus).sum())

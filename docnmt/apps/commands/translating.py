@@ -1,6 +1,6 @@
 """`Translating`: the one way from a corpus to translations, for commands, files, Python and the service.
 
-corpus → `told` (form of address) → `results`, or a `job` for a search that several share → `explained`, `aligned`.
+corpus → `tagged` (form of address) → `results`, or a `job` for a search that several share → `explained`, `aligned`.
 `ProtectedText` is the same with placeholders, addresses and the like, which come through as they are.
 """
 
@@ -63,15 +63,15 @@ class Translating:
         recalled = open_memory(memory, loaded)
         return cls(loaded, options, search, models.context_window, recalled, opened_glossary(options))
 
-    def told(self, corpus: ParallelCorpus, given: Given = None) -> ParallelCorpus:
-        """Return `LoadedModels.told` of a corpus for `--formality`."""
-        return self.loaded.told(corpus, self.options.formality, given)
+    def tagged(self, corpus: ParallelCorpus, given: Given = None) -> ParallelCorpus:
+        """Return `LoadedModels.tagged` of a corpus for `--formality`."""
+        return self.loaded.tagged(corpus, self.options.formality, given)
 
     def results(
         self, corpus: ParallelCorpus, given: Given = None, *, prefixes: Given = None, fixed: Fixed = None,
         before: int = 0, progress: Callable[[int], object] | None = None,
     ) -> Iterator[SentenceResult]:  # fmt: skip
-        """Yield the translation of each sentence of `told`'s corpus that is not given, in order: `translate_corpus`."""
+        """Yield the translation of each sentence of `tagged`'s corpus that is not given, in order: `translate_corpus`."""
         loaded = self.loaded
         return translate_corpus(
             loaded.models, loaded.task, corpus, self.options, self.search, given=given, prefixes=prefixes,
@@ -83,7 +83,7 @@ class Translating:
         self, corpus: ParallelCorpus, given: Given, deliver: Callable[[int, Translation], object], *,
         fixed: Fixed = None, task: TranslationTask | None = None, terms: TermFinder | None = None,
     ) -> Job:  # fmt: skip
-        """Return the job of `told`'s corpus, for a search that requests share; `deliver` gets each best translation.
+        """Return the job of `tagged`'s corpus, for a search that requests share; `deliver` gets each best translation.
 
         Args:
             task: of other languages than the models' own. terms: of the request's glossary.
@@ -228,7 +228,7 @@ class ProtectedText:
         self, translating: Translating, corpus: ParallelCorpus, *, before: int = 0,
         progress: Callable[[int], object] | None = None,
     ) -> Iterator[SentenceResult]:  # fmt: skip
-        """Yield the translations of all sentences that were not given, in order; `corpus` is what `told` gives of them.
+        """Yield the translations of all sentences that were not given, in order; `corpus` is what `tagged` gives of them.
 
         From the first that lost something on they wait for the end, when this is searched again in pieces.
         """
@@ -249,7 +249,7 @@ class ProtectedText:
             raise ValueError("more translations than sentences")
         if self.lost:
             again, given, prefixes = self.again()
-            pieces = (result.nbest[0] for result in search(translating.told(again, given), given, prefixes=prefixes))
+            pieces = (result.nbest[0] for result in search(translating.tagged(again, given), given, prefixes=prefixes))
             waiting |= self.mended(pieces)
             for number, best in waiting.items():
                 yield SentenceResult(number, (best,))

@@ -386,7 +386,7 @@ def _translated(
         texts = zip(known or [None] * len(asked.own), asked.own, strict=True)
         known = [text if own else text or "" for text, own in texts]
     given, begins = (None if texts is None else [texts[n] for n in kept] for texts in (known, prefixes))
-    tagged = translating.told(corpus, given)
+    tagged = translating.tagged(corpus, given)
     protected = ProtectedText(corpus, given, models.task, prefixes=begins, on=protect)
     results = protected.results(translating, tagged)
     translations = [Translation("", (), 0.0, ())] * len(asked.sentences)  # of sentences without text

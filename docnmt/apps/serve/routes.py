@@ -6,7 +6,7 @@ import base64
 import contextlib
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -303,7 +303,13 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
         content = generate_latest(service.metrics.registry)
         return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    get = {"/": page, "/health": health, "/ready": ready, "/metrics": metrics, "/openapi.json": api}
+    get: dict[str, Callable[..., Any]] = {
+        "/": page,
+        "/health": health,
+        "/ready": ready,
+        "/metrics": metrics,
+        "/openapi.json": api,
+    }
     routes = [Route(path, answer, methods=["GET"]) for path, answer in get.items()]
     for path, placed in (("/translate", translate), ("/translate/file", translate_file)):
         routes.append(Route(path, Placed(service, placed), methods=["POST"]))

@@ -115,7 +115,7 @@ class Worker:
         """Add a request. Any thread may call this, but no event loop, because it can block for a moment."""
         sentences = order.sentences
         formality = sentences.wishes.formality or self.models.options.formality
-        order.sentences = replace(sentences, corpus=self.loaded.told(sentences.corpus, formality, sentences.given))
+        order.sentences = replace(sentences, corpus=self.loaded.tagged(sentences.corpus, formality, sentences.given))
         order.job = self._job(order)
         with self._changed:
             if self._ended:
