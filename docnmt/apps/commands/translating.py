@@ -71,7 +71,7 @@ class Translating:
         self, corpus: ParallelCorpus, given: Given = None, *, prefixes: Given = None, fixed: Fixed = None,
         before: int = 0, progress: Callable[[int], object] | None = None,
     ) -> Iterator[SentenceResult]:  # fmt: skip
-        """Yield the translation of each sentence of `tagged`'s corpus that is not given, in order: `translate_corpus`."""
+        """Yield the translation of each sentence of `tagged`'s corpus that is not given, in order."""
         loaded = self.loaded
         return translate_corpus(
             loaded.models, loaded.task, corpus, self.options, self.search, given=given, prefixes=prefixes,
@@ -228,7 +228,7 @@ class ProtectedText:
         self, translating: Translating, corpus: ParallelCorpus, *, before: int = 0,
         progress: Callable[[int], object] | None = None,
     ) -> Iterator[SentenceResult]:  # fmt: skip
-        """Yield the translations of all sentences that were not given, in order; `corpus` is what `tagged` gives of them.
+        """Yield the translations of all sentences that were not given, in order; `corpus` is `tagged`'s.
 
         From the first that lost something on they wait for the end, when this is searched again in pieces.
         """
