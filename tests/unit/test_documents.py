@@ -372,7 +372,9 @@ def test_kinds_of_plugins_are_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     ("kind", "package"), [("docx", "lxml"), ("md", "markdown_it"), ("po", "translate"), ("srt", "srt")]
 )
 def test_a_missing_package_is_named(kind: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
+    for module in {package, *(name for name in sys.modules if name.partition(".")[0] == package)}:
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, kinds.KINDS[kind].place.partition(":")[0], raising=False)
     with pytest.raises(UserError, match=rf"^x\.{kind}:.*docnmt\[documents\]"):
         document(kind, b"")
 

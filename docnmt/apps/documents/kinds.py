@@ -26,7 +26,7 @@ class Kind:
     Attributes:
         reader: its class, a `DocumentFile`, or a reference to it in this package, `module:class`.
         title: what it is, in a few words. media_type: what an answer of the service says that it is.
-        group: what it is used for: the row of the guide's table. package: what must be installed to read it.
+        group: what it is used for: the row of the guide's table.
         others: other endings of the same kind. framed: whether an empty file is none of this kind.
     """
 
@@ -34,7 +34,6 @@ class Kind:
     title: str
     media_type: str
     group: str
-    package: str = ""
     others: Sequence[str] = ()
     framed: bool = False
 
@@ -52,36 +51,32 @@ _WEB, _BILINGUAL, _SOFTWARE, _SUBTITLES = "web, books", "translators' files", "s
 #: All kinds, by their endings.
 KINDS: dict[str, Kind] = {
     "txt": Kind("text:PlainText", "plain text", "text/plain", "text", others=["text"]),
-    "md": Kind("markdown:Markdown", "Markdown", "text/markdown", _WEB, "markdown_it", ["markdown"]),
-    "mdx": Kind("markdown:Mdx", "Markdown with components", "text/markdown", _WEB, "markdown_it"),
+    "md": Kind("markdown:Markdown", "Markdown", "text/markdown", _WEB, ["markdown"]),
+    "mdx": Kind("markdown:Mdx", "Markdown with components", "text/markdown", _WEB),
     "html": Kind("html:Html", "web page", "text/html", _WEB, others=["htm", "xhtml"]),
-    "epub": Kind("books:Epub", "book", "application/epub+zip", _WEB, "lxml", framed=True),
-    "docx": Kind("word:Docx", "Word", f"{_DOCUMENT}wordprocessingml.document", _OFFICE, "lxml", framed=True),
-    "docm": Kind("word:Docx", "Word", f"{_WORD}document.macroEnabled.12", _OFFICE, "lxml", framed=True),
-    "dotx": Kind("word:Docx", "Word", f"{_DOCUMENT}wordprocessingml.template", _OFFICE, "lxml", framed=True),
-    "odt": Kind("books:Odt", "OpenDocument text", f"{_OPEN}text", _OFFICE, "lxml", framed=True),
-    "odp": Kind("books:Odt", "OpenDocument slides", f"{_OPEN}presentation", _OFFICE, "lxml", framed=True),
-    "fodt": Kind("books:Fodt", "OpenDocument text in one file", f"{_OPEN}text-flat-xml", _OFFICE, "lxml", framed=True),
-    "pptx": Kind(
-        "slides_sheets:Pptx", "PowerPoint", f"{_DOCUMENT}presentationml.presentation", _OFFICE, "lxml", framed=True
-    ),
-    "xlsx": Kind("slides_sheets:Xlsx", "Excel", f"{_DOCUMENT}spreadsheetml.sheet", _OFFICE, "lxml", framed=True),
-    "xlf": Kind("xml_files:Xliff", "XLIFF", "application/xliff+xml", _BILINGUAL, "lxml", ["xliff"], framed=True),
-    "sdlxliff": Kind("xml_files:ToolXliff", "Trados", "application/xliff+xml", _BILINGUAL, "lxml", framed=True),
-    "mqxliff": Kind("xml_files:ToolXliff", "memoQ", "application/xliff+xml", _BILINGUAL, "lxml", framed=True),
-    "po": Kind("po:Po", "gettext", "text/x-gettext-translation", _BILINGUAL, "translate", ["pot"]),
-    "tmx": Kind("xml_files:Tmx", "translation memory", "application/x-tmx+xml", _BILINGUAL, "lxml", framed=True),
-    "json": Kind(
-        "catalogues:JsonCatalogue", "JSON", "application/json", _SOFTWARE, others=["arb", "jsonc"], framed=True
-    ),
+    "epub": Kind("books:Epub", "book", "application/epub+zip", _WEB, framed=True),
+    "docx": Kind("word:Docx", "Word", f"{_DOCUMENT}wordprocessingml.document", _OFFICE, framed=True),
+    "docm": Kind("word:Docx", "Word", f"{_WORD}document.macroEnabled.12", _OFFICE, framed=True),
+    "dotx": Kind("word:Docx", "Word", f"{_DOCUMENT}wordprocessingml.template", _OFFICE, framed=True),
+    "odt": Kind("books:Odt", "OpenDocument text", f"{_OPEN}text", _OFFICE, framed=True),
+    "odp": Kind("books:Odt", "OpenDocument slides", f"{_OPEN}presentation", _OFFICE, framed=True),
+    "fodt": Kind("books:Fodt", "OpenDocument text in one file", f"{_OPEN}text-flat-xml", _OFFICE, framed=True),
+    "pptx": Kind("slides_sheets:Pptx", "PowerPoint", f"{_DOCUMENT}presentationml.presentation", _OFFICE, framed=True),
+    "xlsx": Kind("slides_sheets:Xlsx", "Excel", f"{_DOCUMENT}spreadsheetml.sheet", _OFFICE, framed=True),
+    "xlf": Kind("xml_files:Xliff", "XLIFF", "application/xliff+xml", _BILINGUAL, ["xliff"], framed=True),
+    "sdlxliff": Kind("xml_files:ToolXliff", "Trados", "application/xliff+xml", _BILINGUAL, framed=True),
+    "mqxliff": Kind("xml_files:ToolXliff", "memoQ", "application/xliff+xml", _BILINGUAL, framed=True),
+    "po": Kind("po:Po", "gettext", "text/x-gettext-translation", _BILINGUAL, ["pot"]),
+    "tmx": Kind("xml_files:Tmx", "translation memory", "application/x-tmx+xml", _BILINGUAL, framed=True),
+    "json": Kind("catalogues:JsonCatalogue", "JSON", "application/json", _SOFTWARE, ["arb", "jsonc"], framed=True),
     "yaml": Kind("catalogues:YamlCatalogue", "YAML", "application/yaml", _SOFTWARE, others=["yml"]),
     "properties": Kind("catalogues:Properties", "Java", "text/plain", _SOFTWARE),
     "strings": Kind("catalogues:AppleStrings", "macOS, iOS", "text/plain", _SOFTWARE),
-    "xml": Kind("xml_files:Android", "Android", "application/xml", _SOFTWARE, "lxml", framed=True),
-    "resx": Kind("xml_files:Resx", ".NET", "application/xml", _SOFTWARE, "lxml", framed=True),
-    "srt": Kind("subtitles:Subtitles", "SubRip", "application/x-subrip", _SUBTITLES, "srt"),
-    "vtt": Kind("subtitles:WebVtt", "WebVTT", "text/vtt", _SUBTITLES, "srt", framed=True),
-    "ass": Kind("subtitles:Ass", "Aegisub", "text/x-ssa", _SUBTITLES, "srt", framed=True),
+    "xml": Kind("xml_files:Android", "Android", "application/xml", _SOFTWARE, framed=True),
+    "resx": Kind("xml_files:Resx", ".NET", "application/xml", _SOFTWARE, framed=True),
+    "srt": Kind("subtitles:Subtitles", "SubRip", "application/x-subrip", _SUBTITLES),
+    "vtt": Kind("subtitles:WebVtt", "WebVTT", "text/vtt", _SUBTITLES, framed=True),
+    "ass": Kind("subtitles:Ass", "Aegisub", "text/x-ssa", _SUBTITLES, framed=True),
 }
 #: The kind of each ending of a file's name.
 ENDINGS: dict[str, str] = {f".{end}": name for name, kind in KINDS.items() for end in (name, *kind.others)}
@@ -150,8 +145,6 @@ def reader_of(kind: str, *, name: str) -> type[DocumentFile]:
         return row.reader
     module, _, title = row.place.partition(":")
     try:
-        if row.package:
-            importlib.import_module(row.package)
         reader: type[DocumentFile] = getattr(importlib.import_module(module), title)
     except ImportError as error:
         raise UserError(f"{name}: .{kind} needs an extra: pip install 'docnmt[documents]'") from error
