@@ -36,7 +36,7 @@ class Fragments(DocumentFile):
     """Several documents as one, whose segments are read in order. Its content is theirs, parted by NULs."""
 
     def __init__(self, parts: Sequence[DocumentFile]) -> None:
-        super().__init__(self._together([part.content for part in parts]), name=parts[0].name, languages=("", ""))
+        super().__init__(b"\0".join(part.content for part in parts), name=parts[0].name, languages=("", ""))
         self._parts = parts
         self.segments = [
             replace(segment, units=(f"{number}.{segment.units[0]}", f"{number}.{segment.units[1]}"))
@@ -49,17 +49,13 @@ class Fragments(DocumentFile):
         """The texts of the documents in what `write` gives."""
         return content.decode().split("\0")
 
-    @staticmethod
-    def _together(contents: Sequence[bytes]) -> bytes:
-        return b"\0".join(contents)
-
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
         contents, before = [], 0
         for part in self._parts:
             own = range(len(part.segments))
             contents.append(part.write([changed.get(before + n, part.unchanged(n)) for n in own]))
             before += len(own)
-        return self._together(contents)
+        return b"\0".join(contents)
 
 
 class HtmlFragment(Html):

@@ -1,4 +1,4 @@
-"""Markdown and its dialects: paragraphs, headings, items and cells are segments, with their places in the source.
+"""Markdown, its dialects and MDX: paragraphs, headings, items and cells are segments, with their places in the source.
 
 source ─ parser → blocks with their lines → each token of a paragraph found again in its lines, in order → segments
 

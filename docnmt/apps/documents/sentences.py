@@ -281,8 +281,8 @@ def _fixed_in(segment: Segment, *, protect: bool = True) -> list[Span]:
     marked = sorted({(m.begin, m.end) for m in segment.marks if m.fixed and m.begin < m.end})
     spans, index = [], 0
     for text, mark in zip(between(segment.text, marked), [*marked, None], strict=True):
-        found = fixed_spans(text, segment.flags) if protect else []
-        spans += [(index + begin, index + end) for begin, end in found]
+        codes = fixed_spans(text, segment.flags) if protect else []
+        spans += [(index + begin, index + end) for begin, end in codes]
         if mark is not None:
             spans.append(mark)
             index = mark[1]
@@ -358,13 +358,12 @@ def translated(
         for part in each:
             part.number = number
     parts = [part for each in apart for part in each]
-    answers = translate([_sentence(part) for part in parts])
-    again = [part for part in parts if part.given is None and not accept(part, next(answers))]
-    _end(answers)
+    answers, waiting = translate([_sentence(part) for part in parts]), [part for part in parts if part.given is None]
+    again = [part for part, answer in zip(waiting, answers, strict=True) if not accept(part, answer)]
     if again:
         _in_pieces(parts, again, translate)
     formatted = [any(not m.fixed or m.begin == m.end for m in segment.marks) for segment in document.segments]
-    _aligned([part for part in parts if part.given is None and formatted[part.number]], align)
+    _aligned([part for part in waiting if formatted[part.number]], align)
     return [_joined(document, number, own_parts) for number, own_parts in enumerate(apart)]
 
 
@@ -376,11 +375,6 @@ def _aligned(parts: Sequence[SegmentPart], align: Align | None) -> None:
         return
     for part, pairs in zip(wanted, align([(part.source, part.text or "") for part in wanted]), strict=True):
         part.pairs = [*pairs, *((one[0], other[0]) for one, other in zip(part.fixed, part.placed, strict=True))]
-
-
-def _end(answers: Iterator[str]) -> None:
-    if next(answers, None) is not None:
-        raise ValueError("more translations than sentences")
 
 
 def _sentence(part: SegmentPart) -> SegmentSentence:
@@ -436,7 +430,8 @@ def _in_pieces(parts: Sequence[SegmentPart], again: Sequence[SegmentPart], trans
     answers = translate(sentences)
     for part in again:
         piece_by_piece(part, answers)
-    _end(answers)
+    if next(answers, None) is not None:
+        raise ValueError("more translations than sentences")
 
 
 def pieces_of(part: SegmentPart) -> list[str]:

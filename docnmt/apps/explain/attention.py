@@ -110,7 +110,15 @@ class Explanation:
     @property
     def reads(self) -> tuple[tuple[HeadReads, ...], ...]:
         """For each piece of the translation, the sentences that each head of each decoder layer reads."""
-        return tuple(_reads_of(self.decoder, piece) for piece in range(len(self.target)))
+        return tuple(
+            tuple(
+                HeadReads(each.block, each.layer, head, tuple(by), tuple(by.values()), each.model)
+                for each in self.decoder
+                for head in range(each.weights.shape[1])
+                for by in [each.by_sentence(piece, head)]
+            )
+            for piece in range(len(self.target))
+        )
 
     @property
     def others(self) -> dict[int, float]:
@@ -139,16 +147,6 @@ class Explanation:
         """Return the places of a sentence's nodes in their tree levels, from the root (0) down to its leaf."""
         place, levels = self.leaves.index(sentence), (len(self.leaves) - 1).bit_length()
         return tuple(place >> level for level in range(levels, -1, -1))
-
-
-def _reads_of(attentions: Sequence[Attention], piece: int) -> tuple[HeadReads, ...]:
-    """Return the sentences that each head of some attentions reads at one piece."""
-    reads = []
-    for each in attentions:
-        for head in range(each.weights.shape[1]):
-            by = each.by_sentence(piece, head)
-            reads.append(HeadReads(each.block, each.layer, head, tuple(by), tuple(by.values()), each.model))
-    return tuple(reads)
 
 
 # Conversion of the recorded reads of one unit's pass into what each of its words read.
