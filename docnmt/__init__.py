@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from docnmt.cli.library import generate as generate
     from docnmt.cli.library import preprocess as preprocess
     from docnmt.cli.library import score as score
-    from docnmt.cli.train import train as train
+    from docnmt.cli.library import train as train
     from docnmt.core.corpus import Document as Document
     from docnmt.core.search.translate import Translation as Translation
     from docnmt.registry import import_plugins as import_plugins
@@ -27,7 +27,7 @@ _HOMES = {
     "load": "apps.commands.translator",
     "preprocess": "cli.library",
     "score": "cli.library",
-    "train": "cli.train",
+    "train": "cli.library",
 }
 
 

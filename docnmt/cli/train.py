@@ -1,19 +1,17 @@
-"""The command docnmt-train, and `docnmt.train()`: train a model on a folder of preprocessed data.
+"""The command docnmt-train: train a model on a folder of preprocessed data.
 
 words ─ resolve: --arch, --task, --criterion … choose parts ─ their options ─ {section: dataclass} ─ training
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from docnmt.cli.command import Chosen, Command, Given, called, known, parts_of
+from docnmt.cli.command import Chosen, Command, Given, known, parts_of
 from docnmt.core.models.config import PARTS, chosen_parts, model_config
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.options import Section
@@ -42,36 +40,6 @@ def _train(given: Given) -> None:
         print(dry_run(config))
     else:
         train_command(config)
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The results of a training: its `--save-dir`, an argument of `docnmt.load`; its checkpoints `last` and `best`, or
-    None; `history`, the events of its `train.jsonl`, in order."""
-
-    path: Path
-    last: Path | None
-    best: Path | None
-    history: list[dict[str, Any]]
-
-
-def train(data: str | Path, **options: object) -> Trained:
-    """Train as docnmt-train does: `docnmt.train("data-bin", arch="transformer_tiny", save_dir="runs/a", max_update=9)`.
-
-    `data` is a folder that docnmt-preprocess wrote. The options are the command's, with underscores; None leaves one
-    out, several values are a list. Messages go to stderr."""
-    with called(TRAIN, [str(data)], options) as given:
-        config = resolve(given)
-        if config["run"].dry_run:
-            raise UsageError("--dry-run: docnmt.train() trains; docnmt-train shows what a training would be")
-        from docnmt.core.training.run_folder import RunFolder
-        from docnmt.core.training.start import train_command
-
-        train_command(config)
-    folder = RunFolder(Path(config["run"].save_dir))
-    last, best = (path if path.exists() else None for path in (folder.last, folder.best))
-    log = folder.log.read_text(encoding="utf-8") if folder.log.exists() else ""
-    return Trained(folder.path, last, best, [json.loads(line) for line in log.splitlines()])
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:
