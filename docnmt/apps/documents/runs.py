@@ -120,17 +120,24 @@ class Runs:
     """The text of one paragraph or cell, whose runs (`r` of `rPr` and `t`) are written anew.
 
     Args:
-        changed: hears the element when it has got another text. room: what the looks may take.
+        read: says what stands in the element. changed: hears the element when it has got another text.
+        room: what the looks may take.
     """
 
     #: Whether neighbours of one look become one run; then empty looks are written, and no white space between runs.
     joins = True
 
     def __init__(
-        self, element: Element, *, units: tuple[str, str], changed: Callable[[Element], None], room: CopyLimit
+        self,
+        element: Element,
+        read: Callable[[Element], list[Step]],
+        *,
+        units: tuple[str, str],
+        changed: Callable[[Element], None],
+        room: CopyLimit,
     ) -> None:
         self.element, self._changed = element, changed
-        if len(element) > MOST_MARKS or len(steps := self.steps()) > MOST_MARKS:
+        if len(element) > MOST_MARKS or len(steps := read(element)) > MOST_MARKS:
             raise TooLong(f"{MOST_MARKS:,} runs")
         sizes: Counter[str] = Counter()
         looks: dict[str, Element | None] = {}
@@ -147,10 +154,6 @@ class Runs:
         runs = {id(step.run): step.run for step in steps if step.run is not None}
         sizes_of = [*(weight(*look.iter()) for look in copied.values()), *map(weight, runs.values())]
         room.take((len(self.segment.marks) + 1) * max(sizes_of, default=0))
-
-    @abstractmethod
-    def steps(self) -> list[Step]:
-        """What stands in the element."""
 
     @abstractmethod
     def add(self, text: str) -> None:

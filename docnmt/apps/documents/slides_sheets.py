@@ -20,22 +20,23 @@ from docnmt.runtime.system import UserError, printable
 _NO_TEXT = (BEFORE, BEHIND, "rPh", "phoneticPr")
 
 
+def _steps(element: Element) -> list[Step]:
+    steps, looks = list[Step](), dict[str, Element | None]()
+    for child in element:
+        name = local(child)
+        if name in ("r", "t"):
+            look = child.find("{*}rPr")
+            text = "".join(each.text or "" for each in ([child] if name == "t" else child.iterfind("{*}t")))
+            steps.append(Step("text", text, key := look_key(look), looks.setdefault(key, look)))
+        elif name == "br":
+            steps.append(Step("break", elements=[child]))
+        elif name and name not in _NO_TEXT:
+            steps.append(Step("fixed", shown_in(child, "t"), elements=[child]))
+    return steps
+
+
 class _Paragraph(Runs):
     """The text of a paragraph of a slide or a shape (`a:p`)."""
-
-    def steps(self) -> list[Step]:
-        steps, looks = list[Step](), dict[str, Element | None]()
-        for child in self.element:
-            name = local(child)
-            if name in ("r", "t"):
-                look = child.find("{*}rPr")
-                text = "".join(each.text or "" for each in ([child] if name == "t" else child.iterfind("{*}t")))
-                steps.append(Step("text", text, key := look_key(look), looks.setdefault(key, look)))
-            elif name == "br":
-                steps.append(Step("break", elements=[child]))
-            elif name and name not in _NO_TEXT:
-                steps.append(Step("fixed", shown_in(child, "t"), elements=[child]))
-        return steps
 
     def add(self, text: str) -> None:
         self.inline.text(text, lambda space: RunPayload(space) if "\n" in space or "\t" in space else None)
@@ -108,7 +109,7 @@ class Pptx(Related):
 
 def paragraph(element: Element, part: str, sections: Sections, languages: tuple[str, str], room: CopyLimit) -> Unit:
     """A paragraph of a slide or a shape."""
-    runs = _Paragraph(element, units=sections.units, changed=partial(_speak, languages=languages), room=room)
+    runs = _Paragraph(element, _steps, units=sections.units, changed=partial(_speak, languages=languages), room=room)
     sections.paragraph()
     return Unit(runs.segment, runs.fill, part)
 
@@ -216,7 +217,7 @@ class Xlsx(Related):
             else:
                 where = part if index < 0 else self._strings
                 with reading(f"{self.name}: {where}"):
-                    runs = _Cell(element, units=sections.units, changed=self._calculate, room=self._room)
+                    runs = _Cell(element, _steps, units=sections.units, changed=self._calculate, room=self._room)
                 yield Unit(runs.segment, runs.fill, where)
         sections.together(begins=False)
 

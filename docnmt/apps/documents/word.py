@@ -11,7 +11,7 @@ from itertools import takewhile
 from lxml import etree
 
 from docnmt.apps.documents.packages import Office, picture_texts
-from docnmt.apps.documents.runs import CopyLimit, RunPayload, Runs, Step, look_key, namespace, run_like, weight
+from docnmt.apps.documents.runs import RunPayload, Runs, Step, look_key, namespace, run_like, weight
 from docnmt.apps.documents.segments import Sections, is_reference, renamed, turned
 from docnmt.apps.documents.xml import SHOWN, Element, Unit, expect_texts, local, shown_in, text_in
 from docnmt.runtime.system import UserError
@@ -310,7 +310,8 @@ class Docx(Office):
                 sections.heading()
             if any(child is not look for child in element):
                 changed = partial(_turned, languages=self.languages)
-                runs = _Paragraph(element, self._looks, units=sections.units, changed=changed, room=self._room)
+                steps = partial(_flat, looks=self._looks)
+                runs = _Paragraph(element, steps, units=sections.units, changed=changed, room=self._room)
                 yield Unit(runs.segment, runs.fill, part)
             sections.paragraph()
         if hidden:
@@ -321,16 +322,6 @@ class _Paragraph(Runs):
     """A paragraph of WordprocessingML."""
 
     joins = False
-
-    def __init__(
-        self, element: Element, looks: _Looks, *, units: tuple[str, str], changed: Callable[[Element], None],
-        room: CopyLimit,
-    ) -> None:  # fmt: skip
-        self._looks = looks
-        super().__init__(element, units=units, changed=changed, room=room)
-
-    def steps(self) -> list[Step]:
-        return _flat(self.element, self._looks)
 
     def add(self, text: str) -> None:
         """Text, in which two spaces stay two, and more are a break."""
