@@ -288,9 +288,6 @@ class Translator:
                 translation before it. For models that were trained to be told one (docnmt-train `--formality-share`).
             options: further options of docnmt-translate's groups generation and search, but for `--nbest`: `lenpen`,
                 `max_len_a`, `no_repeat_ngram_size`, `batch_size`, `generator` and that generator's own.
-
-        Raises:
-            UserError: documents or options are invalid; the message names the sentence or the option.
         """
         models = self.between(source_lang, target_lang).models
         generation, search = search_options(beam, {"formality": formality, **options})
@@ -326,12 +323,8 @@ class Translator:
         Args:
             sources, targets: of one shape: sentences of a document, or several such lists.
             lenpen: 0 gives the sum, which docnmt-score `--contrastive` compares.
-            context_window: see `translate`.
             max_tokens: subwords that are scored at once; a larger document is scored by itself.
-            source_lang, target_lang: see `translate`.
-
-        Raises:
-            UserError: the shapes differ, a sentence without text has a translation, or an option is wrong.
+            context_window, source_lang, target_lang: see `translate`.
         """
         models = self.between(source_lang, target_lang).models
         generation, search = search_options(1, {"lenpen": lenpen, "max_tokens": max_tokens})
@@ -362,12 +355,8 @@ class Translator:
     ) -> list[list[AlignedPiece]] | list[list[list[AlignedPiece]]]:
         """Align each subword of given translations with its source subword, by the first model's cross attention.
 
-        Args:
-            sources, targets: of one shape, as in `score`.
-
-        Returns:
-            For each sentence, in that shape, a list of `AlignedPiece`s: begin and end in the source and in the
-            translation, in the order of the translation. It is empty for models without cross attention.
+        `sources` and `targets` are as in `score`. Each sentence has a list of `AlignedPiece`s, begin and end in the
+        source and in the translation, in the order of the translation; it is empty without cross attention.
         """
         asked, translations = with_targets(sources, targets)
         lines = [[side[n] for n in asked.kept] for side in (asked.sentences, translations)]
@@ -414,10 +403,6 @@ def load(
     Args:
         device: cpu, cuda, cuda:1 …; auto takes cuda if available.
         precision: float32; int8, on a CPU; fp16, on a GPU; or bf16 (`--int8` … of docnmt-translate).
-
-    Raises:
-        UserError: a checkpoint is missing or damaged, the models cannot translate together, or device or models do not
-            support the precision.
     """
     expected = "load: expected a checkpoint, a folder of checkpoints or a list of such, got"
     if not isinstance(path, (str, Path, Sequence)):

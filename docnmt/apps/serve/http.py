@@ -172,10 +172,7 @@ def fields(kind: str, body: bytes, lists: Collection[str] = ()) -> dict[str, Any
 
 
 def as_request(values: Mapping[str, Any], kind: type[StructT], *, most: int | None = None) -> StructT:
-    """Convert fields to a request of class `kind`, with at most `most` entries in each list; null counts as absent.
-
-    Unknown fields are ignored unless the class forbids them.
-    """
+    """Convert fields to a request of class `kind`, with at most `most` entries in each list; null counts as absent."""
     for name, value in values.items():
         if most is not None and isinstance(value, list) and len(value) > most:
             raise too_many(name, len(value), most)
@@ -358,7 +355,7 @@ class Guard:
 
     Args:
         routes: their paths are the names in the log and the metrics. errors: the form of errors by the beginning of the
-            path, also where there is no route. keys: by path, finds the token in the body of a POST ("" if none).
+            path, also without a route. keys: by path, finds the token in the body of a POST ("" if none).
     """
 
     def __init__(

@@ -53,11 +53,9 @@ ItemT = TypeVar("ItemT", bound=KeptItem)
 
 
 class Store(ABC, Generic[ItemT]):
-    """Items in memory, by id. One that is not used is forgotten, even if no request comes.
+    """Items in memory, by id. One without use for `life` seconds is forgotten, even if no request comes.
 
-    Args:
-        most, size: the largest number and size of all items; a client may have a share of them.
-        life: seconds without use.
+    There are at most `most`, of this `size` together; a client may have a share of them.
     """
 
     def __init__(self, most: int, life: float, *, size: int | None = None) -> None:
