@@ -157,13 +157,13 @@ def beside(content: bytes, path: Path, *, marks: bool, option: str = "--given") 
     return given
 
 
-def _lines(content: bytes, name: str = STDIN) -> TextLines:
-    return TextLines(io.BytesIO(content), name=name)
+def _lines(content: bytes) -> TextLines:
+    return TextLines(io.BytesIO(content), name=STDIN)
 
 
 def read_document(
-    content: bytes, given: Sequence[str] | None, rules: str, task: TranslationTask, *, name: str = STDIN,
-    whole: bool = False, prefixes: Sequence[str] | None = None,
+    lines: Sequence[str], given: Sequence[str] | None, rules: str, task: TranslationTask, *, whole: bool = False,
+    prefixes: Sequence[str] | None = None,
 ) -> StdinText:  # fmt: skip
     """Read one document, its lines split into sentences; with `whole`, each line is one.
 
@@ -176,7 +176,6 @@ def read_document(
     split, split_target = (
         whole_lines() if whole else splitter(rules, language) for language in (task.source_lang, task.target_lang)
     )
-    lines = list(_lines(content, name))
     for line, translation in zip(lines, given or [""] * len(lines), strict=True):
         pieces = split(line)
         if is_blank(translation):
@@ -386,7 +385,8 @@ def translate_stream(
                 for option, path in (("--given", config.given), ("--prefix", config.prefix))
             )
             if running:
-                text = read_document(content, given, config.splitter, loaded.task, prefixes=prefixes)
+                lines = list(_lines(content))
+                text = read_document(lines, given, config.splitter, loaded.task, prefixes=prefixes)
             else:
                 text = read_corpus(content, given, loaded.task, prefixes)
             stream.translate(text, ends=True)

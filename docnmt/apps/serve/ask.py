@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from docnmt.apps.serve.http import Refused, too_many
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.core.corpus import ParallelCorpus
 from docnmt.core.formality import Form, Formality
-from docnmt.core.lines import half_character, is_blank
+from docnmt.core.lines import TextLines, half_character, is_blank
 from docnmt.core.search.translate import Translation
 from docnmt.runtime.languages import base, joined, one_line, same_language
 from docnmt.runtime.system import UserError
@@ -189,11 +190,10 @@ class Sentences:
     def _split(cls, ask: Ask, rules: str, loaded: LoadedModels) -> Sentences:
         (passages,), task = ask.documents, ask.wishes.task or loaded.task
         is_file = ask.splits == "file"
-        lines_of = [_lines(passage, ask.splits) for passage in passages]
+        lines_of = [_lines(passage, ask.splits, ask.name) for passage in passages]
         lines, ends = [line for lines in lines_of for line in lines], [0, *accumulate(map(len, lines_of))]
-        content = passages[0].source if is_file else "".join(f"{line}\n" for line, _ in lines)
         known = None if is_file else [translation for _, translation in lines]
-        read = read_document(content.encode(), known, rules, task, name=ask.name, whole=ask.splits == "none")
+        read = read_document([line for line, _ in lines], known, rules, task, whole=ask.splits == "none")
         counts = [sum(row) for row in read.form.rows]
         ranges = [range(end - count, end) for end, count in zip(accumulate(counts), counts, strict=True)]
         texts = [ranges[ends[n] : ends[n + 1]] for n, passage in enumerate(passages) if passage.wanted]
@@ -235,13 +235,14 @@ class Sentences:
         return any(self.ready[number].limited for line in self.texts[index] for number in line)
 
 
-def _lines(passage: Passage, splits: Splits) -> list[tuple[str, str]]:
+def _lines(passage: Passage, splits: Splits, name: str) -> list[tuple[str, str]]:
     """Return the lines of a text, each with its known translation or ""."""
     if splits == "file":
-        return [(line, "") for line in passage.source.removesuffix("\n").split("\n") if passage.source]
-    lines, known = (BREAK.split(text) for text in (passage.source, passage.translation or ""))
+        return [(line, "") for line in TextLines(io.BytesIO(passage.source.encode()), name=name)]
+    source = passage.source.removeprefix("\ufeff")
+    lines, known = (BREAK.split(text) for text in (source, passage.translation or ""))
     if splits != "lines" or (passage.translation and len(known) != len(lines)):
-        lines, known = [one_line(passage.source)], [one_line(passage.translation or "")]
+        lines, known = [one_line(source)], [one_line(passage.translation or "")]
     known = known if passage.translation else [""] * len(lines)
     return [(line, "" if is_blank(line) else own) for line, own in zip(lines, known, strict=True)]
 
