@@ -28,12 +28,6 @@ def losses(folder: Path) -> dict[int, Losses]:
     return found
 
 
-def tag_worth(kept: Path) -> list[float]:
-    """What a tag of the domain saves, a number a seed."""
-    plain, tagged = (losses(kept / "oracle" / name) for name in ("sentence", "tagged"))
-    return [plain[seed]["nll"] - tagged[seed]["nll"] for seed in sorted(plain)]
-
-
 def spread(values: Sequence[float], signed: bool = False) -> str:
     """Mean (least to most)."""
     sign = "+" if signed else ""
@@ -43,12 +37,14 @@ def spread(values: Sequence[float], signed: bool = False) -> str:
 def oracle(kept: Path) -> Iterator[str]:
     """A table of the oracle."""
     yield "| nats a subword of dev | seed 1 | seed 2 | seed 3 | mean |\n| --- | ---: | ---: | ---: | ---: |"
-    for name, system in (("sentence", "sentence"), ("sentence with the domain as a tag", "tagged")):
-        values = [one["nll"] for _, one in sorted(losses(kept / "oracle" / system).items())]
-        yield f"| {name} | {' | '.join(f'{value:.4f}' for value in (*values, fmean(values)))} |"
-    worth = tag_worth(kept)
-    cells = " | ".join(f"{value:+.4f}" for value in (*worth, fmean(worth)))
-    yield f"| what the tag saves | {cells} |".replace("-", "−")
+    plain, tagged = (losses(kept / "oracle" / system) for system in ("sentence", "tagged"))
+    for name, form, values in (
+        ("sentence", ".4f", [plain[seed]["nll"] for seed in sorted(plain)]),
+        ("sentence with the domain as a tag", ".4f", [tagged[seed]["nll"] for seed in sorted(plain)]),
+        ("what the tag saves", "+.4f", [plain[seed]["nll"] - tagged[seed]["nll"] for seed in sorted(plain)]),
+    ):
+        cells = " | ".join(f"{value:{form}}" for value in (*values, fmean(values)))
+        yield f"| {name} | {cells} |".replace("-", "−")
 
 
 def composition(kept: Path) -> Iterator[str]:

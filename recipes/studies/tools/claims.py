@@ -149,51 +149,33 @@ def discourse() -> Iterator[Claim]:
 
 def dialogue() -> Iterator[Claim]:
     """Forms of address in dialogues of which the first third is given."""
-    lines = map(json.loads, kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines())
-    rows = list(lines)
-    given = [row for row in rows if row.get("given") == "third"]
-    foreign = [row for row in rows if row.get("given") == "foreign"]
-    shipped = [row["s-BLEU"] for row in rows if row.get("set") == "diabla, written in English"]
-    ours = [row["s-BLEU"] for row in rows if (row.get("set"), row.get("given"), row.get("system")) ==
-            ("diabla", "none", "sentence, longest start")]  # fmt: skip
-    number = f"{'; '.join(f'{score:.1f}' for score in shipped)}; ours {min(ours):.1f} to {max(ours):.1f}"
-    yield Claim("DiaBLa: RNNs of 2018 on the lines written in English; our sentence model on all lines, s-BLEU", number,
-                "3", "dialogue")  # fmt: skip
-    third = [row for row in given if row["set"] == "diabla"]
-    names = ("steady, longest start", "sentence, longest start")
-    shares = {name: [row["agreement"] for row in third if row["system"] == name] for name in names}
-    number = "; ".join(f"{min(found):.1f} to {max(found):.1f}" for found in shares.values())
-    there = [row["agreement"] for row in foreign if (row["set"], row["system"]) == ("diabla", names[0])]
-    number += f"; {min(there):.1f} to {max(there):.1f}"
+    steady, sentence = (f"{system}, longest start" for system in ("steady", "sentence"))
+    ours = [row["s-BLEU"] for row in dialogues("diabla", sentence, "none")]
+    number = f"{'; '.join(f'{score:.1f}' for score in rnns())}; ours {min(ours):.1f} to {max(ours):.1f}"
+    name = "DiaBLa: RNNs of 2018 on the lines written in English; our sentence model on all lines, s-BLEU"
+    yield Claim(name, number, "3", "dialogue")
+    ways = ((steady, "third"), (sentence, "third"), (steady, "foreign"))
+    shares = ([row["agreement"] for row in dialogues("diabla", *way)] for way in ways)
+    number = "; ".join(f"{min(found):.1f} to {max(found):.1f}" for found in shares)
     name = "DiaBLa, first third given: *tu* or *vous* right; sentence model; another dialogue's third, %"
     yield Claim(name, number, "3", "dialogue")
-    number = seeds_range(true_minus_foreign("diabla", names[0], "agreement"), 1)
+    number = seeds_range(true_minus_foreign("diabla", steady, "agreement"), 1)
     yield Claim("… true − foreign third, points", number, "3", "dialogue")
-    for system, name in (
-        (names[0], "… document − sentence model, s-BLEU (each p ≤ .005); true − foreign third"),
-        (
-            "forms, longest start",
-            "… sentence model with a tag of the last given form and ctxpro's questions − sentence model, s-BLEU; "
-            "true − foreign third",
-        ),
-    ):
-        gains = [row["against_sentence"]["s-BLEU"][0] for row in third if row["system"] == system]
-        number = f"{seeds_range(gains)}; {seeds_range(true_minus_foreign('diabla', system, 's-BLEU'))}"
-        yield Claim(name, number, "3", "dialogue")
-    games = [row for row in given if (row["set"], row["system"]) == ("games", names[0])]
-    gains = [row["against_sentence"]["s-BLEU"][0] for row in games]
-    number = f"{seeds_range(gains)}; {seeds_range(true_minus_foreign('games', names[0], 's-BLEU'))}"
-    name = "game files, first third given: document − sentence model, s-BLEU (each p > .05); true − foreign third"
-    yield Claim(name, number, "3", "dialogue")
-    for where, system, title in (("games", names[0], "game files: *tu* or *vous*"),
-                                 ("xdailydialog", "steady", "XDailyDialog: *du* or *Sie*")):  # fmt: skip
-        both = [[row for row in part if (row["set"], row["system"]) == (where, system)] for part in (given, foreign)]
-        mine, theirs = ({row["seed"]: row["agreement"] for row in part} for part in both)
-        beside = [row["against_sentence"]["agreement"][0] for row in both[0]]
-        worth = [mine[seed] - theirs[seed] for seed in sorted(mine)]
-        number = "; ".join(f"{min(found):+.1f} to {max(found):+.1f}" for found in (beside, worth)).replace("-", "−")
-        name = f"{title}, true third: document − sentence model; true − foreign third, points"
-        yield Claim(name, number, "3", "dialogue")
+    told = "sentence model with a tag of the last given form and ctxpro's questions"
+    for where, system, score, name in (
+        ("diabla", steady, "s-BLEU", "… document − sentence model, s-BLEU (each p ≤ .005); true − foreign third"),
+        ("diabla", "forms, longest start", "s-BLEU", f"… {told} − sentence model, s-BLEU; true − foreign third"),
+        ("games", steady, "s-BLEU",
+         "game files, first third given: document − sentence model, s-BLEU (each p > .05); true − foreign third"),
+        ("games", steady, "agreement",
+         "game files: *tu* or *vous*, true third: document − sentence model; true − foreign third, points"),
+        ("xdailydialog", "steady", "agreement",
+         "XDailyDialog: *du* or *Sie*, true third: document − sentence model; true − foreign third, points"),
+    ):  # fmt: skip
+        gains = [row["against_sentence"][score][0] for row in dialogues(where, system, "third")]
+        digits = 1 if score == "agreement" else 2
+        found = (seeds_range(values, digits) for values in (gains, true_minus_foreign(where, system, score)))
+        yield Claim(name, "; ".join(found), "3", "dialogue")
 
 
 def others() -> Iterator[Claim]:
@@ -300,9 +282,19 @@ def seeds_range(values: list[float], digits: int = 2) -> str:
 
 def dialogues(test: str, system: str, given: str) -> list[dict[str, Any]]:
     """The scored translations of a system, one a seed."""
-    lines = map(json.loads, kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines())
     wanted = (test, system, given)
-    return [row for row in lines if (row.get("set"), row.get("system"), row.get("given")) == wanted]
+    return [row for row in scored() if (row.get("set"), row.get("system"), row.get("given")) == wanted]
+
+
+def rnns() -> list[float]:
+    """s-BLEU of the translations that DiaBLa has itself."""
+    return [row["s-BLEU"] for row in scored() if row.get("set") == "diabla, written in English"]
+
+
+@cache
+def scored() -> list[dict[str, Any]]:
+    """What the study of dialogue kept."""
+    return [json.loads(line) for line in kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def unseen(system: str, corpus: str = "manual") -> float:
@@ -480,8 +472,7 @@ def hours() -> Iterator[tuple[str, ...]]:
     reports = [row["json"] for name in ("discourse", "boundaries", "ablation", "ablation-bible", "docmix")
                for row in rows(kept(f"{name}.jsonl")).values()]  # fmt: skip
     minutes = {report["minutes"]: report for report in reports}  # the ablation has systems of discourse, too
-    lines = map(json.loads, kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines())
-    dialogue = {json.dumps([row["training"], row["valid"][-1]]): row["wall"] for row in lines if "training" in row}
+    dialogue = {json.dumps([row["training"], row["valid"][-1]]): row["wall"] for row in scored() if "training" in row}
     cells = [row["json"] for row in rows(kept("fusion.jsonl.xz")).values() if isinstance(row.get("json"), dict)]
     logs = {row["text"] for row in rows(kept("ordinary.jsonl")).values() if row["file"].endswith("train.jsonl")}
     seconds = {
@@ -497,8 +488,6 @@ def hours() -> Iterator[tuple[str, ...]]:
 
 def numbers() -> dict[str, str]:
     """What sentences of README and guides say."""
-    lines = [json.loads(line) for line in kept("dialogue.jsonl").read_text(encoding="utf-8").splitlines()]
-    rnns = [row["s-BLEU"] for row in lines if row.get("set") == "diabla, written in English"]
     chrf = [line.split(" | ")[5].split(" ")[0] for line in tables(printed(DOCMIX))[3].splitlines()
             if "| document | sentence |" in line]  # fmt: skip
     ours = fmean(row["s-BLEU"] for row in dialogues("diabla", "sentence, longest start", "none"))
@@ -508,8 +497,8 @@ def numbers() -> dict[str, str]:
     with_document, without, *_ = nats()
     quick, steps = read("quickstart.jsonl/overview.json")["rows"], read("processes.jsonl/gpu-step.json")["rows"]
     return {
-        "rnn": " and ".join(f"{score:.0f}" for score in rnns),
-        "rnns": " and ".join(f"{score:.1f}" for score in rnns),
+        "rnn": " and ".join(f"{score:.0f}" for score in rnns()),
+        "rnns": " and ".join(f"{score:.1f}" for score in rnns()),
         "our": f"{ours:.1f}",
         "tag-saves": cell(ORDINARY, 1, "what the tag saves", 4),
         "with": f"{with_document:.4f}",
