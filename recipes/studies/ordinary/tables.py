@@ -49,7 +49,7 @@ def oracle(kept: Path) -> Iterator[str]:
 
 def composition(kept: Path) -> Iterator[str]:
     """A table of the composed data: means of the seeds, least to most."""
-    yield "| nats a subword of dev | seeds | with its document | − sentence, same text | true − foreign | true − none |"
+    yield "| nats a subword of dev | seeds | with its document | − sentence, same text | foreign − true | none − true |"
     yield "| --- | ---: | --- | --- | --- | --- |"
     names = ("sentence", "document", "sentence-composed", "document-composed")
     systems = {name: losses(kept / "composition" / name) for name in names}
@@ -61,8 +61,8 @@ def composition(kept: Path) -> Iterator[str]:
             beside = systems[name.replace("document", "sentence")]
             cells.append(spread([one["nll"] - beside[seed]["nll"] for seed, one in seeds.items()], signed=True))
             for other in ("nll_foreign", "nll_none"):
-                cells.append(spread([one["nll"] - one[other] for one in seeds.values()], signed=True))
-        yield f"| {' | '.join([name, *cells])} |" + " |" * (5 - len(cells))
+                cells.append(spread([one[other] - one["nll"] for one in seeds.values()], signed=True))
+        yield f"| {' | '.join([name, *cells])} |{' |' * (5 - len(cells))}"
 
 
 def main() -> None:
