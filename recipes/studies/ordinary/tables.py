@@ -29,9 +29,9 @@ def losses(folder: Path) -> dict[int, Losses]:
 
 
 def spread(values: Sequence[float], signed: bool = False) -> str:
-    """Mean (least to most)."""
-    sign = "+" if signed else ""
-    return f"{fmean(values):{sign}.4f} ({min(values):{sign}.4f} to {max(values):{sign}.4f})".replace("-", "−")
+    """Mean (least to most), of one seed its value."""
+    mean, least, most = (f"{value:{'+' if signed else ''}.4f}" for value in (fmean(values), min(values), max(values)))
+    return (mean if len(values) == 1 else f"{mean} ({least} to {most})").replace("-", "−")
 
 
 def oracle(kept: Path) -> Iterator[str]:
