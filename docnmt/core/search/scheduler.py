@@ -167,8 +167,16 @@ class Job:
         self.kept: dict[tuple[int, int], Encoding] | None = None
 
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """The ranges of sentences to encode at once, each as large as `--max-tokens` allows."""
-        return whole_units([units.kept for units in self.units], self.costs, self.options.max_tokens)
+        """The ranges of sentences to encode at once: whole units of every model, up to `--max-tokens`, at least one."""
+        begins = reduce(np.intersect1d, [units.kept for units in self.units])
+        total = np.concatenate([[0], np.cumsum(self.costs)])
+        ends = np.append(begins, len(self.costs))[1:]
+        unit = 0
+        while unit < len(begins):
+            most = total[begins[unit]] + self.options.max_tokens
+            after = max(int(np.searchsorted(total[ends], most, side="right")), unit + 1)
+            yield int(begins[unit]), int(ends[after - 1])
+            unit = after
 
     def chains(self) -> list[list[tuple[int, int]]]:
         """The ranges in lists; those of one list must be translated one after the other."""
@@ -229,22 +237,6 @@ class Job:
 def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
     """The number of subwords (S,) of each source sentence, `</s>` included."""
     return np.diff(np.asarray(corpus.source.offsets)) + 1
-
-
-def whole_units(starts: Sequence[np.ndarray], lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of sentences to encode at once: whole units of every model, up to `max_tokens` but at least one.
-
-    `starts` has for each model the first kept sentence (U,) of each unit, `lengths` (S,) tokens to read for each.
-    """
-    begins = reduce(np.intersect1d, starts)
-    total = np.concatenate([[0], np.cumsum(lengths)])
-    ends = np.append(begins, len(lengths))[1:]
-    unit = 0
-    while unit < len(begins):
-        fits = int(np.searchsorted(total[ends], total[begins[unit]] + max_tokens, side="right"))
-        after = max(fits, unit + 1)
-        yield int(begins[unit]), int(ends[after - 1])
-        unit = after
 
 
 # Encodings: sentences of a job that were encoded together, and the slots in which their translations are written.

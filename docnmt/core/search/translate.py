@@ -95,12 +95,6 @@ def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
     return np.r_[tokens, pairs[together]], np.r_[sentences, sentences[1:][together]]
 
 
-def streams_of(numbers: np.ndarray) -> np.ndarray:
-    """The random stream (S,) of each sentence: its number, or for a memory's (-1) the next one after it."""
-    later = np.where(numbers < 0, np.iinfo(np.int64).max, numbers)
-    return np.asarray(np.minimum.accumulate(later[::-1])[::-1])
-
-
 def with_memory(
     corpus: ParallelCorpus, given: Sequence[str | None] | None, memory: TranslationMemory
 ) -> tuple[ParallelCorpus, list[str | None], np.ndarray]:
@@ -391,10 +385,12 @@ def job_of(
     tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
     begun = _prefixes_of(prefixes, task.target_tokenizer, next(models[0].parameters()).device)
     begins = {n: begun[number] for n, number in enumerate(own_numbers.tolist()) if number in begun}
+    numbers = np.where(own_numbers < 0, np.iinfo(np.int64).max, own_numbers)
+    streams = np.minimum.accumulate(numbers[::-1])[::-1]  # of a memory's sentence: that of the next one after it
     job = Job(
         models, task, corpus, options, search, given=tokens, prefixes=begins, window=window,
         terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
-        streams=before + streams_of(own_numbers), asked=own_numbers >= 0, progress=progress, deliver=deliver,
+        streams=before + streams, asked=own_numbers >= 0, progress=progress, deliver=deliver,
     )  # fmt: skip
     check_memory(job)
     return job, own_numbers
