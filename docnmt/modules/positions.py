@@ -19,16 +19,10 @@ from docnmt.runtime.system import UsageError
 
 # Encodings of indices: sines and cosines or learned rows, of one structural level or added up over several.
 
-
 logger = logging.getLogger(__name__)
 
 #: What the columns of positions (T, 4) count. A column has the index of a word, or of its unit, in the unit above.
 LEVELS = ("word", "sentence", "paragraph", "section")
-
-
-def _check_column(column: int) -> None:
-    if not 0 <= column < len(LEVELS):
-        raise ValueError(f"column: expected 0 to {len(LEVELS) - 1}, got {column}")
 
 
 def sinusoids(length: int, d_model: int, *, concatenated: bool = False) -> Tensor:
@@ -87,7 +81,6 @@ class Sinusoidal(_Indexed):
             raise ValueError(f"d_model: fairseq's positions need a width of at least 4, got {d_model}")
         if d_model % 2:
             raise ValueError(f"d_model: sinusoidal positions need an even width, got {d_model}")
-        _check_column(column)
         super().__init__()
         self.d_model, self.column, self.shift, self.concatenated = d_model, column, shift, concatenated
         self.fairseq = fairseq
@@ -113,7 +106,6 @@ class Learned(_Indexed):
     """
 
     def __init__(self, d_model: int, *, length: int, column: int = 0, std: float | None = None) -> None:
-        _check_column(column)
         super().__init__()
         self.column, self.reported = column, False
         self.weight = nn.Parameter(torch.empty(length, d_model).normal_(std=d_model**-0.5 if std is None else std))
@@ -155,8 +147,6 @@ class MultiLevel(_Indexed, DocumentPart):
         super().__init__()
         if not 1 <= levels <= 4:
             raise ValueError(f"levels: expected 1 (word) to 4 (word, sentence, paragraph, section), got {levels}")
-        if not 0 <= level_dropout <= 1:
-            raise ValueError(f"level_dropout: expected a probability, got {level_dropout}")
         self.level_dropout = level_dropout
         as_sines = 0.5**0.5  # the standard deviation of sines over all angles
         self.word = (
