@@ -189,9 +189,12 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
             if policy.visible == "earlier":
                 number = torch.arange(last - first, device=q.device)
                 scores.masked_fill_(number >= (sentence[rows] - first_own)[:, None], -torch.inf)
-            relevance, index = scores.topk(min(policy.top_t, last - first))
-            selection.relevance[:, rows, : relevance.shape[-1]] = relevance
-            selection.sentences[:, rows, : index.shape[-1]] = index + first
+            kept = min(policy.top_t, last - first)
+            if 16 * kept <= last - first < 64 * kept:  # torch sorts whole rows that are shorter
+                scores = functional.pad(scores, (0, 64 * kept - last + first), value=-torch.inf)
+            relevance, index = scores.topk(kept)
+            selection.relevance[:, rows, :kept] = relevance
+            selection.sentences[:, rows, :kept] = (index + first).clamp_(max=last - 1)
     return selection
 
 
