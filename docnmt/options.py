@@ -247,7 +247,9 @@ class Setting:
             between = f", {_range_words(self.option.between)}" if self.option.between else ""
             return f"expected {_EXPECTED[self.kind]}{size}{between}, got {value!r}"
         names = [*map(str, choices)]
-        hints = [nearest(str(value), names).rstrip(), PLUGIN if callable(self.option.choices) else ""]  # a registry's
+        listed = set(str(value).split(",")) & set(names)
+        meant = "several names stand apart: a b" if listed else nearest(str(value), names).rstrip()
+        hints = [meant, PLUGIN if callable(self.option.choices) else ""]  # a registry's
         return "; ".join([f"expected one of {', '.join(names)}, got {value!r}", *filter(None, hints)])
 
 

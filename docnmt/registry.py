@@ -460,9 +460,11 @@ def _guarded(what: str, load: Callable[[], object], path: Path = Path()) -> None
     except BaseException as error:  # `sys.exit`, too: it would end the command with status 0
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_file()]
         frame = ([frame for frame in frames if _of_plugin(frame.filename)] or frames)[-1]
-        where = f" ({Path(frame.filename).name}, line {frame.lineno})"
+        file, line, message = frame.filename, frame.lineno, repr(error)
+        if isinstance(error, SyntaxError) and error.filename is not None:
+            file, line, message = error.filename, error.lineno, f"{type(error).__name__}: {error.msg}"
         _imported.pop(path, None)
-        raise UsageError(f"{what} fails to import: {error!r}{where}") from error
+        raise UsageError(f"{what} fails to import: {message} ({Path(file).name}, line {line})") from error
 
 
 def _import(path: Path) -> None:

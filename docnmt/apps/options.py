@@ -38,7 +38,7 @@ class AlignConfig:
         aliases=("-s",),
         basic=True,
     )
-    target_lang: str | None = option(None, "language of TARGET likewise", metavar="TGT", aliases=("-t",), basic=True)
+    target_lang: str | None = option(None, "language of TARGET", metavar="TGT", aliases=("-t",), basic=True)
     path: str | None = option(
         None,
         "a translation model from SRC to TGT (checkpoint or --save-dir) that also judges which sentences belong "
@@ -86,7 +86,7 @@ class ModelsConfig:
         aliases=("-s",),
     )  # fmt: skip
     target_lang: str | None = option(
-        None, "of a model of several languages: the one to translate into, likewise", metavar="TGT", aliases=("-t",)
+        None, "of a model of several languages: the one of the translation [as for SRC]", metavar="TGT", aliases=("-t",)
     )
     context_window: int | None = option(
         None,
@@ -293,7 +293,7 @@ class ConvertConfig:
         metavar="SRC",
         aliases=("-s",),
     )
-    target_lang: str | None = option(None, "the target language likewise [the last]", metavar="TGT", aliases=("-t",))
+    target_lang: str | None = option(None, "its target language [the last]", metavar="TGT", aliases=("-t",))
     languages: tuple[str, ...] = option(
         (),
         "of M2M100, NLLB and mBART-50: keep only the entries of the vocabulary that these languages need, by their "

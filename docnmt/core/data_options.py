@@ -113,7 +113,9 @@ class TranslationPreprocessConfig:
     source_lang: str = option(
         dataclasses.MISSING, "source language: the ending of its files", metavar="SRC", aliases=("-s",)
     )
-    target_lang: str = option(dataclasses.MISSING, "target language likewise", metavar="TGT", aliases=("-t",))
+    target_lang: str = option(
+        dataclasses.MISSING, "target language: the ending of its files", metavar="TGT", aliases=("-t",)
+    )
     destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR", basic=True)
     trainpref: tuple[str, ...] = option(
         (),

@@ -109,7 +109,8 @@ class TextLines:
             text = block.decode("utf-8")
         except UnicodeDecodeError as error:
             line = self.lines + block.count(b"\n", 0, error.start) + 1
-            what = "not valid UTF-8; convert the file, for example with iconv -f LATIN1 -t UTF-8"
+            code = "UTF-16" if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
+            what = f"not valid UTF-8; convert the file, for example with iconv -f {code} -t UTF-8"
             raise UserError(f"{self.name}:{line}: 0x{block[error.start]:02X}: {what}") from error
         if "\r" in text:
             self.crlf += text.count("\r\n")

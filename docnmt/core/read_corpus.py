@@ -89,6 +89,10 @@ def find_split(prefix: str, settings: Reading) -> SplitFiles:
             raise UserError(f"{xml} and {plain[0]}: two forms of one corpus at once; remove or rename one of them")
         return SplitFiles(settings, xml=xml)
     if not source.exists():
+        if Path(prefix).is_dir():
+            raise UserError(f"{prefix}: is a folder, expected a prefix: {prefix.rstrip('/')}/train or the like")
+        if Path(prefix).is_file():
+            raise UserError(f"{prefix}: is a file, expected a prefix: without .{source_lang} or .{target_lang}")
         raise UserError(
             f"{source}: no such file (nor {Path(prefix).name}_{source_lang}.txt, nor {xml.name}; tables end in "
             f"{', '.join(KINDS)})"

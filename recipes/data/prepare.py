@@ -6,7 +6,8 @@
 
 Writes SPLIT.LANGUAGE, a sentence a line and an empty line between documents, and README.md with origin and counts. Test
 sets of questions become the TSV of docnmt-score --contrastive and --generative; SentEval's tasks become its TSV.
-DOCNMT_REPOSITORIES is where repositories are: an address or folder with OWNER/NAME or OWNER+NAME [https://github.com].
+DOCNMT_REPOSITORIES is where repositories are [https://github.com]: an address, or a folder with OWNER/NAME or
+OWNER+NAME, also with .git. Files that a mirror lacks are named, the others are prepared, and the status is 1.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ Document = Sequence[tuple[str, ...]]  # a line of every language for each senten
 Write = Callable[[str, str], None]  # name, text
 
 
+#: Files that a mirror lacks; the others are prepared, and the status is 1.
+MISSING: list[str] = []
+
+
 @dataclass(frozen=True)
 class Repository:
     """A repository at one revision, of which some paths are read."""
@@ -42,11 +47,14 @@ class Repository:
         base = os.environ.get("DOCNMT_REPOSITORIES", "https://github.com")
         address = f"{base}/{self.name}"
         if Path(base).is_dir():
-            names = [Path(base) / name for name in (self.name, self.name.replace("/", "+"))]
+            plain = [self.name, self.name.replace("/", "+")]
+            names = [Path(base) / name for name in (*plain, *(f"{name}.git" for name in plain))]
             places = [place for name in names for place in (name, name / "repo") if (place / "HEAD").exists()]
             places += [place / ".git" for name in names for place in (name, name / "repo") if (place / ".git").exists()]
             if not places:
-                raise SystemExit(f"prepare.py: error: no repository {self.name} in {base} (DOCNMT_REPOSITORIES)")
+                raise SystemExit(
+                    f"prepare.py: error: {base} (DOCNMT_REPOSITORIES) has no repository {' or '.join(plain)}"
+                )
             address = str(places[0].resolve())
         to = folder / self.name.replace("/", "+")
         clone = ["clone", "--quiet", "--no-checkout", *(["--filter=blob:none"] if "://" in base else [])]
@@ -54,14 +62,15 @@ class Repository:
         for path in self.paths:
             checkout = ["git", "-C", str(to), "checkout", "--quiet", self.revision, "--", path]
             if subprocess.run(checkout, capture_output=True, check=False).returncode:  # a mirror without large files
-                print(f"{self.name}: {path}: not in this repository", file=sys.stderr)
+                MISSING.append(f"{path}: not in this copy of {self.name}; https://github.com has it")
         return to
 
 
 def git(*words: str) -> None:
     done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"prepare.py: error: git {' '.join(words)}: {done.stderr.strip().splitlines()[-1]}")
+        why = [*done.stderr.strip().splitlines(), "it says nothing"][0]
+        raise SystemExit(f"prepare.py: error: git {words[0]}: {why}; DOCNMT_REPOSITORIES may name a mirror")
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,6 @@ def xdailydialog(roots: Sequence[Path], write: Write) -> None:
     for split, name in (("train", "train"), ("dev", "dev"), ("test", "test")):
         paths = [roots[0] / f"data/{language}_{name}_human.txt" for language in ("en", "de")]
         if not all(path.exists() for path in paths):
-            print(f"{split}: {paths[0].name} is not in the repository; left out", file=sys.stderr)
             continue
         sides = [path.read_text(encoding="utf-8").splitlines() for path in paths]
         documents = []
@@ -520,11 +528,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write(
             "README.md",
             f"# {options.corpus}\n\n{corpus.about}. Licence: {corpus.licence}.\n\n{origin}\n\n"
-            + "\n".join(counts)
+            + "\n".join([*counts, *(f"- missing: {file}" for file in MISSING)])
             + "\n",
         )
         made.rename(options.out)
-    print("\n".join(counts[:-1]), file=sys.stderr)
+    print("\n".join([*counts[:-1], *MISSING]), file=sys.stderr)
+    if MISSING:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

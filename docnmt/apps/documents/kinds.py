@@ -134,8 +134,8 @@ def kind_of(name: str) -> str:
     if ending == ".pdf":
         advice = "convert it to .docx or .odt first, for example with LibreOffice, and look at the result"
         raise UserError(f"{name}: a PDF says where letters stand on paper and not what a paragraph is; {advice}")
-    message = f"expected a document, by its ending one of {listed()}; convert it to one of them"
-    raise UserError(f"{name or 'no name'}: {message}")
+    expected = f"expected a document, by its ending one of {listed()}"
+    raise UserError(f"{name or 'no name'}: {expected}; convert it to one of them; a plug-in's needs its --user-dir")
 
 
 def reader_of(kind: str, *, name: str) -> type[DocumentFile]:

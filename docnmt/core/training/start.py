@@ -114,7 +114,9 @@ def _notes(config: dict[str, Any]) -> list[str]:
     if limits.max_update is None and limits.max_epoch is None and limits.patience is None:
         texts.append("no --max-update, --max-epoch or --patience: training goes on until Ctrl-C or SIGTERM, which save")
     if limits.max_update is not None and warmup > limits.max_update > 0:
-        texts.append(f"--warmup-updates {warmup} is above --max-update {limits.max_update}: --lr is never reached")
+        texts.append(
+            f"--warmup-updates {warmup} is above --max-update {limits.max_update}: --lr is never reached; lower it"
+        )
     if training.ema and training.disable_validation and not limits.keep_last:
         texts.append("--ema: with --disable-validation no checkpoint has the mean as its model; give --keep-last N")
     if training.max_tokens < 16:
