@@ -29,7 +29,7 @@ from docnmt.apps.serve.http import (
     media_type,
     wants_lines,
 )
-from docnmt.apps.serve.kept import MOST_TERMS, KeptItem, Store, wished_terms
+from docnmt.apps.serve.kept import KeptItem, Store, wished_terms
 from docnmt.apps.serve.search import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.service import Call, Events, Placed, Service, Streamed
 
@@ -269,10 +269,7 @@ class Sessions(Store[Session]):
         """Return the options of a session with this glossary."""
         if not glossary:
             return NO_WISHES
-        if len(glossary) > MOST_TERMS:
-            raise Refused(413, "too_long", f"glossary: expected at most {MOST_TERMS:,} terms, got {len(glossary):,}")
-        for term in (*glossary, *glossary.values()):
-            check_text(term, "glossary")
+        check_text("".join([*glossary, *glossary.values()]), "glossary")
         return Wishes(terms=wished_terms(self._service, glossary, "glossary")[1])
 
 
