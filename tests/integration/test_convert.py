@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 marian = pytest.importorskip("marian_models", reason="transformers is not installed")
@@ -177,6 +178,20 @@ def test_what_the_vocabulary_lacks_is_said(tmp_path: Path, capsys: pytest.Captur
     assert left_out not in tokenizer.source_tokenizer.vocabulary()
     (ids,) = tokenizer.source_tokenizer.encode([left_out[1:]])
     assert tokenizer.source_tokenizer.decode(ids) == left_out[1:]
+
+
+def test_a_folder_without_the_embeddings_is_refused_by_their_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `MarianModel.save_pretrained` writes it, whose tensors have no `model.` before their names."""
+    marian.write(tmp_path / "marian")
+    file = tmp_path / "marian/model.safetensors"
+    tensors = {name.removeprefix("model."): tensor for name, tensor in safetensors.torch.load_file(file).items()}
+    safetensors.torch.save_file(tensors, file, {"format": "pt"})
+    assert convert([str(tmp_path / "marian"), str(tmp_path / "own"), "--to", "docnmt"]) == 1
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if " error: " in line]
+    assert "model.shared.weight" in error
+    assert str(tmp_path / "marian") in error
 
 
 def test_tokens_that_were_added_are_words(tmp_path: Path) -> None:

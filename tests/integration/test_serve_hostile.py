@@ -371,3 +371,32 @@ def test_health_has_a_place_beside_idle_connections(service: Served) -> None:
     finally:
         for each in idle:
             each.close()
+
+
+def test_a_log_without_room_stops_nothing(checkpoint: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    command = [sys.executable, "-m", "docnmt.cli.serve"]
+    command += ["--path", str(checkpoint), "--port", str(port), "--device", "cpu"]
+    with open("/dev/full", "w") as full:
+        process = subprocess.Popen(command, stderr=full, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        service = Served(process, f"http://127.0.0.1:{port}", Path())
+
+        def up() -> bool:
+            assert process.poll() is None
+            with socket.socket() as tried:
+                return tried.connect_ex(("127.0.0.1", port)) == 0
+
+        until(up, 60)
+        with service.client() as client:
+            for _ in range(3):
+                assert client.post("/translate", json={"text": "a dog."}).status_code == 200
+            assert client.get("/health").status_code == 200
+        assert service.stop() == 143
+    finally:
+        process.kill()
+        process.wait()
