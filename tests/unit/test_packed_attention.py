@@ -93,9 +93,7 @@ def test_half_types_are_close_to_float32(longest: int, monkeypatch: pytest.Monke
     assert torch.allclose(full, half.float(), atol=0.03)
 
 
-@pytest.mark.parametrize(
-    ("q_lengths", "k_lengths", "message"), [([3, 4], [7], "2 query .* 1 key"), ([3], [3], "7 rows")]
-)
+@pytest.mark.parametrize(("q_lengths", "k_lengths", "message"), [([3, 4], [7], r"\b2 .*\b1 "), ([3], [3], "7 rows")])
 def test_spans_that_do_not_fit_are_refused(q_lengths: list[int], k_lengths: list[int], message: str) -> None:
     x = torch.randn(7, 1, 2)
     with pytest.raises(ValueError, match=message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -120,9 +121,9 @@ def test_documents_are_matched_by_name(capsys: pytest.CaptureFixture[str], folde
 @pytest.mark.parametrize(
     ("names", "error"),
     [
-        ("aabc", "sys.jsonl: document 'c' "),
-        ("bbbb", "all.jsonl: document 'a' "),
-        ("baab", "sys.jsonl: document 'b' "),
+        ("aabc", "sys.jsonl: .*'c' "),
+        ("bbbb", "all.jsonl: .*'a' "),
+        ("baab", "sys.jsonl: .*'b' "),
     ],
 )
 def test_documents_of_other_names_are_refused(
@@ -130,7 +131,7 @@ def test_documents_of_other_names_are_refused(
 ) -> None:
     table = written(folder / "sys.jsonl", [{**row, "document_id": name} for row, name in zip(ROWS, names, strict=True)])
     assert score.main(["--ref", str(folder / "all.jsonl"), "--sys", str(folder / table)]) == 1
-    assert f"docnmt-score: error: {folder}/{error}" in capsys.readouterr().err
+    assert re.search(f"docnmt-score: error: {folder}/{error}", capsys.readouterr().err)
 
 
 def test_a_list_is_a_document(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

@@ -37,7 +37,7 @@ def test_gradient_reaches_what_stays_and_nothing_else():
 
 @pytest.mark.parametrize("t", [0, -1])
 def test_t_below_one(t):
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match=r"^t: "):
         keep_top_t(torch.ones(3), t)
 
 
