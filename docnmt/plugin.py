@@ -32,10 +32,10 @@ from docnmt.core.scoring.metrics import Metric as Metric
 from docnmt.core.search.config import BeamSearchConfig as BeamSearchConfig
 from docnmt.core.search.generators import BeamSearch as BeamSearch
 from docnmt.core.search.rows import Generator as Generator
-from docnmt.core.tasks.task import Batch as Batch
-from docnmt.core.tasks.task import Dataset as Dataset
-from docnmt.core.tasks.task import Task as Task
-from docnmt.core.tasks.task import TaskState as TaskState
+from docnmt.core.task import Batch as Batch
+from docnmt.core.task import Dataset as Dataset
+from docnmt.core.task import Task as Task
+from docnmt.core.task import TaskState as TaskState
 from docnmt.core.tokenizer import BOS as BOS
 from docnmt.core.tokenizer import BRK as BRK
 from docnmt.core.tokenizer import EOS as EOS

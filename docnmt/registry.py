@@ -25,7 +25,7 @@ from docnmt.runtime.system import Terminated, UsageError, UserError
 if TYPE_CHECKING:
     from torch import nn
 
-    from docnmt.core.tasks.task import Task
+    from docnmt.core.task import Task
     from docnmt.core.training.criterions import Criterion
     from docnmt.modules.fusion import Fusion
     from docnmt.modules.layers import Sublayer

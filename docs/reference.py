@@ -34,7 +34,7 @@ API = {
     "docnmt.apps.documents": "Documents of many kinds",
     "docnmt.core.search": "Search",
     "docnmt.core.scoring": "Scores",
-    "docnmt.core.tasks": "Tasks",
+    "docnmt.core.task": "Tasks",
     "docnmt.core.training": "Training",
     "docnmt.other_tasks.classification": "Text classification",
     "docnmt.other_tasks.sentence_vectors": "Sentence vectors",

@@ -32,7 +32,7 @@ from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.formality import ToldForms, address_language, tag_numbers
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SearchConfig
 from docnmt.core.subword_sampling import resegmented
-from docnmt.core.tasks.task import ModelClass, TaskState
+from docnmt.core.task import ModelClass, TaskState
 from docnmt.core.tokenizer import Tokenizer, directed
 from docnmt.core.units import ReadingPlan, Units, context_units, cut_units, document_units, resolution_units
 from docnmt.runtime import jobs as ranks

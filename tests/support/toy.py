@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.cli.train import main
-from docnmt.core.tasks.task import TaskState
+from docnmt.core.task import TaskState
 from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.options import option
 from docnmt.registry import register_architecture, register_criterion, register_model, register_task

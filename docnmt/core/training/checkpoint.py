@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.core.models.config import PARTS, model_config
-from docnmt.core.tasks.task import Task, TaskState
+from docnmt.core.task import Task, TaskState
 from docnmt.core.training.run_folder import ModelRecord, RunFolder
 from docnmt.options import C, flag, from_dict, to_dict
 from docnmt.registry import CONFIG_VERSION, MERGES, MODELS, TASKS, Registry, imported

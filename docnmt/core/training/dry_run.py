@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from docnmt.core.models.config import model_config
-from docnmt.core.tasks.task import Dataset
+from docnmt.core.task import Dataset
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.config import OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.core.training.run import Run, TrainingState

@@ -27,7 +27,7 @@ from docnmt.core.models.architectures import (
     Transformer,
 )
 from docnmt.core.models.encoder_decoder import Stack
-from docnmt.core.tasks.task import Batch
+from docnmt.core.task import Batch
 from docnmt.core.training.criterions import CrossEntropy, LabelSmoothedCrossEntropy
 from docnmt.core.training.run import Run, say
 from docnmt.functional import kernels

@@ -28,7 +28,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.models.encoder_decoder import EncoderDecoder
-from docnmt.core.tasks.task import Batch, Dataset, Task
+from docnmt.core.task import Batch, Dataset, Task
 from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_checkpoint, unique_state
 from docnmt.core.training.config import SECTIONS, OptimizationConfig, RunConfig, TrainingConfig
 from docnmt.core.training.criterions import Criterion

@@ -18,7 +18,7 @@ from torch import nn
 
 from docnmt.core.models.config import ContextOptions, LevelOptions, TransformerConfig
 from docnmt.core.models.encoder_decoder import EncoderDecoder
-from docnmt.core.tasks.task import Task, TaskState
+from docnmt.core.task import Task, TaskState
 from docnmt.core.training.checkpoint import (
     Checkpoint,
     load_checkpoint,

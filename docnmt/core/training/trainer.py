@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from docnmt.core.scoring.metrics import lower_is_better
-from docnmt.core.tasks.task import ContextTask, Dataset, SampleTask
+from docnmt.core.task import ContextTask, Dataset, SampleTask
 from docnmt.core.training.run import Run, averages, learning_rate, say
 from docnmt.core.training.update import naming_batch, peak_memory, probe, take_step
 from docnmt.options import to_dict

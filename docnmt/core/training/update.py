@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
-from docnmt.core.tasks.task import Dataset
+from docnmt.core.task import Dataset
 from docnmt.core.training.run import Run, seed_everything
 from docnmt.modules.document_context import tell_update
 from docnmt.runtime import jobs as ranks

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from docnmt.core.batch import plan_batches
 from docnmt.core.corpus import check_files, read_meta
-from docnmt.core.tasks.task import ModelClass, TaskState
+from docnmt.core.task import ModelClass, TaskState
 from docnmt.core.training.checkpoint import load_model
 from docnmt.modules.attention import LinearSelfAttention, SelfAttention
 from docnmt.modules.fusion import build_fusion

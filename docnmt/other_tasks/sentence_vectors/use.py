@@ -28,7 +28,7 @@ from docnmt.core.corpus import (
     write_meta,
 )
 from docnmt.core.models.encoder_decoder import EncoderDecoder, TranslationTask
-from docnmt.core.tasks.task import ModelClass, TaskState
+from docnmt.core.task import ModelClass, TaskState
 from docnmt.core.training.checkpoint import load_model
 from docnmt.options import to_dict
 from docnmt.other_tasks.options import EmbedConfig, NliConfig, NliPreprocessConfig

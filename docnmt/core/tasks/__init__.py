@@ -1,1 +1,0 @@
-"""Tasks: the interface of training to data, models and evaluation, and document translation."""
