@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from docnmt.apps.commands.models import in_half_precision, load_models, open_mod
 from docnmt.apps.options import ModelsConfig
 from docnmt.core.batch import collate_source, planned_units
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
-from docnmt.core.search.scheduler import Ensemble, whole_units
+from docnmt.core.search.scheduler import Ensemble, Job
 from docnmt.core.search.translate import SentenceResult, translate_corpus
 from docnmt.core.tokenizer import EOS
 from docnmt.modules.linear_layers import BFloat16Linear, EightBitLinear, multiplies_eight_bits, replace_linear
@@ -148,7 +149,9 @@ def test_progress_counts_every_source_token() -> None:
 def test_groups_hold_whole_units_and_fit(lengths: list[int], cuts: list[set[int]], most: int) -> None:
     sentences = len(lengths)
     starts = [np.array(sorted({0, *(c for c in cut if c < sentences)} if sentences else []), int) for cut in cuts]
-    found = list(whole_units(starts, np.array(lengths, dtype=np.int64), most))
+    units, options = [SimpleNamespace(kept=start) for start in starts], SimpleNamespace(max_tokens=most)
+    job: Any = SimpleNamespace(units=units, costs=np.array(lengths, dtype=np.int64), options=options)
+    found = list(Job.ranges(job))
     assert [0, *(last for _, last in found)][: len(found)] == [first for first, _ in found]
     assert (found[-1][1] if found else 0) == sentences
     common = set.intersection(*(set(s.tolist()) for s in starts)) | {sentences}
