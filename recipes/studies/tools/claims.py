@@ -57,6 +57,7 @@ STUDIES = {
     "card": ("speed", "gpu/run.sh", "processes.jsonl"),
     "base": ("translation", "gpu/run.sh", "gpu.jsonl"),
     "ordinary": ("translation", "ordinary/oracle.yaml", "ordinary.jsonl"),
+    "composition": ("translation", "ordinary/composition.yaml", "ordinary.jsonl"),
 }
 
 
@@ -212,6 +213,10 @@ def card() -> Iterator[Claim]:
     yield Claim(name, "; ".join(f"{number:.4f}" for number in nats()), "1", "base")
     seeds = [cell(ORDINARY, 1, "what the tag saves", column) for column in (1, 2, 3)]
     yield Claim("docmix, `_tiny`: nats that a tag of the domain saves", "; ".join(seeds), "3", "ordinary")
+    for text, row in (("plain text", "document "), ("composed text", "document-composed")):
+        runs, _, behind, worth = (cell(ORDINARY, 2, row, column) for column in range(1, 5))
+        name = f"docmix, `_tiny`, {text}: document − sentence model; foreign − true document, nats"
+        yield Claim(name, f"{behind}; {worth}", runs, "composition")
 
 
 def nats() -> tuple[float, ...]:
@@ -500,6 +505,8 @@ def numbers() -> dict[str, str]:
         "rnn": " and ".join(f"{score:.0f}" for score in rnns()),
         "rnns": " and ".join(f"{score:.1f}" for score in rnns()),
         "our": f"{ours:.1f}",
+        "behind": cell(ORDINARY, 2, "document ", 3).split()[0].lstrip("+"),
+        "worth": cell(ORDINARY, 2, "document ", 4).split()[0].lstrip("+"),
         "tag-saves": cell(ORDINARY, 1, "what the tag saves", 4),
         "with": f"{with_document:.4f}",
         "without": f"{without:.4f}",
