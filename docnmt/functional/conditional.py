@@ -315,7 +315,9 @@ def hierarchical_conditional_attention(
     and copied nodes included (`count_copies`). At each level the top t nodes stay; the cumulative relevances of the
     leaves that are left are added to the scores of their words. Nodes with no word below them are never kept.
 
-    Args (others: see `conditional_attention`):
+    Others are those of `conditional_attention`.
+
+    Args:
         node_k: (N, h, d_k), the keys of `tree.nodes`, a tree of the sentences of `key_layout`.
         top_t: how many nodes stay at each level, by their "cumulative" relevance or by the "node"'s own (`select_on`).
             A query takes all products with the nodes of levels of up to 128 nodes, at most 255, and 2t for each level
