@@ -30,10 +30,6 @@ Document = Sequence[tuple[str, ...]]  # a line of every language for each senten
 Write = Callable[[str, str], None]  # name, text
 
 
-#: Files that a mirror lacks; the others are prepared, and the status is 1.
-MISSING: list[str] = []
-
-
 @dataclass(frozen=True)
 class Repository:
     """A repository at one revision, of which some paths are read."""
@@ -42,8 +38,8 @@ class Repository:
     revision: str
     paths: tuple[str, ...] = (".",)
 
-    def checked_out(self, folder: Path) -> Path:
-        """Fetch this revision into a folder; large files that are not named are left out."""
+    def checked_out(self, folder: Path, missing: list[str]) -> Path:
+        """Fetch this revision into a folder, only the files that are named; `missing` grows by what a mirror lacks."""
         base = os.environ.get("DOCNMT_REPOSITORIES", "https://github.com")
         address = f"{base}/{self.name}"
         if Path(base).is_dir():
@@ -62,7 +58,7 @@ class Repository:
         for path in self.paths:
             checkout = ["git", "-C", str(to), "checkout", "--quiet", self.revision, "--", path]
             if subprocess.run(checkout, capture_output=True, check=False).returncode:  # a mirror without large files
-                MISSING.append(f"{path}: not in this copy of {self.name}; https://github.com has it")
+                missing.append(f"{path}: not in this copy of {self.name}; https://github.com has it")
         return to
 
 
@@ -523,17 +519,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             path.write_text(content, encoding="utf-8", newline="\n")
             counts.append(f"- {name}: {sum(map(bool, content.splitlines())):,} lines")
 
-        corpus.prepare([repository.checked_out(work) for repository in corpus.repositories], write)
+        missing: list[str] = []
+        corpus.prepare([repository.checked_out(work, missing) for repository in corpus.repositories], write)
         origin = "\n".join(f"- {repository.name} at {repository.revision}" for repository in corpus.repositories)
         write(
             "README.md",
             f"# {options.corpus}\n\n{corpus.about}. Licence: {corpus.licence}.\n\n{origin}\n\n"
-            + "\n".join([*counts, *(f"- missing: {file}" for file in MISSING)])
+            + "\n".join([*counts, *(f"- missing: {file}" for file in missing)])
             + "\n",
         )
         made.rename(options.out)
-    print("\n".join([*counts[:-1], *MISSING]), file=sys.stderr)
-    if MISSING:
+    print("\n".join([*counts[:-1], *missing]), file=sys.stderr)
+    if missing:
         raise SystemExit(1)
 
 

@@ -80,9 +80,9 @@ def test_a_mirror_serves_and_its_revision_counts(tmp_path: Path, monkeypatch: py
         git("commit", "--quiet", "-m", text)
     monkeypatch.setenv("DOCNMT_REPOSITORIES", str(tmp_path / "mirror"))
     repository = PREPARE["Repository"]("owner/name", git("rev-parse", "HEAD~1"), ("file",))
-    assert (repository.checked_out(tmp_path / "work") / "file").read_text(encoding="utf-8") == "first"
+    assert (repository.checked_out(tmp_path / "work", []) / "file").read_text(encoding="utf-8") == "first"
     with pytest.raises(SystemExit, match="owner/other"):
-        PREPARE["Repository"]("owner/other", "x").checked_out(tmp_path / "work")
+        PREPARE["Repository"]("owner/other", "x").checked_out(tmp_path / "work", [])
 
 
 def test_chats_are_documents_in_both_directions(tmp_path: Path) -> None:
