@@ -83,7 +83,7 @@ JOINED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("doc_transformer", {}, {}),
     ("doc_transformer", {"norm": "post"}, {"norm": "post"}),
     ("doc_transformer", {}, {"position_fusion": "concat"}),
-    ("scaleformer", {"attention": "linear", "position": "none", "relative_horizon": 16}, {}),
+    ("scaleformer", {"attention": "linear", "position": "none", "relative_horizon": 4}, {}),
 ]
 
 

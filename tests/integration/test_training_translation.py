@@ -57,7 +57,7 @@ def test_a_loaded_model_has_the_validation_loss_in_the_log(data: Path, tmp_path:
 def test_an_option_of_none_is_in_what_repeats_the_run(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--relative-horizon none`, where the default is 16: the run's own configuration and its model card say it."""
+    """`--relative-horizon none`, where the default is 4: the run's own configuration and its model card say it."""
     first, second = tmp_path / "first", tmp_path / "second"
     command = [str(data), "--arch", "scaleformer", *SMALL.split(), "--relative-horizon", "none", "--max-update", "2"]
     assert train([*command, "--save-dir", str(first)]) == 0

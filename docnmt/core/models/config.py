@@ -312,7 +312,7 @@ class ScaleformerConfig(JoinedConfig):
         "linear", "a Scaleformer has no other; with softmax it is a doc_transformer", choices=("linear",)
     )
     relative_horizon: int | None = option(
-        16, "r of relative positions inside attention; 0 for none", metavar="R", between=(0, 1 << 17)
+        4, "r of relative positions inside attention; 0 for none", metavar="R", between=(0, 1 << 17)
     )
 
 

@@ -54,7 +54,8 @@ class Vocabularies(NamedTuple):
 
 def model_of(arch: str, **options: Any) -> Any:
     architecture = ARCHITECTURES.get(arch)
-    config = MODELS.config(architecture.model)(**{**architecture.overrides(), **options})
+    measured_with = {"relative_horizon": 16} if architecture.model == "scaleformer" else {}  # the default then
+    config = MODELS.config(architecture.model)(**{**architecture.overrides(), **measured_with, **options})
     return MODELS.get(architecture.model).build(config, Vocabularies())
 
 

@@ -21,7 +21,7 @@ corpus=$work/corpus data=$work/data-bin
 base="--arch scaleformer_tiny"
 declare -A variants=(
     [absolute]="$base --relative-horizon 0 --position sinusoidal"
-    [both]="$base --position sinusoidal"
+    [both]="$base --relative-horizon 16 --position sinusoidal"
     [softmax-absolute]="--arch doc_transformer_tiny --position sinusoidal"
     [softmax-relative]="--arch doc_transformer_tiny --position relative"
 )
