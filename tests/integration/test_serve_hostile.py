@@ -350,16 +350,45 @@ def test_a_client_has_a_share_and_others_have_theirs(service: Served) -> None:
             until(lambda: "docnmt_requests_active 2.0" in client.get("/metrics").text)
             body = {"json": {"text": "a dog."}}
             headers = {"x-forwarded-for": "198.51.100.7"}
-            try:
-                theirs = client.post("/translate", headers=headers, **body)
-            except httpx.ReadError:  # refused and closed before its body was read
-                theirs = client.post("/translate", headers=headers, **body)
+            theirs = client.post("/translate", headers=headers, **body)
             assert (theirs.status_code, theirs.json()["error"]["code"]) == (429, "queue_full")
             assert int(theirs.headers["retry-after"]) > 0
             assert client.post("/translate", headers={"x-forwarded-for": "198.51.100.8"}, **body).status_code == 200
     finally:
         for each in slow:
             each.close()
+
+
+def refused_head(length: int, *more: bytes) -> bytes:
+    """The head of a request that is refused and closed before its body is read."""
+    lines = b"POST /translate HTTP/1.1", b"Host: localhost", b"Origin: http://example.org", b"Connection: close", *more
+    return b"".join(line + b"\r\n" for line in (*lines, b"Content-Length: %d" % length, b""))
+
+
+def test_a_refused_request_with_a_large_body_gets_its_answer(service: Served) -> None:
+    for _ in range(5):
+        assert raw(service, refused_head(6_000_000) + bytes(6_000_000)).startswith(b"HTTP/1.1 403 ")
+
+
+def test_a_refused_request_without_end_is_cut_off(service: Served) -> None:
+    host, _, port = service.address.removeprefix("http://").partition(":")
+    with (
+        socket.create_connection((host, int(port)), timeout=60) as slow,
+        socket.create_connection((host, int(port)), timeout=60) as fast,
+    ):
+        slow.sendall(refused_head(1_000) + b"{")
+        fast.sendall(refused_head(10**12))
+
+        def flood() -> None:
+            while True:
+                fast.sendall(bytes(1 << 20))
+
+        with pytest.raises(OSError, match=r"reset|Broken"):
+            flood()
+        answer = b""
+        while part := slow.recv(1 << 16):
+            answer += part
+        assert answer.startswith(b"HTTP/1.1 403 ")
 
 
 def test_health_has_a_place_beside_idle_connections(service: Served) -> None:

@@ -334,6 +334,8 @@ OPEN = ("/", "/health", "/ready", "/openapi.json", "/languages", "/frontend/sett
 SECRET = "/download_file/"
 #: Upper bounds for a body that is read only to find the key in it: bytes, and seconds until it has arrived.
 KEY_BODY, KEY_SECONDS = 1 << 18, 10.0
+#: Seconds in which the rest of a refused request's body is read and dropped.
+LINGER = 5.0
 #: The Host header: a name or an address, and perhaps a port.
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1,5})?")
 HEADERS = {
@@ -371,7 +373,7 @@ class Guard:
         """Answer one request, and log it."""
         if scope["type"] != "http":
             return
-        number, begun, status = next(self._numbers), time.monotonic(), 0
+        number, begun, status, unread = next(self._numbers), time.monotonic(), 0, True
         path, address = f"{scope['path']}/", scope["client"][0] if scope.get("client") else ""
         scope["state"] = {
             "log": {},
@@ -379,19 +381,31 @@ class Guard:
             "client": client_of(address, proxied=bool(self._service.config.proxy)),
         }
 
+        async def received() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = message.get("more_body", False)
+            return message
+
         async def guarded(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status, headers = message["status"], MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+            elif status >= 400 and unread and not message.get("more_body", False):
+                await send({**message, "more_body": True})  # if it closed now, the client could lose the answer
+                scope["state"]["answered"], size = True, 0
+                with anyio.move_on_after(LINGER):
+                    while unread and size <= self._service.config.max_body:
+                        size += len((await received()).get("body", b""))
+                message = {"type": "http.response.body"}
             await send(message)
 
         try:
             with self._service.until_the_end():
                 self._check(scope)
-                receive = await self._proven(scope, receive)
-                await self._app(scope, receive, guarded)
+                await self._app(scope, await self._proven(scope, received), guarded)
         except Refused as refused:
             response = refused.response(scope)
             if not status:  # else uvicorn closes the connection, and the answer has no end

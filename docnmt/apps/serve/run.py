@@ -71,8 +71,8 @@ class _Protocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """True if no request has come, or the last one is answered."""
-        return self.cycle is None or self.cycle.response_complete
+        """True if no request has come, or the last one is answered, though the rest of its body may be read."""
+        return self.cycle is None or self.cycle.response_complete or "answered" in self.cycle.scope["state"]
 
     def send_400_response(self, msg: str) -> None:
         """Send the answer to what is not HTTP, with the headers and the form of all errors."""
