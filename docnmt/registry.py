@@ -289,7 +289,7 @@ _add(
      "DocumentTranslationConfig"),
 )  # fmt: skip
 _add(
-    TASKS, "other_tasks.classification.model", "other_tasks.options",
+    TASKS, "other_tasks.classification", "other_tasks.options",
     ("text_classification", "TextClassification", "label texts", "TextClassificationConfig"),
 )  # fmt: skip
 _add(
@@ -320,7 +320,7 @@ for _name in MODELS.names():
 
 _CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"
 _add(
-    MODELS, "other_tasks.classification.model", "other_tasks.options",
+    MODELS, "other_tasks.classification", "other_tasks.options",
     ("fusion_classifier", "FusionClassifier", _CLASSIFIER, "FusionClassifierConfig"),
 )  # fmt: skip
 for _suffix, (_layers, _width, _heads, _ffn, _more) in {

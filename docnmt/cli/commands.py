@@ -66,7 +66,7 @@ def _note(line: str) -> None:
 PREPROCESSORS: Registry[Callable[[Any, Callable[[str], None]], None]] = Registry("task")
 for _task, _target, _config in (
     ("document_translation", "core.preprocess:preprocess_translation", "core.data_options:TranslationPreprocessConfig"),
-    ("text_classification", "other_tasks.classification.data:preprocess_classification",
+    ("text_classification", "other_tasks.classification:preprocess_classification",
      "other_tasks.options:ClassificationPreprocessConfig"),
     ("nli", "other_tasks.sentence_vectors.use:preprocess_nli", "other_tasks.options:NliPreprocessConfig"),
 ):  # fmt: skip
@@ -235,7 +235,7 @@ docnmt-report --ref test.de --sys a.txt b.txt --discourse a.json b.json --out re
     Section("report", PageConfig),
 )
 def report(given: Given, config: dict[str, Any]) -> None:
-    from docnmt.apps.report.report import write_report
+    from docnmt.apps.report import write_report
 
     write_report(config["report"])
     print(f"{config['report'].out}: open it in a browser", file=sys.stderr)
@@ -378,7 +378,7 @@ docnmt-align page.html seite.html -o page.tmx --path runs/bible
     Section("align", AlignConfig),
 )
 def align(given: Given, config: dict[str, Any]) -> None:
-    from docnmt.apps.align.command import align_files
+    from docnmt.apps.align import align_files
 
     align_files(config["align"], _note)
 
@@ -434,7 +434,7 @@ def classify(given: Given, config: dict[str, Any]) -> None:
     classifying: ClassifyConfig = config["options"]
     if classifying.results is not None:
         check_new(Path(classifying.results), overwrite=classifying.overwrite)
-    from docnmt.other_tasks.classification.model import classify as classify_texts
+    from docnmt.other_tasks.classification import classify as classify_texts
     from docnmt.runtime.device import tune
 
     print(tune(), file=sys.stderr)

@@ -19,7 +19,7 @@ from document_readers import add_documents
 from parallel_text import ParallelText
 
 from docnmt.apps.convert.transformers_folder import JsonFile, read_config
-from docnmt.apps.report.scores import read_test_sets
+from docnmt.apps.report import read_test_sets
 from docnmt.cli.command import Given
 from docnmt.cli.train import parse
 from docnmt.core.corpus import ParallelCorpus, read_meta
@@ -34,7 +34,7 @@ from docnmt.core.training.dry_run import describe_checkpoint
 from docnmt.core.training.trainer import Journal
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.core.vocabularies import stored_tokenizers
-from docnmt.other_tasks.classification.data import read_labelled, read_texts
+from docnmt.other_tasks.classification import read_labelled, read_texts
 from docnmt.other_tasks.sentence_vectors.data import read_pairs
 from docnmt.other_tasks.sentence_vectors.senteval_protocol import TASKS, read_task
 from docnmt.other_tasks.sentence_vectors.senteval_tasks import read_frequencies

@@ -9,7 +9,7 @@ import pytest
 import small_system
 from docx import Document
 
-from docnmt.apps.align.align import AlignedSide, Bead, align, model_evidence
+from docnmt.apps.align import AlignedSide, Bead, align, model_evidence
 from docnmt.apps.documents.kinds import read
 from docnmt.cli.align import main
 

@@ -146,7 +146,7 @@ def test_a_bit_of_the_data_of_other_tasks(tmp_path: Path) -> None:
     for task, file in (("text_classification", "train.tsv"), ("nli", "pairs.tsv")):
         paths = ["--train", str(tmp_path / file), "--valid", str(tmp_path / file)]
         assert preprocess(["--task", task, *paths, "--destdir", str(tmp_path / task)]) == 0
-    from docnmt.other_tasks.classification.model import TextClassification
+    from docnmt.other_tasks.classification import TextClassification
     from docnmt.other_tasks.options import TextClassificationConfig
 
     class Model:

@@ -15,14 +15,16 @@ import torch
 from docnmt.cli import classify, preprocess, train
 from docnmt.core.batch import plan_batches
 from docnmt.options import contradictions
-from docnmt.other_tasks.classification.data import (
+from docnmt.other_tasks.classification import (
+    FusionClassifier,
     LabelledArrays,
+    TextClassification,
     TextDataset,
     WordVocabulary,
+    label_probabilities,
     labelled_arrays,
     ordered_labels,
 )
-from docnmt.other_tasks.classification.model import FusionClassifier, TextClassification, label_probabilities
 from docnmt.other_tasks.options import FusionClassifierConfig, TextClassificationConfig
 
 UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from docnmt.apps.align.align import (
+from docnmt.apps.align import (
     BEADS,
     BOUNDARY,
     VARIANCE,

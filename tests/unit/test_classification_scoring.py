@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docnmt.other_tasks.classification.model import classification_scores
+from docnmt.other_tasks.classification import classification_scores
 
 LABELS = ("a", "b", "c", "d")
 

@@ -14,7 +14,7 @@ from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.layers import OwnStart
 from docnmt.options import contradictions
-from docnmt.other_tasks.classification.model import FusionClassifier
+from docnmt.other_tasks.classification import FusionClassifier
 from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import ATTENTIONS, FUSIONS, POSITIONS, register_attention
 

@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from scipy.stats import binomtest
 from translations import documents, noised
 
-from docnmt.apps.report.scores import (
+from docnmt.apps.report import (
     HEIGHT,
     WIDTH,
     Bootstrap,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from translations import NASTY, documents, noised, write
 
-from docnmt.apps.pages import SHARED, template
-from docnmt.apps.report.report import HEAD, STYLES
+from docnmt.apps.pages import template
+from docnmt.apps.report import HEAD, STYLES
 from docnmt.cli import report as command
 
 
@@ -217,7 +217,7 @@ def test_wrong_input_is_refused_in_a_line(
 def test_out_is_checked_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("docnmt.apps.report.report.evaluate_systems", lambda *a, **k: pytest.fail("computed"))
+    monkeypatch.setattr("docnmt.apps.report.evaluate_systems", lambda *a, **k: pytest.fail("computed"))
     words = files(tmp_path)
     assert command.main([*words[:-1], "/proc/page.html"]) == 1
     assert "/proc/page.html" in capsys.readouterr().err
@@ -233,7 +233,7 @@ def brightness(colour: str) -> float:
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_colours_can_be_told_from_what_is_behind_them(scheme: int) -> None:
     """Text by 4.5 to 1, the systems' colours in charts, too."""
-    block = template(SHARED, "page.css").split(":root {")[scheme + 1].partition("}")[0]
+    block = template("shared/page.css").split(":root {")[scheme + 1].partition("}")[0]
     colours = dict(re.findall(r"--([\w-]+): (#\w{6})", block))
     pairs = [(name, "back") for name in ("ink", "soft", "link", *(f"s{n}" for n in range(STYLES)))]
     pairs += [("ink", "card"), ("ink", "plus"), ("minus-ink", "minus"), ("found-ink", "found")]

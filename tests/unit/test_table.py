@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from docnmt.other_tasks.classification.data import read_labelled, read_texts
+from docnmt.other_tasks.classification import read_labelled, read_texts
 from docnmt.runtime.system import UserError
 
 ROWS = [("1", 'He said "no, thanks"'), ("sport", "a\ttab and Ünïcode \u2028 inside"), ("0", "")]

@@ -1,5 +1,5 @@
 """Folders of Hugging Face's Marian, M2M100, NLLB and mBART-50 models: their settings and vocabularies as ours.
-The tensors are in `weights`.
+The tensors are in `sentence_model`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,18 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2 as model_pb2
 from torch import Tensor
 
-from docnmt.apps.convert import weights
-from docnmt.apps.convert.export import ADDED, CONFIG, LANGUAGE, PIECES, TABLES, TOKENIZER, WEIGHTS, SentenceModel, built
+from docnmt.apps.convert.sentence_model import (
+    ADDED,
+    CONFIG,
+    LANGUAGE,
+    PIECES,
+    TABLES,
+    TOKENIZER,
+    WEIGHTS,
+    SentenceModel,
+    built,
+    unused_rows,
+)
 from docnmt.apps.options import ConvertConfig
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.config import TransformerConfig
@@ -283,7 +293,7 @@ def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Cal
         tokenizers=_marian_tokenizers(folder, (source, target), say),
     )
     tensors, rows = read_tensors(folder), (source.rows, target.rows)
-    if unused := weights.unused_rows(tensors, rows):
+    if unused := unused_rows(tensors, rows):
         say(f"note: {unused:,} rows of the embeddings in {folder} are of no entry in the vocabulary and were left out")
     return built(
         folder, config, task, tensors, rows=rows, shared=settings.value("share_encoder_decoder_embeddings", bool, True),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from docnmt.apps.explain.attention import Attention, Explanation
-from docnmt.apps.pages import SHARED, self_contained, template
+from docnmt.apps.pages import self_contained, template
 from docnmt.core.search.translate import Translation
 from docnmt.core.tokenizer import Tokenizer
 from docnmt.runtime.progress import how_many
@@ -65,9 +65,8 @@ def write_explanation(
     summary = f"{how_many(sentences, 'sentence')} in {how_many(len(documents), 'document')}, {' to '.join(languages)}"
     summary += f", by {', '.join(models)}"
     content: dict[str, Any] = {"title": "What the translation read", "summary": summary, "least": LEAST}
-    package = "docnmt.apps.explain"
-    style, script = template(SHARED, "page.css") + template(package, "explain.css"), template(package, "explain.js")
-    write_text(path, self_contained(package, "docnmt explanation", style, script, content, data))
+    style, script = template("shared/page.css") + template("explain/explain.css"), template("explain/explain.js")
+    write_text(path, self_contained("explain", "docnmt explanation", style, script, content, data))
 
 
 def _json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict[str, Any]]:

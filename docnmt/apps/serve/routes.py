@@ -268,7 +268,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
 def _page(service: Service) -> Response:
     """Return the page: one file, of which browsers accept only the style and script with known hashes."""
     style, script, desk, page = (
-        template("docnmt.apps.serve", name) for name in ("page.css", "page.js", "desk.js", "page.html")
+        template(f"serve/{name}") for name in ("page.css", "page.js", "desk.js", "page.html")
     )
     script += desk
     source, target = map(html.escape, service.task.languages)

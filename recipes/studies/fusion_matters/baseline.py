@@ -25,8 +25,7 @@ except ImportError:
     sys.exit("baseline.py: error: needs scikit-learn; pip install -e '.[evaluation]'")
 
 from docnmt.cli import command as cli
-from docnmt.other_tasks.classification.data import read_labelled, tokenise
-from docnmt.other_tasks.classification.model import classification_scores
+from docnmt.other_tasks.classification import classification_scores, read_labelled, tokenise
 from docnmt.runtime.system import UsageError, write_json
 
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)

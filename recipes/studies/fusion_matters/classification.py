@@ -20,8 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.modules.positions import sinusoids
-from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
-from docnmt.other_tasks.classification.model import FusionClassifier
+from docnmt.other_tasks.classification import FusionClassifier, LabelledArrays, TextDataset
 from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import ARCHITECTURES
 from docnmt.runtime.device import tune

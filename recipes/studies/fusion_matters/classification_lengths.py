@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
-from docnmt.other_tasks.classification.model import FusionClassifier
+from docnmt.other_tasks.classification import FusionClassifier, LabelledArrays, TextDataset
 from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import ARCHITECTURES
 from docnmt.runtime.device import tune

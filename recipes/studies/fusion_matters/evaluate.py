@@ -15,8 +15,13 @@ from gate_values import gate_values
 
 from docnmt.core.corpus import TokenArray
 from docnmt.core.training.checkpoint import LoadedModel
-from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
-from docnmt.other_tasks.classification.model import TextClassification, classification_scores, label_probabilities
+from docnmt.other_tasks.classification import (
+    LabelledArrays,
+    TextClassification,
+    TextDataset,
+    classification_scores,
+    label_probabilities,
+)
 
 #: Shortest input at which accuracy is measured; the next ones are 2, 4, 8 … times as long.
 SHORTEST = 128

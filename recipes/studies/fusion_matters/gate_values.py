@@ -12,7 +12,7 @@ import torch
 from docnmt.core.batch import plan_batches
 from docnmt.core.training.checkpoint import LoadedModel
 from docnmt.modules.fusion import Gate, Normed
-from docnmt.other_tasks.classification.data import LabelledArrays, TextDataset
+from docnmt.other_tasks.classification import LabelledArrays, TextDataset
 
 #: Parts of equal length into which `along` divides what is read of a text.
 PARTS = 32

@@ -22,7 +22,7 @@ from tables import markdown
 
 from docnmt.cli import command as cli
 from docnmt.core.training.checkpoint import load_model
-from docnmt.other_tasks.classification.data import LabelledArrays
+from docnmt.other_tasks.classification import LabelledArrays
 from docnmt.runtime.system import UserError
 
 

@@ -29,8 +29,7 @@ from docnmt.cli import command as cli
 from docnmt.cli import train
 from docnmt.core.batch import PackedText
 from docnmt.layout import DocumentLayout
-from docnmt.other_tasks.classification.data import TextBatch
-from docnmt.other_tasks.classification.model import FusionClassifier
+from docnmt.other_tasks.classification import FusionClassifier, TextBatch
 from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import FUSIONS
 from docnmt.runtime.device import tune

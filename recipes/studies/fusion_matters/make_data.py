@@ -34,7 +34,7 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.cli import command as cli
-from docnmt.other_tasks.classification.data import read_labelled
+from docnmt.other_tasks.classification import read_labelled
 from docnmt.runtime.system import UsageError, UserError, write_text
 
 Rows = list[tuple[str, str]]

@@ -7,7 +7,7 @@ A cell is one process, cell.py: `docnmt-train` with the cell's options, then the
 `result.json` in its folder says that it is done, and holds all that report.py reads: checkpoints may be deleted. What
 a study leaves to choose is chosen first, by cells that are validated and never tested. The same command again skips
 what is done and continues a training that was cut short. Ctrl-C and SIGTERM stop the trainings, which save first.
-Cells of one seed share initial weights, order and dropout (see `docnmt.other_tasks.classification.model`), so
+Cells of one seed share initial weights, order and dropout (see `docnmt.other_tasks.classification`), so
 variants compare in
 pairs.
 """

@@ -27,9 +27,8 @@ from tables import markdown
 
 from docnmt.cli import command as cli
 from docnmt.core.batch import plan_batches
-from docnmt.other_tasks.classification import model as fusion_classifier
-from docnmt.other_tasks.classification.data import WordVocabulary, read_labelled
-from docnmt.other_tasks.classification.model import FusionClassifier, random_stream
+from docnmt.other_tasks import classification as fusion_classifier
+from docnmt.other_tasks.classification import FusionClassifier, WordVocabulary, random_stream, read_labelled
 from docnmt.other_tasks.options import FusionClassifierConfig
 from docnmt.registry import FUSIONS
 

@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from docnmt.apps.align.align import AlignedSide, Bead, align
-from docnmt.apps.align.command import aligner_of
+from docnmt.apps.align import AlignedSide, Bead, align, aligner_of
 from docnmt.apps.options import AlignConfig
 
 Unit = tuple[str, str]

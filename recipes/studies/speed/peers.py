@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece
 
-from docnmt.apps.convert.export import SentenceModel, write_checkpoint
+from docnmt.apps.convert.convert import SentenceModel, write_checkpoint
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.models.architectures import Transformer
 from docnmt.core.models.config import TransformerConfig

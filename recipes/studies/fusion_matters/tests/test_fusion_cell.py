@@ -19,7 +19,7 @@ order_tasks = pytest.importorskip("order_tasks")
 origin = pytest.importorskip("origin")
 
 from docnmt.cli import preprocess  # noqa: E402
-from docnmt.other_tasks.classification.data import LabelledArrays  # noqa: E402
+from docnmt.other_tasks.classification import LabelledArrays  # noqa: E402
 from docnmt.runtime.system import UsageError  # noqa: E402
 
 OPTIONS = [

@@ -1,17 +1,21 @@
 """docnmt-align: two documents in, one TMX or table of sentence pairs out.
-Reads both sides, pairs their sentences (`align`, by words or by a model, too) and writes the pairs.
+
+files → `AlignedSide`s → beads (1-1, 2-1, 0-1 …) by dynamic programming over lengths, shared words, a model → pairs
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
 from pathlib import Path, PurePath
 from xml.sax.saxutils import escape, quoteattr
 
-from docnmt.apps.align.align import AlignedSide, Bead, align, model_evidence, word_evidence
+import numpy as np
+
 from docnmt.apps.documents.kinds import ENDINGS, kind_of, read, reader_of
 from docnmt.apps.options import AlignConfig, ModelsConfig
 from docnmt.core.lines import Facts, TextLines
@@ -19,6 +23,222 @@ from docnmt.core.read_corpus import read_text
 from docnmt.core.split_sentences import splitter
 from docnmt.runtime.languages import joined
 from docnmt.runtime.system import UsageError, UserError, __version__, check_new, check_readable, write_text
+
+#: The unit that begins at a sentence.
+NOTHING, PARAGRAPH, SECTION = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class AlignedSide:
+    """The sentences of a document, as one side of an alignment.
+
+    Attributes:
+        texts: the sentences, none empty. units: for each the labels of its section and its paragraph.
+    """
+
+    texts: Sequence[str]
+    units: Sequence[tuple[str, str]]
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """The number of characters (n,) of each sentence."""
+        return np.array([len(text) for text in self.texts], dtype=np.float64)
+
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """The unit (n,), int8, that begins at each sentence; nothing begins at the first."""
+        beginnings = np.zeros(len(self.texts), dtype=np.int8)
+        for n, (before, own) in enumerate(zip(self.units, self.units[1:], strict=False), 1):
+            beginnings[n] = SECTION if before[0] != own[0] else PARAGRAPH if before != own else NOTHING
+        return beginnings
+
+
+# Gale and Church (1993), "A Program for Aligning Sentences in Bilingual Corpora": a bead of one or two sentences on
+# each side, or of one on one side, costs -log of how probable such beads and such differences of length are. Unlike
+# there, the length of a sentence without counterpart costs nothing (long ones would enter beads to which they do not
+# belong), sections and paragraphs that begin on one side only cost more, and other evidence reduces the cost.
+
+#: The probability of a bead by its sentences of source and target: the paper's numbers, halved between directions.
+BEADS = {(1, 1): 0.89, (1, 0): 0.00495, (0, 1): 0.00495, (2, 1): 0.0445, (1, 2): 0.0445, (2, 2): 0.011}
+#: Variance of the number of target characters per source character.
+VARIANCE = 6.8
+#: The cost if nothing, a paragraph or a section begins inside a bead, or with it on one side only.
+BOUNDARY = np.array([0.0, 3.0, 6.0])
+#: Upper bound of the pairs of sentences, because several tables have a number for each.
+MOST_CELLS = 1 << 27
+
+
+@dataclass(frozen=True)
+class Bead:
+    """Sentences that translate each other, by their numbers; one side may be empty."""
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+def length_cost(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarray:
+    """Return -log of the probability that numbers of characters, `ratio` target per source, differ as much or more."""
+    mean = (source + target / ratio) / 2
+    delta = np.abs(target - source * ratio) / np.sqrt(VARIANCE * np.maximum(mean, 1e-9))
+    return -log_tail(delta)
+
+
+def log_tail(z: np.ndarray) -> np.ndarray:
+    """Return log 2(1 - Φ(z)) for z ≥ 0, also where 1 - Φ underflows."""
+    z = np.asarray(z, dtype=np.float64)
+    t = 1 / (1 + 0.2316419 * z)  # Abramowitz and Stegun, 26.2.17, as in the paper's program
+    series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    return np.asarray(np.minimum(np.log(2 * series) - z * z / 2 - 0.5 * np.log(2 * np.pi), 0.0))
+
+
+def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None = None) -> list[Bead]:
+    """Return beads of all sentences of both sides, in order.
+
+    Args:
+        evidence: (n, m) additional evidence for each pair of sentences: log of how many times as probable the one is
+            beside the other as by itself.
+    """
+    n, m = len(source.texts), len(target.texts)
+    if (n + 1) * (m + 1) > MOST_CELLS:
+        raise UserError(
+            f"{n:,} and {m:,} sentences are too many to align at once; expected at most {MOST_CELLS:,} pairs: divide "
+            "the documents, into chapters for instance"
+        )
+    costs = _Costs(source, target, np.zeros((n, m), dtype=np.float32) if evidence is None else evidence)
+    kinds = list(BEADS)
+    chosen = np.zeros((n + 1, m + 1), dtype=np.uint8)
+    rows = [np.full(m + 1, np.inf), np.full(m + 1, np.inf)]  # the rows of the last two source sentences
+    alone = -np.log(BEADS[0, 1])
+    skipped = alone * np.arange(m + 1)  # sentences of the target, one by one
+    for i in range(n + 1):
+        best = np.full(m + 1, np.inf)
+        best[0] = 0.0 if i == 0 else np.inf
+        for number, (s, t) in enumerate(kinds):
+            if s == 0 or s > i or t > m:
+                continue
+            costs_of_shape = rows[-s][: m + 1 - t] + costs.row(i - s, s, t)
+            better = costs_of_shape < best[t:]
+            best[t:][better] = costs_of_shape[better]
+            chosen[i, t:][better] = number
+        running = np.minimum.accumulate(best - skipped) + skipped
+        chosen[i][running < best - 1e-9] = kinds.index((0, 1))  # long sums differ in the last digits
+        rows = [rows[-1], np.minimum(running, best)]
+    return _path(chosen, kinds)
+
+
+def _path(chosen: np.ndarray, kinds: list[tuple[int, int]]) -> list[Bead]:
+    i, j = chosen.shape[0] - 1, chosen.shape[1] - 1
+    beads = []
+    while i or j:
+        s, t = kinds[chosen[i, j]]
+        i, j = i - s, j - t
+        beads.append(Bead(tuple(range(i, i + s)), tuple(range(j, j + t))))
+    return beads[::-1]
+
+
+class _Costs:
+    """Computes the costs of beads."""
+
+    def __init__(self, source: AlignedSide, target: AlignedSide, evidence: np.ndarray) -> None:
+        self._sides, self._evidence = (source, target), evidence
+        whole = [max(side.lengths.sum(), 1.0) for side in (source, target)]
+        self._ratio = whole[1] / whole[0]
+
+    def row(self, i: int, s: int, t: int) -> np.ndarray:
+        """Return costs (m + 1 - t,) of beads of `s` source sentences from i, with `t` target sentences from each j."""
+        source, target = self._sides
+        m = len(target.texts)
+        if t == 0:
+            return np.full(m + 1, -np.log(BEADS[s, t]))
+        length = source.lengths[i : i + s].sum()
+        lengths = np.lib.stride_tricks.sliding_window_view(target.lengths, t).sum(1)
+        costs: np.ndarray = length_cost(length, lengths, self._ratio) - np.log(BEADS[s, t])
+        mismatch = np.abs(target.begins[: m + 1 - t] - source.begins[i])
+        costs += BOUNDARY[mismatch]
+        if s == 2:
+            costs += BOUNDARY[source.begins[i + 1]]
+        if t == 2:
+            costs += BOUNDARY[target.begins[1:]]
+        gain = self._evidence[i : i + s].sum(0)
+        costs -= np.lib.stride_tricks.sliding_window_view(gain, t).sum(1)
+        return costs
+
+
+# Evidence of words is the log of how many times as probable the target's words are beside the source's as by
+# themselves; a word of a translation is one of the source's with a small probability, and any word otherwise.
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+#: Number of equal initial letters of similar words (Simard et al. 1992 take four). This and the next number
+#: were chosen on documents of docmix's training part.
+_ALIKE = 5
+#: Probability that a word of a translation begins like one of the source.
+_SHARE = 0.05
+#: Upper bound of the evidence of one word.
+_MOST = 5.0
+
+
+def words_of(texts: Sequence[str]) -> list[Counter[str]]:
+    """Count each sentence's words and signs, by their initial letters and without case."""
+    return [Counter(word[:_ALIKE] for word in _WORD.findall(text.casefold())) for text in texts]
+
+
+def word_evidence(source: AlignedSide, target: AlignedSide) -> np.ndarray:
+    """Return evidence (n, m), float32, for `docnmt.apps.align.align.align`."""
+    source_words, target_words = words_of(source.texts), words_of(target.texts)
+    counts = sum(target_words, Counter[str]())
+    total = max(counts.total(), 1)
+    places: dict[str, list[int]] = defaultdict(list)
+    for j, words in enumerate(target_words):
+        for word in words:
+            places[word].append(j)
+    none = np.log(1 - _SHARE)
+    evidence = np.tile(
+        np.array([none * len(words) for words in target_words], dtype=np.float32), (len(source_words), 1)
+    )
+    for i, words in enumerate(source_words):
+        for word in words.keys() & counts.keys():
+            alike = _SHARE * words[word] / words.total()
+            gain = np.log(1 - _SHARE + alike * total / counts[word])
+            evidence[i, places[word]] += min(gain, _MOST) - none
+    return evidence
+
+
+# Evidence of a translation model: log p(target | source) of pairs of sentences, each by itself.
+
+#: Number of sentences before and after those of a first alignment that are also compared.
+REACH = 3
+#: Upper bound of a model's evidence for a pair.
+_MOST_OF_MODEL = 10.0
+
+
+def model_evidence(
+    source: AlignedSide,
+    target: AlignedSide,
+    beads: Sequence[Bead],
+    score: Callable[[Sequence[str], Sequence[str]], Sequence[float]],
+) -> np.ndarray:
+    """Return evidence (n, m), float32, for `align`: for the source that explains a target sentence best of all near
+    it in `beads`, a first alignment, its lead over the second best. Other pairs get no evidence:
+    unrelated sentences differ by chance, and a path through many of them would accumulate it."""
+    n, m = len(source.texts), len(target.texts)
+    near: set[tuple[int, int]] = set()  # pairs at most `REACH` away from a place on the path of beads
+    i = j = 0
+    for bead in beads:
+        sources = range(max(i - REACH, 0), min(i + REACH + 1, n))
+        near.update(product(sources, range(max(j - REACH, 0), min(j + REACH + 1, m))))
+        i, j = i + len(bead.source), j + len(bead.target)
+    pairs = sorted(near)
+    scores = score([source.texts[i] for i, _ in pairs], [target.texts[j] for _, j in pairs])
+    by_target: dict[int, list[tuple[float, int]]] = {}
+    for (i, j), value in zip(pairs, scores, strict=True):
+        by_target.setdefault(j, []).append((value, i))
+    evidence = np.zeros((n, m), dtype=np.float32)
+    for j, scored in by_target.items():
+        if len(scored) > 1:
+            second, best = sorted(scored)[-2:]
+            evidence[best[1], j] = min(best[0] - second[0], _MOST_OF_MODEL)
+    return evidence
+
 
 Split = Callable[[str], list[str]]
 _LANGUAGE = re.compile(r"[a-z]{2}([-_][A-Za-z]{2,4})?|[a-z]{3}_[A-Z][a-z]{3}")

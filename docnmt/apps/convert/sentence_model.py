@@ -1,16 +1,82 @@
-"""Tensors of Marian and multilingual models under our names, checked in shape and completeness."""
+"""A sentence model on its way between toolkits, and the tensors of Marian and multilingual models under our names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from docnmt.core.models.architectures import ConcatTransformer, Transformer
 from docnmt.core.models.config import TransformerConfig
-from docnmt.core.tokenizer import SPECIAL
+from docnmt.core.tokenizer import SPECIAL, known_languages
+from docnmt.core.training.checkpoint import load_state
+from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.positions import sinusoids
 from docnmt.runtime.system import UserError
+
+#: The files of a folder of transformers.
+CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
+    "config.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
+)  # fmt: skip
+#: The entries that were added to the vocabulary, and the tables of Marian, piece → row: of both languages, or of each.
+ADDED, TABLES = "added_tokens.json", ("vocab.json", "target_vocab.json")
+#: The SentencePiece models of source and target in a folder for another toolkit.
+PIECES = ("source.spm", "target.spm")
+#: The target language before a source text, `>>deu<< A text`. transformers splits it off before SentencePiece;
+#: SentencePiece itself finds it if the piece includes the space that SentencePiece puts before a text.
+LANGUAGE = re.compile(r"▁?(>>[^<>]+<<)")
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceModel:
+    """A `transformer` with its weights, its options, its task, and the `path` from which it was read, for messages.
+
+    It can be a `concat_transformer` if it is only written: for other toolkits, a sentence model with the word `<brk>`.
+    """
+
+    path: Path
+    model: Transformer | ConcatTransformer
+    config: TransformerConfig
+    task: DocumentTranslation
+
+    @property
+    def joined(self) -> bool:
+        """True if its texts are several sentences with `<brk>` between them."""
+        return isinstance(self.model, ConcatTransformer)
+
+    def __str__(self) -> str:
+        c, task = self.config, self.task
+        sizes = dict.fromkeys((task.source_vocabulary_size, task.target_vocabulary_size))
+        targets = known_languages((task.source_tokenizer, task.target_tokenizer), "target")
+        several = f" ({len(targets)} target languages)" if targets else ""
+        kind = "concat_transformer" if self.joined else "transformer"
+        return (
+            f"{kind} {'-'.join(task.languages)}{several}, {c.encoder_layers}+{c.decoder_layers} layers, width "
+            f"{c.embed_dim}, {c.heads} heads, vocabulary {' and '.join(f'{size:,}' for size in sizes)}"
+        )
+
+
+def built(
+    folder: Path, config: TransformerConfig, task: DocumentTranslation, tensors: Mapping[str, Tensor], *,
+    rows: tuple[Sequence[int], Sequence[int]], shared: bool, tied: bool,
+) -> SentenceModel:  # fmt: skip
+    """Return a model with the weights of a folder of transformers; arguments as of `from_transformers`."""
+    try:
+        own = from_transformers(config, tensors, rows=rows, shared=shared, tied=tied)
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
+    config = replace(
+        config, share_embeddings=TARGET not in own, tie_output=OUTPUT not in own,
+        output_bias=OUTPUT_BIAS in own,
+    )  # fmt: skip
+    model = Transformer.build(config, task).eval()
+    load_state(model, own, folder)
+    return SentenceModel(folder, model, config, task)
+
 
 #: The modules of a layer in docnmt, and Marian's modules whose rows each contains, one after the other.
 _ENCODER_LAYER = {

@@ -13,9 +13,6 @@ from markupsafe import Markup
 
 from docnmt.runtime.system import __version__
 
-#: The package whose templates all pages share: head and style.
-SHARED = "docnmt.apps.pages"
-
 
 def beginning(generator: str) -> str:
     """Return the beginning of every page made by this program."""
@@ -23,14 +20,14 @@ def beginning(generator: str) -> str:
 
 
 def self_contained(
-    package: str, generator: str, style: str, script: str, content: dict[str, object], data: dict[str, object]
+    folder: str, generator: str, style: str, script: str, content: dict[str, object], data: dict[str, object]
 ) -> str:
-    """Render the template `page.html` of a package to a page with everything inside.
+    """Render the template `page.html` in a folder of templates to a page with everything inside.
 
     Args:
         generator: the program. content: the template's variables. data: for the script.
     """
-    loader = ChoiceLoader([PackageLoader(package), PackageLoader(SHARED)])
+    loader = ChoiceLoader([PackageLoader("docnmt.apps", f"templates/{name}") for name in (folder, "shared")])
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -49,9 +46,9 @@ def self_contained(
 
 
 @cache
-def template(package: str, name: str) -> str:
-    """Return a file of a package's templates."""
-    return files(package).joinpath("templates").joinpath(name).read_text(encoding="utf-8")
+def template(name: str) -> str:
+    """Return a template, by its folder and name."""
+    return files("docnmt.apps").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def source_hash(text: str) -> str:

@@ -1,1 +1,0 @@
-"""Alignment of the sentences of a document with those of its translation."""

@@ -1,1 +1,0 @@
-"""Reports that compare translations of several systems on one HTML page."""

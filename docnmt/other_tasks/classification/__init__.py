@@ -1,1 +1,0 @@
-"""Text classification: tables of labelled texts → a data folder → a trained classifier → labels."""
