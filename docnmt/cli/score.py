@@ -117,13 +117,13 @@ def _contrastive(given: Given) -> _Scored:
 def _answers(given: Given) -> _Scored:
     others = _belongs([*TRANSLATION, *QUESTIONS, *_SEARCHING], "with --generative and --sys")
     config = SCORE.config(given, GENERATIVE, others)
-    from docnmt.core.scoring.discourse import GenerativeReport, read_answers, read_questions
+    from docnmt.core.scoring.discourse import generative_report, read_answers, read_questions
 
     answers = config["answers"]
     questions = read_questions(Path(config["generative"].generative))
     _note_hopeless(questions)
     texts = read_answers(Path(answers.sys), len(questions), answers.last_sentence)
-    return GenerativeReport(questions, texts), answers.json
+    return generative_report(questions, texts), answers.json
 
 
 def _generative(given: Given) -> _Scored:
@@ -133,7 +133,7 @@ def _generative(given: Given) -> _Scored:
     asked, models, path = config["questions"], config["models"], Path(config["generative"].generative)
     documents = _documents(asked, models, path)
     from docnmt.apps.commands.generate import answers
-    from docnmt.core.scoring.discourse import GenerativeReport, in_contexts, read_questions
+    from docnmt.core.scoring.discourse import generative_report, in_contexts, read_questions
 
     questions = read_questions(path, documents=documents)
     _note_hopeless(questions)
@@ -142,7 +142,7 @@ def _generative(given: Given) -> _Scored:
     changed = in_contexts(questions, asked.context, seed=_seed(asked))
     _note_unchanged(asked, questions, changed)
     texts = answers(changed, models, config["generation"], config["search"], given=config["given"].given_context)
-    return GenerativeReport(questions, texts), asked.json
+    return generative_report(questions, texts), asked.json
 
 
 def _documents(asked: QuestionsConfig, models: ModelsConfig, path: Path) -> Path | None:

@@ -173,13 +173,6 @@ def test_report_counts_by_label_and_knows_chance():
     assert str(report).splitlines()[1].startswith("all ")
 
 
-def test_judging_wants_one_score_an_example():
-    with pytest.raises(ValueError, match=r"\b2\b.*\b18\b"):
-        contrastive_report(groups(), lambda examples: [0.0, 1.0])
-    with pytest.raises(ValueError, match="group"):
-        contrastive_report([], lambda examples: [])
-
-
 def test_contexts_put_in_others_place():
     given = groups(20)
     assert with_contexts(given, "true") == given

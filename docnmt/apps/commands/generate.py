@@ -37,7 +37,7 @@ from docnmt.core.lines import TextLines
 from docnmt.core.scoring.config import ReportConfig
 from docnmt.core.scoring.discourse import ForcedExample, Question
 from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
-from docnmt.core.scoring.report import TranslationReport, check_wanted, problems_of_seeds, report_on
+from docnmt.core.scoring.report import TranslationReport, check_wanted, report_on
 from docnmt.core.scoring.text_files import HYPOTHESES, SCORES, LineLayout, records_beside, training_doubt
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.forced import forced_scores
@@ -214,8 +214,6 @@ def _scoring(
     if wanted.plot is not None:
         check_new(Path(wanted.plot), overwrite=config.overwrite)
     layout = rest.layout(Path(config.data) / config.gen_subset)
-    if problems := problems_of_seeds(1, wanted):
-        raise UsageError(problems)
     others, foreign = ([layout.align(Path(path)) for path in paths] for paths in (wanted.paired, wanted.foreign))
     doubt = training_doubt(loaded.records, records_beside(wanted.paired))
     more: dict[str, Any] = {"tokenize": tokenize, "wanted": wanted, "doubt": doubt}

@@ -18,10 +18,9 @@ import numpy as np
 from docnmt.core.formality import ADDRESS_WORDS, AddressRule, Form, address_language, second_person
 from docnmt.core.scoring.metrics import FEW_DOCUMENTS, Evaluation, interval, sum_documents
 
-# Scores of forms of address: agreement of a translation with its reference, and consistency in a document.
-# A line of address is a sentence whose source has a word of the second person, and which has exactly one form, by
-# the plain rules of `docnmt.core.formality`. Both shares are functions of counts, like all metrics.
-
+# Forms of address: agreement of a translation with its reference, and consistency in a document. A line of address is
+# a sentence whose source has a word of the second person, and which has exactly one form, by the plain rules of
+# `docnmt.core.formality`. Both shares are functions of counts, like all metrics.
 
 #: Sentences since the last line of address: 1, 2, 3-4, 5-8, 9 and more.
 _DISTANCES = (1, 2, 3, 5, 9)
@@ -49,25 +48,25 @@ class Address:
     lines: int  # of address, of the system
     reference_lines: int
     evaluation: Evaluation  # `agreement` with the reference, `consistency` with the line before in the document
-    reference: Evaluation  # its `consistency`
+    reference: np.ndarray  # (2,) of its consistency: equal and compared forms
     distances: np.ndarray  # (S,) from the system's last line of address; 0: first of its document; -1: no such line
 
     def __str__(self) -> str:
+        def percent(sums: np.ndarray) -> str:
+            share = _share(sums)
+            return "no such lines" if share is None else f"{share:.1f} % of {int(sums[1]):,} lines"
+
         rows = [f"forms of address ({self.language}): {self.lines:,} lines, {self.reference_lines:,} of the reference"]
-        for name in ("agreement", "consistency"):
-            shown = _percent(self.evaluation, name)
-            if name in self.intervals:
-                low, high = self.intervals[name]
-                shown += f" [{low:.1f}, {high:.1f}]"
-            if name == "consistency":
-                shown += f"; reference: {_percent(self.reference, name)}"
-            rows.append(f"{name:<11} = {shown}")
+        for name, counts in self.evaluation.counts.items():
+            low, high = self.intervals.get(name, (None, None))
+            interval = "" if low is None else f" [{low:.1f}, {high:.1f}]"
+            beside = f"; reference: {percent(self.reference)}" if name == "consistency" else ""
+            rows.append(f"{name:<11} = {percent(counts.sum(axis=0))}{interval}{beside}")
         parts = [part for part in self.by_distance() if part["lines"]]
-        rows += ["\t".join(["distance", "lines", "agreement", "consistency"])] if parts else []
-        for part in parts:
-            shares = (part[name] for name in ("agreement", "consistency"))
+        rows += ["\t".join(parts[0])] if parts else []
+        for distance, lines, *shares in map(dict.values, parts):
             cells = ("-" if share is None else f"{share:.1f}" for share in shares)
-            rows.append("\t".join([part["distance"], str(part["lines"]), *cells]))
+            rows.append("\t".join([distance, str(lines), *cells]))
         return "\n".join(rows)
 
     @cached_property
@@ -82,29 +81,25 @@ class Address:
     def by_distance(self) -> list[dict[str, Any]]:
         """Return both shares by the distance to the system's last line of address; `first`: there is none before."""
         labels = ["first", *(str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in pairwise(_DISTANCES))]
-        which = np.searchsorted((0, *_DISTANCES), self.distances, side="right") - 1
+        part = np.searchsorted((0, *_DISTANCES), self.distances, side="right") - 1
         rows = []
         for number, label in enumerate([*labels, f"{_DISTANCES[-1]}-"]):
-            chosen = np.flatnonzero(which == number)
-            counts = {name: lines[chosen].sum(axis=0) for name, lines in self.evaluation.sentence_counts.items()}
-            shares = {name: _share(sums) for name, sums in counts.items()}
+            chosen = np.flatnonzero(part == number)
+            counts = self.evaluation.sentence_counts
+            shares = {name: _share(lines[chosen].sum(axis=0)) for name, lines in counts.items()}
             rows.append({"distance": label, "lines": len(chosen), **shares})
         return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; a share of no lines is None."""
-        content: dict[str, Any] = {
-            "language": self.language,
-            "lines": self.lines,
-            "reference_lines": self.reference_lines,
-        }
+        names = ("language", "lines", "reference_lines")
+        content: dict[str, Any] = {name: getattr(self, name) for name in names}
         for name, counts in self.evaluation.counts.items():
             sums = counts.sum(axis=0)
             content[name], content[f"{name}_lines"] = _share(sums), int(sums[1])
             if name in self.intervals:
                 content[f"{name}_interval"] = list(self.intervals[name])
-        content["reference_consistency"] = _share(self.reference.counts["consistency"].sum(axis=0))
-        return {**content, "by_distance": self.by_distance()}
+        return {**content, "reference_consistency": _share(self.reference), "by_distance": self.by_distance()}
 
 
 def score_address(
@@ -118,33 +113,22 @@ def score_address(
 ) -> Address:
     """Compare the forms of address of a translation with a reference's, and with each other: S sentences each, in
     documents that begin at `document_offsets` (D+1,)."""
-    if not len(sources) == len(hypotheses) == len(reference):
-        raise ValueError(f"{len(sources)} sources, {len(hypotheses)} hypotheses and {len(reference)} references differ")
-    rule, speaks = AddressRule(language), second_person(source_language)
-    asked = [speaks(sentence) for sentence in sources]
-    offsets = np.asarray(document_offsets, dtype=np.int64)
-
-    def forms(sentences: Sequence[str]) -> list[Form | None]:
-        return [
-            rule.form(sentence) if speaks_to else None for speaks_to, sentence in zip(asked, sentences, strict=True)
-        ]
-
-    def evaluation(**counts: np.ndarray) -> Evaluation:
-        sums = {name: sum_documents(lines, offsets) for name, lines in counts.items()}
-        return Evaluation(sums, dict.fromkeys(counts, _AddressShare(rule.language)), offsets, counts)
-
-    ours, theirs = forms(hypotheses), forms(reference)
-    pairs = zip(ours, theirs, strict=True)
-    agreement = np.array(
-        [[a is not None and a == b, a is not None and b is not None] for a, b in pairs], dtype=np.float64
-    ).reshape(-1, 2)
+    rule, offsets = AddressRule(language), np.asarray(document_offsets, dtype=np.int64)
+    addressed = list(map(second_person(source_language), sources))
+    ours, theirs = (
+        [rule.form(sentence) if speaks else None for speaks, sentence in zip(addressed, sentences, strict=True)]
+        for sentences in (hypotheses, reference)
+    )
+    pairs = [[a is not None and a == b, a is not None and b is not None] for a, b in zip(ours, theirs, strict=True)]
     (consistency, distances), (of_reference, _) = _repeated(ours, offsets), _repeated(theirs, offsets)
+    counts = {"agreement": np.array(pairs, dtype=np.float64).reshape(-1, 2), "consistency": consistency}
+    sums = {name: sum_documents(lines, offsets) for name, lines in counts.items()}
     return Address(
         rule.language,
         sum(form is not None for form in ours),
         sum(form is not None for form in theirs),
-        evaluation(agreement=agreement, consistency=consistency),
-        evaluation(consistency=of_reference),
+        Evaluation(sums, dict.fromkeys(counts, _AddressShare(rule.language)), offsets, counts),
+        of_reference.sum(axis=0),
         np.where([form is not None for form in ours], distances, -1),
     )
 
@@ -172,26 +156,16 @@ def _repeated(forms: Sequence[Form | None], document_offsets: np.ndarray) -> tup
     distance (S,) to it."""
     counts, distances = np.zeros((len(forms), 2)), np.zeros(len(forms), dtype=np.int64)
     for begin, end in pairwise(document_offsets.tolist()):
-        last: int | None = None
-        for number in range(begin, end):
-            if forms[number] is None:
-                continue
-            if last is not None:
-                counts[number] = forms[number] == forms[last], 1
-                distances[number] = number - last
-            last = number
+        lines = [number for number in range(begin, end) if forms[number] is not None]
+        for last, number in pairwise(lines):
+            counts[number] = forms[number] == forms[last], 1
+            distances[number] = number - last
     return counts, distances
 
 
 def _share(counts: np.ndarray) -> float | None:
     same, compared = counts.tolist()
     return 100 * same / compared if compared else None
-
-
-def _percent(evaluation: Evaluation, name: str) -> str:
-    counts = evaluation.counts[name].sum(axis=0)
-    share = _share(counts)
-    return "no such lines" if share is None else f"{share:.1f} % of {int(counts[1]):,} lines"
 
 
 # Lexical consistency (LTCR, Lyu et al. 2021): whether repeated terms of a document are translated in the same way.
@@ -237,7 +211,6 @@ def lexical_consistency(
 
     A term is a word of at least four letters that occurs in two or more sentences of a document but in at most a tenth
     of the documents' sentences overall. An occurrence without an aligned word agrees with none."""
-    _check(sources, targets)
     words = [list(dict.fromkeys(_words(sentence))) for sentence in sources]
     stems = [_stems(sentence) for sentence in targets]
     frequent = Counter(chain.from_iterable(words))
@@ -261,7 +234,6 @@ def lexical_consistency(
 
 def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations: int = 5) -> _Lexicon:
     """Estimate p(target stem | source word) by expectation maximisation of IBM model 1, with an empty source word."""
-    _check(sources, targets)
     left: dict[str, int] = {"": 0}  # words with their numbers, in the order of their first occurrence
     right: dict[str, int] = {}
     source = [np.array([0, *(left.setdefault(word, len(left)) for word in _words(line))]) for line in sources]
@@ -283,11 +255,6 @@ def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations:
     for w, t, value in zip(word.tolist(), stem.tolist(), p.tolist(), strict=True):
         lexicon[words[w]][stems[t]] = value
     return lexicon
-
-
-def _check(sources: Sequence[str], targets: Sequence[str]) -> None:
-    if len(sources) != len(targets):
-        raise ValueError(f"{len(sources)} source sentences, but {len(targets)} target sentences")
 
 
 def _translation(word: str, stems: Sequence[str], lexicon: _Lexicon) -> str:

@@ -47,7 +47,7 @@ from docnmt.core.scoring.text_files import (
     training_doubt,
     with_partners,
 )
-from docnmt.options import same_path
+from docnmt.options import flag, same_path
 from docnmt.runtime.system import UsageError, check_new, picture_form, write_picture, write_text
 
 # Parts of a text, by place or length of sentences or by length of documents, and the scores of each.
@@ -157,7 +157,7 @@ class TranslationReport:
     consistency: dict[str, Consistency] = field(default_factory=dict)
     comparisons: Sequence[Comparison] = ()  # with the other system
     samples: int = 0  # of the bootstrap
-    parts: PartScores | None = None  # of parts of the text, for both systems
+    parts: PartScores | None = None  # for both systems
     address: Address | None = None
     unscored: int = 0  # sentences left out because a reference or the source lacks them
     doubt: str | None = None  # what makes the comparison doubtful, besides its size
@@ -189,27 +189,24 @@ class TranslationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; parts that were not requested are left out."""
-        content = self.scores.to_dict()
-        if self.unscored:
-            content["unscored"] = self.unscored
-        if self.consistency:
-            content["lexical_consistency"] = {who: share.to_dict() for who, share in self.consistency.items()}
-        if self.address is not None:
-            content["address"] = self.address.to_dict()
-        for name, comparisons in (("paired", self.comparisons), ("foreign", self.foreign)):
-            if comparisons:
-                metrics, warnings = [row.to_dict() for row in comparisons], reservations(self.scores.documents)
-                warnings += [self.doubt] if self.doubt and name == "paired" else []
-                content[name] = {"samples": self.samples, "metrics": metrics, "warnings": warnings}
-        if self.seeds:
-            content["seeds"] = {name: of_seeds([seed[name] for seed in self.seeds]) for name in self.scores.values}
-        if self.parts is not None:
-            content["of_parts"] = self.parts.to_dict()
-        if self.documents:
-            content["of_documents"] = self.documents
-        if self.sentences:
-            content["of_sentences"] = self.sentences
-        return content
+
+        def compared(comparisons: Sequence[Comparison], doubt: str | None) -> dict[str, Any]:
+            warnings = [*reservations(self.scores.documents), *([doubt] if doubt else [])]
+            metrics = [comparison.to_dict() for comparison in comparisons]
+            return {"samples": self.samples, "metrics": metrics, "warnings": warnings} if metrics else {}
+
+        parts = {
+            "unscored": self.unscored,
+            "lexical_consistency": {who: share.to_dict() for who, share in self.consistency.items()},
+            "address": self.address and self.address.to_dict(),
+            "paired": compared(self.comparisons, self.doubt),
+            "foreign": compared(self.foreign, None),
+            "seeds": {name: of_seeds([seed[name] for seed in self.seeds]) for name in self.scores.values if self.seeds},
+            "of_parts": self.parts and self.parts.to_dict(),
+            "of_documents": self.documents,
+            "of_sentences": self.sentences,
+        }
+        return self.scores.to_dict() | {name: part for name, part in parts.items() if part}
 
 
 def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
@@ -221,21 +218,18 @@ def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
     return lines
 
 
-def problems_of_seeds(systems: int, wanted: ReportConfig) -> list[str]:
-    """Return a message for each part of the report that cannot be had for so many seeds of a system."""
-    problems = []
+def check_wanted(wanted: ReportConfig, systems: int = 1, problems: Sequence[str] = ()) -> None:
+    """Refuse, before long work, a report that cannot be had, of so many seeds of a system; `problems` are others."""
+    problems = list(problems)
     if wanted.foreign and len(wanted.foreign) != systems:
         problems.append(f"--foreign: expected {systems}, one for each --sys, in its order; got {len(wanted.foreign)}")
     if systems > 1:
-        asked = [name for name in ("by", "per_document", "per_sentence", "address") if getattr(wanted, name)]
-        problems += [f"--{name.replace('_', '-')}: is of one translation; give one --sys" for name in asked]
+        names = [name for name in ("by", "per_document", "per_sentence", "address") if getattr(wanted, name)]
+        problems += [f"{flag(name)}: is of one translation; give one --sys" for name in names]
     elif len(wanted.paired) > 1 and (wanted.by or wanted.address):
         problems.append("--by and --address compare with one translation; give one --paired")
-    return problems
-
-
-def check_wanted(wanted: ReportConfig) -> None:
-    """Check before long work that `report_on` will have what it needs."""
+    if problems:
+        raise UsageError(problems)
     if wanted.comet_model is not None:
         require_comet()
     if wanted.plot is not None:
@@ -324,18 +318,15 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
     given = {} if wanted.paired or wanted.foreign else {"--samples": config.samples, "--seed": config.seed}
     useless = [name for name, value in given.items() if value is not None]
     problems = [f"{name} has no effect without --paired or --foreign" for name in useless]
-    problems += problems_of_seeds(len(config.sys), wanted)
     if wanted.comet_model is not None and config.src is None:
         problems.append(f"{'--comet' if wanted.comet else '--metrics COMET'} reads the source too: give --src FILE")
     if wanted.address is not None and config.src is None:
         problems.append("--address counts lines whose source speaks to somebody: give --src FILE")
-    if problems:
-        raise UsageError(problems)
+    check_wanted(wanted, len(config.sys), problems)
     if same_path(config.resegmented, wanted.plot):
         raise UsageError(f"--resegmented and --plot are both {wanted.plot}; give one of them another name")
     for name in filter(None, (config.resegmented, wanted.plot)):
         check_new(Path(name), overwrite=config.overwrite)
-    check_wanted(wanted)
     columns, _ = parse_columns(config.columns)
     layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
     references = [layout.align(Path(path), columns, "target") for path in config.ref]
