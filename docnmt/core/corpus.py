@@ -334,39 +334,21 @@ def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]
     return meta
 
 
-class _ArrayWriter:
-    """Appends to one file of a folder and describes it for `meta.json`."""
-
-    def __init__(self, path: Path, dtype: np.dtype[Any] | str) -> None:
-        self.path, self.dtype, self.length = path, np.dtype(dtype), 0
-        path.unlink(missing_ok=True)  # arrays mapped from the old file stay valid
-        self._file, self._digest = path.open("wb"), xxhash.xxh3_64()
-
-    def append(self, values: np.ndarray) -> None:
-        data = np.ascontiguousarray(values, dtype=self.dtype)
-        self._file.write(data.data)
-        self._digest.update(data.data)
-        self.length += len(values)
-
-    def close(self) -> dict[str, Any]:
-        """Close the file and return its entry in `meta.json`."""
-        self._file.close()
-        size = self.length * self.dtype.itemsize
-        return {"dtype": self.dtype.str, "length": self.length, "bytes": size, KIND: self._digest.hexdigest()}
-
-
 class RaggedWriter:
-    """Writes rows of different lengths: `NAME.bin` and `NAME.offsets.bin`."""
+    """Writes rows of different lengths: `NAME.bin`, at once, and `NAME.offsets.bin` at the end."""
 
     def __init__(self, folder: Path, name: str, dtype: np.dtype[Any] | str) -> None:
-        self._values = _ArrayWriter(folder / f"{name}.bin", dtype)
-        self._offsets = _ArrayWriter(folder / f"{name}.offsets.bin", "<i8")
-        self._offsets.append(np.zeros(1, dtype=np.int64))
+        self._path, self._offsets_path = folder / f"{name}.bin", folder / f"{name}.offsets.bin"
+        self._dtype, self._lengths = np.dtype(dtype), [np.zeros(0, dtype=np.int64)]
+        self._path.unlink(missing_ok=True)  # arrays mapped from the old file stay valid
+        self._file, self._digest = self._path.open("wb"), xxhash.xxh3_64()
 
     def append(self, values: np.ndarray, lengths: np.ndarray) -> None:
         """Append rows: their elements one after the other, and how many each has."""
-        self._offsets.append(self._values.length + np.cumsum(lengths, dtype=np.int64))
-        self._values.append(values)
+        data = np.ascontiguousarray(values, dtype=self._dtype).data
+        self._file.write(data)
+        self._digest.update(data)
+        self._lengths.append(lengths)
 
     def append_lines(self, lines: Sequence[str]) -> None:
         """Append lines of text."""
@@ -374,15 +356,23 @@ class RaggedWriter:
         self.append(text.data, np.diff(text.offsets))
 
     def close(self) -> dict[str, dict[str, Any]]:
-        """Close the files and return their entries in `meta.json`."""
-        return {writer.path.name: writer.close() for writer in (self._values, self._offsets)}
+        """Complete the files and return their entries in `meta.json`."""
+        self._file.close()
+        offsets = offsets_of(np.concatenate(self._lengths))
+        values = _array_entry(self._dtype, int(offsets[-1]), self._digest.hexdigest())
+        return {self._path.name: values} | write_array(self._offsets_path, offsets, "<i8")
 
 
 def write_array(path: Path, values: np.ndarray, dtype: np.dtype[Any] | str) -> dict[str, dict[str, Any]]:
     """Write a file of an array at once; return its entry in `meta.json`."""
-    writer = _ArrayWriter(path, dtype)
-    writer.append(values)
-    return {path.name: writer.close()}
+    stored = np.ascontiguousarray(values, dtype=dtype)
+    path.unlink(missing_ok=True)  # arrays mapped from the old file stay valid
+    path.write_bytes(stored.data)
+    return {path.name: _array_entry(stored.dtype, len(stored), checksum(stored.data))}
+
+
+def _array_entry(dtype: np.dtype[Any], length: int, digest: str) -> dict[str, Any]:
+    return {"dtype": dtype.str, "length": length, "bytes": length * dtype.itemsize, KIND: digest}
 
 
 def stored_array(

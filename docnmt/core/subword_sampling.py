@@ -17,7 +17,7 @@ import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from docnmt.core.corpus import ParallelCorpus, TokenArray, offsets_of, token_dtype
-from docnmt.core.tokenizer import UNK, Tokenizer, read_model
+from docnmt.core.tokenizer import UNK, Tokenizer
 from docnmt.runtime.progress import Progress
 from docnmt.runtime.system import UserError
 
@@ -49,7 +49,7 @@ class SubwordSampler:
     the share of merges left out."""
 
     def __init__(self, tokenizer: Tokenizer, alpha: float) -> None:
-        model = read_model(tokenizer.to_bytes())
+        model = tokenizer.model
         kinds: dict[int, type[_UnigramWords | _BpeWords]]
         kinds = {TrainerSpec.UNIGRAM: _UnigramWords, TrainerSpec.BPE: _BpeWords}
         kind = kinds.get(model.trainer_spec.model_type)

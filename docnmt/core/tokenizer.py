@@ -36,16 +36,6 @@ LONGEST_LINE = 10_000
 _COMPARED = 64
 
 
-def read_model(content: bytes) -> ModelProto:
-    """Parse a SentencePiece model: its settings, and its pieces with their scores."""
-    model = ModelProto()
-    try:
-        model.ParseFromString(content)
-    except DecodeError as error:
-        raise UserError("this is not a SentencePiece model, or a damaged one") from error
-    return model
-
-
 @dataclass(frozen=True)
 class Preparation:
     """The settings of preparing a text."""
@@ -74,15 +64,6 @@ class Preparation:
         except (msgspec.DecodeError, UsageError) as error:
             raise UserError(f"the vocabulary's way to prepare text is damaged: {error}") from error
 
-    def added_to(self, content: bytes) -> bytes:
-        """Return a model with this preparation stored in it, in place of the former one."""
-        model = read_model(content)
-        others = [text for text in model.trainer_spec.input if not text.startswith(_PREPARED)]
-        stored = _PREPARED + msgspec.json.encode(self, order="deterministic").decode()
-        model.trainer_spec.input[:] = others if self == Preparation() else [*others, stored]
-        prepared: bytes = model.SerializeToString(deterministic=True)
-        return prepared
-
 
 @functools.cache
 def normalizer(language: str) -> Callable[[str], str]:
@@ -108,15 +89,17 @@ def _moses(language: str) -> str:
 
 
 class Tokenizer:
-    """A SentencePiece model whose first five entries are `SPECIAL`; `preparation` is how each text is prepared
-    first."""
+    """A SentencePiece model whose first five entries are `SPECIAL`; `preparation` is how each text is prepared first,
+    and `model` has its settings and its pieces with their scores."""
 
     def __init__(self, model: bytes) -> None:
-        self._model, self.preparation = model, Preparation.of(read_model(model))
+        self._bytes, self.model = model, ModelProto()
         try:
+            self.model.ParseFromString(model)
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except (RuntimeError, OSError) as error:
+        except (DecodeError, RuntimeError, OSError) as error:
             raise UserError("this is not a SentencePiece model, or a damaged one") from error
+        self.preparation = Preparation.of(self.model)
         first = tuple(self.pieces(range(min(len(SPECIAL), self.vocab_size))))
         if first != SPECIAL:
             raise UserError(
@@ -177,11 +160,17 @@ class Tokenizer:
 
     def to_bytes(self) -> bytes:
         """Return the content of the SentencePiece model file."""
-        return self._model
+        return self._bytes
 
     def prepared(self, preparation: Preparation) -> Tokenizer:
         """Return a tokenizer of the same vocabulary with another preparation of text."""
-        return self if preparation == self.preparation else Tokenizer(preparation.added_to(self._model))
+        if preparation == self.preparation:
+            return self
+        model = ModelProto.FromString(self._bytes)
+        others = [text for text in model.trainer_spec.input if not text.startswith(_PREPARED)]
+        stored = _PREPARED + msgspec.json.encode(preparation, order="deterministic").decode()
+        model.trainer_spec.input[:] = others if preparation == Preparation() else [*others, stored]
+        return Tokenizer(model.SerializeToString(deterministic=True))
 
     @functools.cached_property
     def tag(self) -> int | None:
@@ -199,7 +188,7 @@ class Tokenizer:
         """The numbers of entries that are no words: `<brk>` and other control symbols, tags, user-defined symbols."""
         tags = {self._processor.piece_to_id(name) for name in self.preparation.tags.values()} - {UNK}
         kinds = ModelProto.SentencePiece
-        pieces = enumerate(read_model(self._model).pieces)
+        pieces = enumerate(self.model.pieces)
         return tuple(sorted(tags | {n for n, piece in pieces if piece.type in (kinds.CONTROL, kinds.USER_DEFINED)}))
 
     @functools.cached_property
@@ -257,8 +246,7 @@ class Tokenizer:
 
 def tag_of(tokenizer: Tokenizer) -> int | None:
     """Return `Tokenizer.tag`, or None for a plug-in's tokenizer without it."""
-    tag: int | None = getattr(tokenizer, "tag", None)
-    return tag
+    return getattr(tokenizer, "tag", None)
 
 
 def _places(changed: str, text: str) -> list[int]:
@@ -330,13 +318,14 @@ def directed(tokenizers: Pair, own: tuple[str, str], languages: tuple[str, str])
         if wanted != before and wanted not in known:
             there = f"one of {', '.join(known)}" if known else f"'{before}', the only one that this model has"
             raise UnknownLanguage(side, wanted, there)
-    named = dict(zip(("source", "target"), languages, strict=True))
-    tagged = []
-    for tokenizer in tokenizers:
+
+    def tagged(tokenizer: Tokenizer) -> Tokenizer:
         preparation = tokenizer.preparation
-        tag = named[preparation.tag_of]
-        tagged.append(tokenizer.prepared(replace(preparation, tag=tag)) if tag in preparation.tags else tokenizer)
-    return tagged[0], tagged[0] if tokenizers[0] is tokenizers[1] else tagged[1]
+        tag = languages[preparation.tag_of == "target"]
+        return tokenizer.prepared(replace(preparation, tag=tag)) if tag in preparation.tags else tokenizer
+
+    source = tagged(tokenizers[0])
+    return source, source if tokenizers[0] is tokenizers[1] else tagged(tokenizers[1])
 
 
 # Training in a process of its own, which can be ended: SentencePiece heeds no signal while it trains.

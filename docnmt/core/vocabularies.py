@@ -4,9 +4,8 @@ text of the training split → sample of its lines → `train_in_process` → a 
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,12 +52,16 @@ def _trained(
     sampled = "" if used == total else f" of {total:,} (--subword-sample)"
     size = config.vocab_size or DEFAULT_VOCAB_SIZE
     prepared = [Preparation(punctuation=name if config.normalize_punctuation else "") for name in languages]
+
+    def lines() -> Iterator[str]:
+        for preparation, text in zip(prepared, texts, strict=True):
+            numbers = np.linspace(0, len(text) - 1, min(len(text), config.subword_sample)).astype(np.int64)
+            sample: Iterable[str] = text if len(numbers) == len(text) else (text[int(n)] for n in numbers)
+            yield from map(preparation.cleaned, sample)
+
     with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
         tokenizer = train_in_process(
-            itertools.chain.from_iterable(
-                map(preparation.cleaned, _sample(text, config.subword_sample))
-                for preparation, text in zip(prepared, texts, strict=True)
-            ),
+            lines(),
             vocab_size=size,
             exact=config.vocab_size is not None,
             model_type=config.subword_model,
@@ -72,12 +75,6 @@ def _trained(
     return list(map(tokenizer.prepared, prepared))
 
 
-def _sample(text: TextArray, limit: int) -> Iterator[str]:
-    if len(text) <= limit:
-        return iter(text)
-    return (text[int(i)] for i in np.linspace(0, len(text) - 1, limit).astype(np.int64))
-
-
 def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
     """Load the tokenizer of each language from a data folder, a checkpoint or a --save-dir; equal ones are one object.
 
@@ -89,28 +86,23 @@ def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
         tokenizers = {model: Tokenizer.from_bytes(model) for model in set(models.values())}
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
-    if any(tokenizer.preparation.tags for tokenizer in tokenizers.values()):
-        return _tagged(where, models, languages)
+    if any(tokenizer.preparation.tags for tokenizer in tokenizers.values()):  # of a model of several languages
+        if len(languages) != 2 or where.suffix == ".model":
+            raise UserError(
+                f"{where}: a vocabulary with tags for languages has two sides; name its folder or checkpoint, and "
+                "leave --no-joined-dictionary and --tgtdict out"
+            )
+        source, target = [*models, *models][:2]  # its own languages
+        pair = Tokenizer.from_bytes(models[source]), Tokenizer.from_bytes(models[target])
+        try:
+            return [*directed(pair, (source, target), (languages[0], languages[1]))]
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from error
     if len(tokenizers) == 1 and languages[0] in models:
         models = dict.fromkeys(languages, models[languages[0]])
     if missing := [language for language in languages if language not in models]:
         raise UserError(f"{where}: no vocabulary of '{missing[0]}' there; it has {', '.join(models) or 'none'}")
     return [tokenizers[models[language]] for language in languages]
-
-
-def _tagged(where: Path, models: dict[str, bytes], languages: tuple[str, ...]) -> list[Tokenizer]:
-    """Load the tokenizers of a model of several languages, with the tags of these two."""
-    if len(languages) != 2 or where.suffix == ".model":
-        raise UserError(
-            f"{where}: a vocabulary with tags for languages has two sides; name its folder or checkpoint, and leave "
-            "--no-joined-dictionary and --tgtdict out"
-        )
-    before = [*models, *models][:2]  # the languages of source and target
-    source, target = (Tokenizer.from_bytes(models[language]) for language in before)
-    try:
-        return [*directed((source, target), (before[0], before[1]), (languages[0], languages[1]))]
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from error
 
 
 def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, bytes]]:

@@ -6,7 +6,6 @@ logits (R, V) → `allowed` → candidates of each slot → those that end and t
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -157,7 +156,7 @@ def ranking(search: SearchConfig, tokenizer: Tokenizer) -> Callable[[list[Hypoth
 
     def by_utility(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
         utilities = mean_utilities([hypothesis.text(tokenizer) for hypothesis in hypotheses])
-        order = sorted(range(len(hypotheses)), key=lambda n: -utilities[n])
+        order = np.argsort(-np.array(utilities), kind="stable")
         return [hypotheses[n] for n in order[:nbest]]
 
     return by_utility
@@ -187,8 +186,17 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
     grams = [extract_all_char_ngrams(text, CHRF.CHAR_ORDER) for text in texts]
     precisions = np.zeros((len(texts), len(texts)))
     recalls, orders = precisions.copy(), precisions.copy()
-    for of_order in zip(*grams, strict=True):
-        matches, totals = _matches(of_order)
+    for counts in zip(*grams, strict=True):  # n-grams of one order, of each text
+        columns: dict[tuple[str, int], int] = {}
+        columns_of = [
+            [columns.setdefault((gram, k), len(columns)) for gram, count in of_text.items() for k in range(count)]
+            for of_text in counts
+        ]
+        members = np.zeros((len(texts), len(columns)), dtype=np.float32)  # whole numbers below 2^24 are exact
+        for text, columns_of_text in zip(members, columns_of, strict=True):
+            text[columns_of_text] = 1
+        matches = (members @ members.T).astype(np.float64)  # n-grams that two texts have in common
+        totals = members.sum(1, dtype=np.float64)
         counted = (totals[:, None] > 0) & (totals > 0)
         precisions += np.divide(matches, totals[:, None], out=np.zeros_like(matches), where=counted)
         recalls += np.divide(matches, totals, out=np.zeros_like(matches), where=counted)
@@ -199,19 +207,6 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
     above, below = (1 + factor) * precisions * recalls, factor * precisions + recalls
     scores: np.ndarray = 100 * np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     return scores
-
-
-def _matches(counts: Sequence[Counter[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """The number of n-grams that each pair of texts has in common (n, n), and that each text has (n,)."""
-    columns: dict[tuple[str, int], int] = {}
-    columns_of = [
-        [columns.setdefault((gram, k), len(columns)) for gram, count in of_text.items() for k in range(count)]
-        for of_text in counts
-    ]
-    members = np.zeros((len(counts), len(columns)), dtype=np.float32)  # whole numbers below 2^24 are exact
-    for text, members_of_text in zip(members, columns_of, strict=True):
-        text[members_of_text] = 1
-    return (members @ members.T).astype(np.float64), members.sum(1, dtype=np.float64)
 
 
 # Sampling: tokens drawn from the model's distribution, from a random stream of each sentence's own.
@@ -240,7 +235,12 @@ class Sampling(Generator):
         log_probs = self.allowed(logits)
         if bool(log_probs.isnan().any()):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")
-        tokens = self._draw(log_probs)
+        # a token of probability 0 is never drawn: where the cumulative distribution reaches a number in (0, 1]
+        probabilities = truncate(log_probs / self.config.temperature, self.config.top_k, self.config.top_p)
+        cumulative = probabilities.double().cumsum(1)
+        draws = np.concatenate([1.0 - stream.random(self.width) for stream in self._streams])
+        points = torch.from_numpy(draws).to(cumulative.device) * cumulative[:, -1]
+        tokens = torch.searchsorted(cumulative, points[:, None])[:, 0]
         drawn = log_probs.gather(1, tokens[:, None])[:, 0]
         columns = to_lists([tokens, drawn, self.totals + drawn])
         totals = []
@@ -261,14 +261,6 @@ class Sampling(Generator):
         gone = set(slots)
         self._streams = [stream for n, stream in enumerate(self._streams) if n not in gone]
         return super().leave(slots)
-
-    def _draw(self, log_probs: Tensor) -> Tensor:
-        """Draw tokens (R,) by inverting the cumulative distribution; a token of probability 0 is never drawn."""
-        probabilities = truncate(log_probs / self.config.temperature, self.config.top_k, self.config.top_p)
-        cumulative = probabilities.double().cumsum(1)
-        draws = np.concatenate([1.0 - stream.random(self.width) for stream in self._streams])  # in (0, 1]
-        points = torch.from_numpy(draws).to(cumulative.device) * cumulative[:, -1]
-        return torch.searchsorted(cumulative, points[:, None])[:, 0]
 
 
 def truncate(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
