@@ -17,6 +17,7 @@ from toy import train, write_toy_data
 from docnmt.cli.average import main as average
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
+from docnmt.cli.train import main as train_model
 from docnmt.core.corpus import ParallelCorpus, read_meta
 from docnmt.core.data_options import DocumentTranslationConfig
 from docnmt.core.training.checkpoint import load_checkpoint, load_model, read_header, save_checkpoint
@@ -78,6 +79,17 @@ def test_a_bit_of_every_file_of_a_data_folder(data: Path, tmp_path: Path) -> Non
     flip(data / "train.en.text.bin", 13)
     with pytest.raises(UserError, match=r"train\.en\.text\.bin"):
         open_all(data)
+
+
+def test_a_damaged_training_split_is_found_before_the_run_has_a_folder(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = Path(shutil.copytree(data, tmp_path / "data"))
+    flip(data / "train.de.tokens.bin", 13)
+    run = tmp_path / "run"
+    assert train_model([str(data), "--arch", "transformer_tiny", "--save-dir", str(run), "--max-update", "1"]) == 1
+    assert "train.de.tokens.bin" in capsys.readouterr().err
+    assert not run.exists()
     with skipped():
         open_all(data)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from typing_extensions import get_protocol_members
 
 from docnmt.core.models.config import ContextOptions, LevelOptions, TransformerConfig
 from docnmt.core.models.encoder_decoder import EncoderDecoder
@@ -44,7 +45,7 @@ from docnmt.core.training.run import (
     seed_everything,
 )
 from docnmt.core.training.run_folder import ModelRecord, RunFolder
-from docnmt.core.training.trainer import is_finished, train
+from docnmt.core.training.trainer import is_finished, open_epoch, train
 from docnmt.core.translation_task import DocumentTranslation
 from docnmt.modules.fusion import Concat
 from docnmt.modules.layers import DocumentPart, Layer
@@ -72,13 +73,14 @@ def train_command(config: dict[str, Any]) -> None:
             done = f"{folder.path}: training is finished already (update {run.state.update:,})"
             say(f"{done}; raise its limit to go on")
             return
+        epoch = open_epoch(run)  # damaged data is refused before anything is written
         if ranks.rank() == 0:
             if run.limits.overwrite:
                 folder.clear()
             folder.write_config(config)
         _introduce(run, str(runtime))
         try:
-            reason = train(run)
+            reason = train(run, epoch)
         except (Terminated, KeyboardInterrupt):
             say(f"{run.what_is_saved}; the same command goes on from there")
             raise
@@ -138,15 +140,21 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
         say_changed_plugins(checkpoint)
     elif not limits.overwrite:
         folder.check_new()
-    task = TASKS.get(str(training.task)).load(config["task"], Path(limits.data))
+    task_class = _with(TASKS.get(str(training.task)), f"--task {training.task}", "load")
+    task: Task = _with(
+        task_class.load(config["task"], Path(limits.data)), f"--task {training.task}", *get_protocol_members(Task)
+    )
     if checkpoint is not None and checkpoint.header["fingerprint"] != task.fingerprint:
         raise UserError(
             f"{limits.data}: is not the data that {folder.last} was trained on (its fingerprint differs); "
             "give the same data, or another --save-dir"
         )
     seed_everything(training.seed, 0)
-    model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
-    criterion = CRITERIA.get(str(training.criterion)).build(config["criterion"], task)
+    model_class = _with(MODELS.get(ARCHITECTURES.get(training.arch).model), f"--arch {training.arch}", "build")
+    model = task.build_model(model_class, config["model"])
+    criterion_class = _with(CRITERIA.get(str(training.criterion)), f"--criterion {training.criterion}", "build")
+    criterion = criterion_class.build(config["criterion"], task)
+    _with(criterion, f"--criterion {training.criterion}", "metrics", "__call__")
     _check_parts(config, task, model, criterion)
     start = None
     if checkpoint is not None:
@@ -165,6 +173,14 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     if checkpoint is not None:
         _restore(run, checkpoint)
     return run
+
+
+def _with(part: Any, option: str, *members: str) -> Any:
+    """Return a class or an object, maybe a plug-in's, that has these members."""
+    if missing := sorted(member for member in members if not hasattr(part, member)):
+        kind = part if isinstance(part, type) else type(part)
+        raise UserError(f"{option}: its class, {kind.__module__}.{kind.__qualname__}, has no {', '.join(missing)}")
+    return part
 
 
 def _restore(run: Run, checkpoint: Checkpoint) -> None:

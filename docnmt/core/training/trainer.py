@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 import torch
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 
-def train(run: Run) -> str:
-    """Train until a limit is reached and return it. Everything is saved on return, and when a signal ends training."""
+def train(run: Run, epoch: Epoch) -> str:
+    """Train from `epoch`, the current one, until a limit is reached and return that. Everything is saved on return, and
+    when a signal ends training."""
     state, training = run.state, run.training
     log = run.folder.log if ranks.rank() == 0 else None
     with _Interrupts() as interrupts, Journal(log, update=state.update, run=run) as journal:
-        epoch = open_epoch(run, interrupts.share)
-        interrupts.share(lambda: probe(run, epoch.data, epoch.plan), alone=run.sharded is None)
+        ranks.share(interrupts.at_once()(lambda: probe(run, epoch.data, epoch.plan)), alone=run.sharded is None)
         if state.update and _validation_is_due(run):  # a signal had stopped it
             _validate_and_save(run, journal, interrupts, say)
         while not (reason := _stop_reason(run)):
@@ -111,9 +111,8 @@ class Epoch:
         return Progress(total, f"epoch {self.number}", unit="tok", initial=done)
 
 
-def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks.share) -> Epoch:
-    """Return the data of the current epoch, in its order, which must be the same in all ranks. `share` runs the work in
-    all ranks; `Interrupts.share` if a signal may interrupt it."""
+def open_epoch(run: Run) -> Epoch:
+    """Return the data of the current epoch, in its order, which must be the same in all ranks."""
     state = run.state
     epochs: list[Epoch] = []
 
@@ -130,7 +129,7 @@ def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks
         epochs.append(Epoch(state.epoch, data, plan))
         return zlib.crc32(np.concatenate(plan).tobytes(), len(plan))
 
-    ranks.check_alike(share(_open), f"the batches of epoch {state.epoch}")
+    ranks.check_alike(ranks.share(_open), f"the batches of epoch {state.epoch}")
     return epochs[0]
 
 
@@ -311,8 +310,6 @@ def _save_last(run: Run) -> None:
 # Deferred signals: SIGTERM and Ctrl-C wait until the model can be saved and all ranks know of them.
 
 
-T = TypeVar("T")
-
 _RAISES: dict[int, type[BaseException]] = {
     signal.SIGTERM: Terminated,
     signal.SIGHUP: HungUp,
@@ -364,10 +361,6 @@ class _Interrupts:
             yield
         finally:
             self._at_once = False
-
-    def share(self, work: Callable[[], T], *, alone: bool = True) -> list[T]:
-        """Run `ranks.share` for work that changes nothing; a signal interrupts it at once."""
-        return ranks.share(self.at_once()(work), alone=alone)
 
 
 # The log of a run: train.jsonl, TensorBoard and lines on stderr.
