@@ -200,8 +200,9 @@ def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = 
     changed = []
     for group in groups:
         other = context_for(group.variants[0].source)
-        contexts = {"source_context": other.source_context, "target_context": other.target_context}
-        changed.append(replace(group, variants=tuple(replace(variant, **contexts) for variant in group.variants)))
+        source, target = other.source_context, other.target_context
+        variants = (replace(variant, source_context=source, target_context=target) for variant in group.variants)
+        changed.append(replace(group, variants=tuple(variants)))
     return changed
 
 
