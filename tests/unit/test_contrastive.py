@@ -194,8 +194,6 @@ def test_contexts_put_in_others_place():
 
 
 def test_contexts_that_cannot_be_had_are_refused():
-    with pytest.raises(ValueError, match="'false'"):
-        with_contexts(groups(), "false")
     with pytest.raises(UserError):
         with_contexts(groups(1), "foreign")
     single = ContrastiveGroup((ForcedExample(("a", "a"), "b", (), "c"),), 0, {})

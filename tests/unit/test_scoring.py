@@ -172,10 +172,10 @@ def test_one_document_is_one_segment_of_d_bleu():
 @pytest.mark.parametrize(
     ("hypotheses", "references", "offsets", "message"),
     [
-        (["a"], [["a", "b"]], [0, 1], r"\b1 .*\b2 "),
-        (["a"], [], [0, 1], "reference"),
-        ([], [[]], [0], "no sentence"),
-        (["a", "b"], [["a", "b"]], [0, 1], "document_offsets must rise"),
+        (["a"], [["a", "b"]], [0, 1], r"\b2, 1\b"),
+        (["a"], [], [0, 1], "each text"),
+        ([], [[]], [0], "sentences"),
+        (["a", "b"], [["a", "b"]], [0, 1], r"\(1\).* 2\b"),
     ],
 )
 def test_what_does_not_fit_is_refused(hypotheses, references, offsets, message):
@@ -311,8 +311,6 @@ def test_bootstrap_tells_better_from_equal():
 
 def test_systems_on_other_documents_are_not_compared():
     hypothesis, reference, offsets = corpus(9)
-    with pytest.raises(ValueError, match="same documents"):
-        paired_bootstrap(evaluate(hypothesis, [reference], offsets), evaluate(hypothesis, [reference], [0, 20, 40]))
     with pytest.raises(UserError):
         paired_bootstrap(*[evaluate(hypothesis, [reference], [0, 40])] * 2)
 
