@@ -367,13 +367,13 @@ def models() -> Iterator[tuple[str, ...]]:
     for text, what, test, system in (
         (f"dialogue (DiaBLa), {third}", "a tag of the last given form", "diabla", "forms"),
         (same, "`cond_transformer`, `--target-context conditional`", "diabla", "steady"),
-        (f"game files, {third}", "the tag, for half of the gain", "games", "forms"),
-        (same, "the document model: no use of context shown", "games", "steady"),
+        (f"game files, {third}", "the tag; half of the gain is context", "games", "forms"),
+        (same, "the document model; no use of context shown", "games", "steady"),
     ):
         which = ((f"{name}, longest start", how) for name, how in ways(system))
         yield text, what, form, *(agreement(*each, test) for each in which)
     de = (agreement(*each, "xdailydialog") for each in ways("steady"))
-    yield f"XDailyDialog, {third}", "the document model, for two thirds of the gain", "*du*/*Sie* right, %", *de
+    yield f"XDailyDialog, {third}", "the document model; two thirds of the gain are context", "*du*/*Sie* right, %", *de
     for corpus, text, what in (("manual", "PHP manual", "`copy_transformer` with a memory"),
                                ("help", "LibreOffice's help", "the same, not significant")):  # fmt: skip
         pointer = (unseen("copy-1", corpus) + unseen("copy-2", corpus)) / 2
